@@ -1,11 +1,12 @@
-# Two commands: `make run` trains CLNR on the built-in synthetic graph (toy); `make test` checks everything.
-# `make docs` builds the documentation into site/. All of them set up .venv first.
+# `make run` trains CLNR on the built-in synthetic graph (toy); `make test` checks the code in minutes, `make test-full` all
+# of it; `make docs` builds the documentation into site/. All of them set up .venv first.
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: run test pytest test-lowest docs clean
+.PHONY: run test test-rest test-full pytest test-lowest docs clean
 
 run: $(VENV)/run.stamp
 	@$(BIN)/clnr run
@@ -14,10 +15,19 @@ test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	$(PYTEST)
 
+# What test-full adds to test; fuzz tests try more cases than there.
+test-rest: $(VENV)/test.stamp
+	CLNR_FUZZ=$${CLNR_FUZZ:-100} $(PYTEST) -m '(full or fuzz) and not slow'
+
+test-full:
+	@$(MAKE) test
+	@$(MAKE) test-rest
+
+# All tests of test-full in one go, without ruff and mypy.
 pytest: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	$(PYTEST) -m 'not slow'
 
 test-lowest:
 	@$(MAKE) pytest VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt

@@ -129,10 +129,10 @@ def embed(measured: Path, words: list[str]) -> None:
     """Run clnr embed in this process, and keep what training, embedding and the whole take."""
     from clnr.cli.app import app
     from clnr.embedding.stages.block_embedding import BlockEmbedding
-    from clnr.embedding.stages.file_graph import FileGraph
+    from clnr.embedding.stages.graph_in_files import GraphInFiles
 
     meter, compute_layer = Meter(measured), BlockEmbedding._compute_layer
-    FileGraph.train = meter.stage("train", FileGraph.train)
+    GraphInFiles.train = meter.stage("train", GraphInFiles.train)
 
     def layer(embedding: BlockEmbedding, number: int) -> int:
         return meter.stage(f"layer {number + 1}", compute_layer)(embedding, number)

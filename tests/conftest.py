@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -63,10 +64,16 @@ def pytest_sessionfinish():
     gc.unfreeze()
 
 
+_HOMES = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
-    """Caches and the record of runs go to a folder of the test's own; CLNR_DATA is not seen unless asked for."""
-    folder = tmp_path / "clnr-home"
+def home(tmp_path_factory, monkeypatch) -> Path:
+    """Caches and the record of runs go to a folder of the test's own, which the first to write there makes.
+
+    CLNR_DATA is not seen unless asked for.
+    """
+    folder = tmp_path_factory.getbasetemp() / f"clnr-home-{next(_HOMES)}"
     monkeypatch.setenv("CLNR_HOME", str(folder))
     monkeypatch.delenv("CLNR_DATA", raising=False)
     return folder

@@ -1,4 +1,4 @@
-"""How much the fuzz tests try: little in the ordinary suite, as much as CLNR_FUZZ says where it is set."""
+"""How many cases the fuzz tests try: few in `make test`, as many as CLNR_FUZZ says where it is set."""
 
 from __future__ import annotations
 

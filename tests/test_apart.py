@@ -57,6 +57,7 @@ def apart():
         yield call
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("call", "expected"),
     [

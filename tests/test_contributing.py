@@ -18,6 +18,7 @@ from clnr.methods.presets import Published
 from clnr.methods.recipe import Recipe, recipe_keys
 from tests.cli.test_cli import entry_point
 
+pytestmark = pytest.mark.full
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 

@@ -52,6 +52,7 @@ def tables(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.full
 def test_the_tutorials_commands_work_in_their_order(clnr, tables):
     lines = [line for _, block in blocks("tutorial.md", "console") for line in block.splitlines()]
     assert len(lines) == 5
@@ -66,6 +67,7 @@ def test_the_tutorials_commands_work_in_their_order(clnr, tables):
             assert (tables / "valley" / file).is_file()
 
 
+@pytest.mark.full
 def test_what_the_tutorial_shows_is_what_is_said(clnr, tables):
     ((_, shown),) = blocks("tutorial.md", "text")
     said = clnr("embed", "--edges", "trades.csv", "--nodes", "people.csv", "--dry-run").out
@@ -73,6 +75,7 @@ def test_what_the_tutorial_shows_is_what_is_said(clnr, tables):
         assert line.removesuffix("...") in said
 
 
+@pytest.mark.full
 def test_the_tutorials_python_runs(tables, capsys):
     """On a smaller graph in place of the built-in one."""
     for _, block in blocks("tutorial.md", "python"):
@@ -80,6 +83,7 @@ def test_the_tutorials_python_runs(tables, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     """On a small graph in place of Cora, with fewer epochs."""
     monkeypatch.chdir(tmp_path)
@@ -104,6 +108,7 @@ def test_the_citation_names_this_version():
     assert f"\nversion: {clnr.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_the_python_of_the_page_on_reproducing_runs(capsys):
     """On a small graph in place of Cora, whose sizes are those of the catalogue."""
     cora, names = DATASETS["cora"], {"small": tiny()}
@@ -124,6 +129,7 @@ def as_parquet(csv: str, name: str) -> None:
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(csv), name)
 
 
+@pytest.mark.full
 def test_the_python_of_the_page_on_tables_runs(tables):
     Path("trades.csv").rename("edges.csv")
     as_parquet("people.csv", "nodes.parquet")
@@ -139,6 +145,7 @@ def test_the_python_of_the_page_on_tables_runs(tables):
     assert names["embedder"].ids_.tolist() == ["user:7", "user:8", "user:9", "item:7", "item:8"]
 
 
+@pytest.mark.full
 def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
     from clnr import NodeEmbedder, read_tables
 
@@ -151,6 +158,7 @@ def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
     assert Path("my-graph-new", "recipe.toml").is_file()
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_the_python_of_the_page_on_choosing_runs(capsys):
     """On a small graph in place of Cora, and with fewer dimensions and epochs."""
@@ -201,6 +209,7 @@ def test_every_section_of_the_page_on_exporting_is_run():
     assert found == [section for section, libraries in EXPORTS.items() for _ in libraries]
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("position", "library"), [*enumerate(library for libraries in EXPORTS.values() for library in libraries)]
@@ -341,6 +350,7 @@ def test_the_number_of_claims_that_hold_is_that_of_the_claims(page):
     assert re.search(counts, text), counts
 
 
+@pytest.mark.full
 def test_the_paper_is_what_its_runs_make(tmp_path):
     """Every table and claim of docs/paper, but for table 4, which counts in the data."""
     results = ResultSet(RunIndex(RunsFiles([DOCS / "paper" / "runs.csv"]), RunFilter(any_version=True)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full
 ROOT = Path(__file__).parents[1]
 
 

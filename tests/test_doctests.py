@@ -23,6 +23,7 @@ class Finder(doctest.DocTestFinder):
         return super()._from_module(module, inspect.unwrap(value))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("file", FILES)
 def test_examples_are_as_they_say(file):
     module = importlib.import_module(".".join(["clnr", *Path(file).with_suffix("").parts]))

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import clnr
 
 SOURCE = Path(clnr.__file__).parent
@@ -79,6 +81,7 @@ def test_the_lowest_versions_are_those_that_the_package_names():
         assert (version + ".0").startswith(named[name] + "."), name
 
 
+@pytest.mark.full
 def test_public_names_load_no_heavy_optional_package_but_where_it_is_needed():
     heavy = ("torch_geometric", "matplotlib", "duckdb", "sklearn", "numba")
     light = [name for name in clnr.__all__ if name != "NodeEmbedder"]
@@ -86,6 +89,7 @@ def test_public_names_load_no_heavy_optional_package_but_where_it_is_needed():
     assert (done.stdout.strip(), done.stderr.replace(chr(10), "")) == ("[]", "")
 
 
+@pytest.mark.full
 def test_a_public_name_is_the_same_whatever_was_imported_first():
     script = """
 import clnr.experiments.run, clnr.datasets, clnr.cli

@@ -17,7 +17,7 @@ import torch
 
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.stages import memory_graph
+from clnr.embedding.stages import graph_in_memory
 from clnr.engine import View, cpu_engine, unit_rows
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.dense import PLAIN
@@ -174,7 +174,7 @@ def weighted(sparse: bool = False):
 
 def fitted(workers) -> dict[str, object]:
     """A graph trained on and embedded by all workers, as ``clnr embed --workers`` does."""
-    memory_graph.sharing_pays = lambda size, recipe, graph_size: size > 1
+    graph_in_memory.sharing_pays = lambda size, recipe, graph_size: size > 1
     recipe = recipe_of("CLNR-mix")
     settings = Settings(
         METHODS["CLNR-mix"], cpu_engine(), recipe=recipe, seed=3, hold_out=0.1, baselines=False, workers=workers

@@ -8,6 +8,7 @@ from clnr.augment import diffusion
 from clnr.augment.diffusion import columns_to_one, personalised_pagerank
 from clnr.graph import Graph
 from tests import oracles
+from tests.cases import pairs
 from tests.conftest import tiny
 
 ROUNDING = 2e-7
@@ -24,9 +25,7 @@ UNDIRECTED = {
 DIRECTED = {"directed": tiny(undirected=False), "directed and weighted": tiny(undirected=False, weighted=True)}
 
 
-@pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-4])
-@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.9])
-@pytest.mark.parametrize("name", UNDIRECTED)
+@pytest.mark.parametrize(("name", "alpha", "error"), pairs(UNDIRECTED, [0.05, 0.2, 0.9], [1.0, 1e-1, 1e-2, 1e-4]))
 def test_the_error_is_within_its_bound(name, alpha, error):
     exact, degree = oracles.diffusion(UNDIRECTED[name], alpha)
     gap = exact - personalised_pagerank(UNDIRECTED[name], alpha, error).toarray()

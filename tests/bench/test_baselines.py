@@ -11,19 +11,25 @@ import torch
 from clnr.graph import Graph
 from tests.conftest import tiny
 
-Node2Vec = pytest.importorskip("torch_geometric.nn").Node2Vec
-
-from benchmarks.baselines import DEFAULTS, METHODS, Walker, embed, uniform_walks  # noqa: E402
-
+pytestmark = pytest.mark.full
 ASKED = argparse.Namespace(node2vec_epochs=2, pyg_loss=False, dimension=8)
 
 
-def test_walks_step_along_edges_and_isolated_nodes_stay():
+@pytest.fixture(scope="module")
+def baselines():
+    """The benchmark, which imports PyG."""
+    pytest.importorskip("torch_geometric")
+    from benchmarks import baselines
+
+    return baselines
+
+
+def test_walks_step_along_edges_and_isolated_nodes_stay(baselines):
     graph = tiny()
     torch.manual_seed(0)
-    model = Walker(graph)
+    model = baselines.Walker(graph)
     start = torch.arange(40).repeat(20)
-    walks = uniform_walks(model.rowptr, model.col, start, 8).numpy()
+    walks = baselines.uniform_walks(model.rowptr, model.col, start, 8).numpy()
     assert walks.shape == (800, 9)
     assert (walks[:, 0] == start.numpy()).all()
     joined = graph.to_scipy().toarray() > 0
@@ -33,35 +39,35 @@ def test_walks_step_along_edges_and_isolated_nodes_stay():
     assert (joined[here, there] | (isolated[here] & (here == there))).all()
 
 
-def test_walks_take_every_neighbour_alike():
+def test_walks_take_every_neighbour_alike(baselines):
     star = Graph.from_edges([0, 0, 0, 0], [1, 2, 3, 4], np.eye(5), undirected=True)
     torch.manual_seed(0)
-    model = Walker(star)
-    walks = uniform_walks(model.rowptr, model.col, torch.zeros(8000, dtype=torch.long), 2)
+    model = baselines.Walker(star)
+    walks = baselines.uniform_walks(model.rowptr, model.col, torch.zeros(8000, dtype=torch.long), 2)
     assert np.bincount(walks[:, 1], minlength=5)[1:] == pytest.approx(2000, abs=160)
     assert (walks[:, 2] == 0).all()
 
 
-def test_walks_without_any_edge():
+def test_walks_without_any_edge(baselines):
     start = torch.arange(3)
     nowhere = torch.empty(0, dtype=torch.long)
-    walks = uniform_walks(torch.zeros(4, dtype=torch.long), nowhere, start, 2)
+    walks = baselines.uniform_walks(torch.zeros(4, dtype=torch.long), nowhere, start, 2)
     assert torch.equal(walks, start[:, None].expand(3, 3))
 
 
-def test_node2vec_has_every_field_that_pygs_sets():
-    source = inspect.getsource(Node2Vec.__init__)
-    assert set(re.findall(r"self\.(\w+)(?:, self\.\w+)* =", source)) <= set(dir(Walker(tiny())))
+def test_node2vec_has_every_field_that_pygs_sets(baselines):
+    source = inspect.getsource(baselines.Node2Vec.__init__)
+    assert set(re.findall(r"self\.(\w+)(?:, self\.\w+)* =", source)) <= set(dir(baselines.Walker(tiny())))
     torch.manual_seed(0)
-    model = Walker(tiny(), pyg_loss=True)
+    model = baselines.Walker(tiny(), pyg_loss=True)
     near, far = model.sample([0, 1, 2])
     assert near.shape == far.shape == (3 * 10 * 11, 10)
     assert model.loss(near, far).isfinite()
 
 
-def test_the_compiled_loss_and_gradient_are_pygs():
+def test_the_compiled_loss_and_gradient_are_pygs(baselines):
     torch.manual_seed(0)
-    ours, theirs = Walker(tiny()), Walker(tiny(), pyg_loss=True)
+    ours, theirs = baselines.Walker(tiny()), baselines.Walker(tiny(), pyg_loss=True)
     theirs.load_state_dict(ours.state_dict())
     found = []
     for model in (ours, theirs):
@@ -73,21 +79,21 @@ def test_the_compiled_loss_and_gradient_are_pygs():
     torch.testing.assert_close(found[0][1].values(), found[1][1].values(), rtol=1e-3, atol=1e-6)
 
 
-def test_the_methods_are_those_of_the_package_and_none_reads_labels():
-    assert set(DEFAULTS) <= set(METHODS)
-    assert {"CLNR-mix", "SVD-propagated", "node2vec", "Raw"} <= set(DEFAULTS)
-    assert "GCN" not in METHODS
+def test_the_methods_are_those_of_the_package_and_none_reads_labels(baselines):
+    assert set(baselines.DEFAULTS) <= set(baselines.METHODS)
+    assert {"CLNR-mix", "SVD-propagated", "node2vec", "Raw"} <= set(baselines.DEFAULTS)
+    assert "GCN" not in baselines.METHODS
 
 
 @pytest.mark.parametrize("who", ["node2vec", "SVD-propagated", "Spectral"])
-def test_methods_give_a_row_per_node_of_the_width_asked_for(who):
-    z = embed(who, tiny(), 0, ASKED)
+def test_methods_give_a_row_per_node_of_the_width_asked_for(baselines, who):
+    z = baselines.embed(who, tiny(), 0, ASKED)
     assert z.shape == (40, 8)
     assert z.dtype == torch.float32
     assert z.isfinite().all()
-    assert torch.equal(z, embed(who, tiny(), 0, ASKED))
+    assert torch.equal(z, baselines.embed(who, tiny(), 0, ASKED))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_raw_features_are_the_features(sparse):
-    assert np.array_equal(embed("Raw", tiny(sparse=sparse), 0, ASKED).numpy(), tiny().features)
+def test_raw_features_are_the_features(baselines, sparse):
+    assert np.array_equal(baselines.embed("Raw", tiny(sparse=sparse), 0, ASKED).numpy(), tiny().features)

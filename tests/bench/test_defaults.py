@@ -207,6 +207,7 @@ def call(monkeypatch, *words):
     defaults.main()
 
 
+@pytest.mark.full
 def test_results_are_logged_once_and_go_into_tables(tmp_path, monkeypatch, capsys):
     log, table = tmp_path / "log.jsonl", tmp_path / "table.md"
     words = ["toy", "--methods", "Raw", "SVD", "CLNR", "--dimensions", 8, 16, "--link-seeds", 1, "--workers", 1]

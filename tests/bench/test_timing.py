@@ -51,6 +51,7 @@ def test_graphs_grow_until_the_time_is_up(monkeypatch):
     assert list(growing(cpu_engine(), 1e9, 1)) == [0, *(round(10 ** (half / 2)) for half in range(8, 17))]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("encoder", ["gcn", "mlp"])
 def test_the_baseline_learns(encoder):
     """It is a fair one only if its loss falls."""

@@ -129,6 +129,7 @@ def test_the_command_and_python_give_the_same_numbers(clnr):
         assert result[name] == statistics.fmean(getattr(each, name) for each in runs)
 
 
+@pytest.mark.full
 def test_a_process_of_its_own_prints_the_same_json_and_nothing_else(clnr, threads):
     ended = outside(*RUN, "--json", "--quiet")
     result = only_json(ended)
@@ -376,6 +377,7 @@ def test_no_words_at_all_show_the_help(clnr):
 # -- Ctrl-C ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     words = ["run", "--device", "cpu", "--quiet", *SET, "--set", "epochs=10000000"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -423,6 +425,7 @@ def importing(module: str, what: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("module", ["clnr.cli", "numpy", "torch", "torch.nn"])
 def test_ctrl_c_while_modules_are_imported_says_nothing(module):
     with importing(module, "stop") as process:
@@ -430,6 +433,7 @@ def test_ctrl_c_while_modules_are_imported_says_nothing(module):
     assert process.returncode == 130
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
 def test_ctrl_c_from_outside_while_torch_is_imported_says_nothing():
     with importing("torch", "say") as process:

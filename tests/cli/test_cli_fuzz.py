@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from clnr.methods.recipe import recipe_keys
 from tests.fuzz import examples
 
 # None of these trains, loads data that is not here, or goes on for long.
+pytestmark = pytest.mark.fuzz
 COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "claims", "search", "embed", "nonsense", "")
 OPTIONS = (
     *(
@@ -115,7 +117,7 @@ def ended(words: list[str]) -> tuple[int, str, str]:
     return code, *(stream.buffer.getvalue().decode() for stream in (out, err))
 
 
-@settings(max_examples=examples(100), deadline=None, derandomize=True)
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
 @given(st.sampled_from(COMMANDS), st.lists(WORDS, max_size=6))
 def test_any_words_end_well_or_are_refused_in_one_line(command, words):
     code, out, err = ended([command, *words])

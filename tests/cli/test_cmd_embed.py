@@ -28,7 +28,7 @@ from clnr.embedding.planning import memory_plan
 from clnr.embedding.reporting.report_file import drawn_layout
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
-from clnr.embedding.stages.memory_graph import MemoryGraph
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store import output_folder
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.artifact_files import OWNED_FILES
@@ -69,7 +69,7 @@ EMBED = ["embed", "--edges", "edges.csv", "--nodes", "nodes.parquet"]
 
 def left(folder):
     """What there is beside the files that were there, hidden ones too."""
-    return {path.name for path in folder.iterdir()} - {"edges.csv", "nodes.parquet", "clnr-home"}
+    return {path.name for path in folder.iterdir()} - {"edges.csv", "nodes.parquet"}
 
 
 def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
@@ -94,6 +94,7 @@ def test_sampled_steps_are_asked_for_by_their_keys(clnr, files):
     assert (recipe["sampled_nodes"], recipe["moments"], recipe["max_neighbors"]) == (20, "sampled", 3)
 
 
+@pytest.mark.full
 def test_baselines_stand_beside_it_unless_told_otherwise(clnr, files):
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     assert ended.code == 0, ended.err
@@ -236,6 +237,7 @@ def test_it_is_what_python_gives(clnr, files):
     assert back.scores_.keys() - made.scores_.keys() == {"strict_accuracy", "validation_accuracy", "majority_accuracy"}
 
 
+@pytest.mark.full
 def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     # Without walks of up to 16 steps, so that nodes three steps away are not concerned.
     clnr(*EMBED, "--out", "mine", *SMALL, "--method", "CLNR", "--set", "structure=0")
@@ -276,6 +278,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     np.testing.assert_allclose(load_folder(files / "later").z, after.z, atol=1e-6)
 
 
+@pytest.mark.full
 def test_alone_the_tables_are_a_graph_of_their_own(clnr, files):
     clnr(*EMBED, "--out", "mine", *SMALL)
     ended = clnr("embed", "--model", "mine", "--standalone", *EMBED[1:], "--out", "same", "--no-report", "--device", "cpu")
@@ -330,6 +333,7 @@ def test_a_form_that_changes_an_id_says_so(clnr, files):
     assert [line.split()[0] for line in lines] == ["3", "a", "a_b", "c_d"]
 
 
+@pytest.mark.full
 def test_a_model_refuses_a_table_of_another_data_set_unless_told(clnr, files):
     (files / "cars.csv").write_text("id,power,price\npaper:80,3,4\npaper:81,5,6\n")
     (files / "plain.csv").write_text("id\npaper:80\n")
@@ -365,6 +369,7 @@ def test_a_plan_writes_nothing(clnr, files):
     assert left(files) == set()
 
 
+@pytest.mark.full
 def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     assert clnr(*EMBED, "--out", "mine", *SMALL).code == 0
     assert "--force" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL))
@@ -427,6 +432,7 @@ def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
     assert clnr(*EMBED, "--out", "mine", *SMALL, "--ignore-memory-check", "--no-report").code == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
 def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error):
     def full(*_):
@@ -439,6 +445,7 @@ def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error
     assert left(files) == set()
 
 
+@pytest.mark.full
 def test_a_loss_that_is_not_finite_is_said_and_what_was_kept_stays_good(clnr, files, monkeypatch):
     words = [*EMBED, "--out", "mine", *SMALL, "--set", "epochs=9", "--checkpoint-every", "2", "--quiet", "--no-report"]
     right = Model.loss
@@ -485,7 +492,7 @@ def quick(monkeypatch):
     import torch
 
     made, meanwhile = {}, []
-    train, score = MemoryGraph.train, stages.score
+    train, score = GraphInMemory.train, stages.score
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
     monkeypatch.setattr(job, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
@@ -507,11 +514,12 @@ def quick(monkeypatch):
             made[settings.seed, "scores"] = score(samples, model, settings)
         return made[settings.seed, "scores"]
 
-    monkeypatch.setattr(MemoryGraph, "train", learned)
+    monkeypatch.setattr(GraphInMemory, "train", learned)
     monkeypatch.setattr(stages, "score", scored)
     return meanwhile
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_the_users_own_is_neither_removed_nor_overwritten(clnr, files, quick):
     own = files / "thesis.checkpoint"
     own.write_text("years of work")
@@ -524,6 +532,7 @@ def test_a_checkpoint_of_the_users_own_is_neither_removed_nor_overwritten(clnr, 
     assert own.read_text() == "years of work"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("force", [False, True])
 def test_what_is_put_into_the_folder_meanwhile_is_not_lost_nor_is_the_embedding(force, clnr, files, quick):
     words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet", *(["--force"] if force else [])]
@@ -557,6 +566,7 @@ def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, f
     assert left(files) == set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("before", [False, True], ids=["afresh", "over another"])
 def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
     """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
@@ -589,6 +599,7 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
     assert len(moments) > 20
 
 
+@pytest.mark.full
 def test_a_training_that_was_to_overwrite_another_is_resumed(clnr, files, quick):
     words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet", "--resume"]
     assert clnr(*words).code == 0
@@ -608,6 +619,7 @@ def begun(*words):
     return subprocess.Popen([sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.full
 def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert clnr(*LONG, "--out", "whole").code == 0
     whole = load_folder(files / "whole")
@@ -631,6 +643,7 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert left(files) == {"whole", "killed", "stopped"}
 
 
+@pytest.mark.full
 def test_resume_on_a_finished_folder_succeeds(clnr, files):
     clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     before = (files / "mine" / "embeddings.parquet").stat().st_mtime_ns
@@ -643,12 +656,14 @@ def test_resume_on_a_finished_folder_succeeds(clnr, files):
     assert "its temperature is 0.5" in said
 
 
+@pytest.mark.full
 def test_resume_without_a_state_starts_afresh(clnr, files):
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--no-report")
     assert ended.code == 0
     assert "starts from scratch" in ended.err
 
 
+@pytest.mark.full
 def test_a_state_of_another_recipe_is_refused(clnr, files):
     with begun(*LONG, "--out", "mine", "--checkpoint-every", "1") as process:
         deadline = time.monotonic() + 600
@@ -689,6 +704,7 @@ def words_of(folder):
     return json.loads(re.search(r'id="words">(.*?)</script>', page, re.DOTALL)[1])
 
 
+@pytest.mark.full
 def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     nodes = pq.read_table("nodes.parquet")
     titles, others = ([f"{word} \x1b[31m{i}" for i in range(80)] for word in ("Title", "Other"))
@@ -716,6 +732,7 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     assert "name" not in clnr("similar", "mine", "paper:5").out
 
 
+@pytest.mark.full
 def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
     clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     opened = []
@@ -726,6 +743,7 @@ def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
     assert opened == [(files / "mine" / "report.html").absolute().as_uri()]
 
 
+@pytest.mark.full
 def test_open_draws_only_if_something_changed(clnr, files, monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda address: True)
     page = files / "mine" / "report.html"
@@ -746,6 +764,7 @@ def test_open_draws_only_if_something_changed(clnr, files, monkeypatch):
         assert page.read_bytes() not in (stale, drawn)
 
 
+@pytest.mark.full
 def test_the_report_keeps_its_layout_until_another_is_asked_for(clnr, files, monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda address: True)
     page = files / "mine" / "report.html"

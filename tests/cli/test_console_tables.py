@@ -20,6 +20,7 @@ from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import Published, preset
 from clnr.methods.recipe import Recipe, recipe_keys
+from tests.cases import in_tiers
 from tests.cli.test_cli import QUICK, RUN, entry_point, only_json
 from tests.experiments.test_run_cache import made
 from tests.methods.test_registry import TABLE_1
@@ -157,7 +158,7 @@ def test_show_gives_every_number_with_its_source(clnr, dataset):
         assert re.search(rf"^{key} +{re.escape(value)} ", text, re.MULTILINE), key
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("method", in_tiers(METHODS.values()))
 def test_show_lists_the_keys_that_have_a_say_and_no_others(clnr, method):
     first = [line.split()[0] for line in clnr("recipe", method.name, "cora").out.splitlines() if line.strip()]
     assert [word for word in first if word in recipe_keys()] == list(method.keys)

@@ -59,6 +59,7 @@ def test_a_mistake_is_told_without_importing_anything_heavy(tmp_path):
     assert {words: found for words, found in zip(MISTAKES, imported(MISTAKES, tmp_path), strict=True) if found} == {}
 
 
+@pytest.mark.full
 def test_what_computes_imports_what_it_needs(tmp_path):
     env, run = imported(["env", "run Raw toy --device cpu --set probe_steps=1"], tmp_path)
     assert {"torch", "numpy"} <= env
@@ -91,11 +92,12 @@ threading.Thread.start = start
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "begin",
     [
         "from clnr.__main__ import main; sys.argv = 'clnr embed --edges e.csv --out o'.split(); main()",
-        "from clnr.cli.fit_worker import main; main('.')",
+        "from clnr.embedding.fit_worker import main; main('.')",
     ],
 )
 def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path, begin):

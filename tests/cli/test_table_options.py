@@ -64,6 +64,7 @@ def test_names_and_paths(tmp_path, monkeypatch):
         tables_by_name("--nodes", ["a=a.csv", "a=b.csv"])
 
 
+@pytest.mark.full
 def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     made = tmp_path / "made"
     assert clnr("embed", *SHOP, *SMALL, "--format", "csv", "--out", str(made)).code == 0
@@ -119,6 +120,7 @@ def test_an_embedder_takes_kinds_as_dictionaries(tmp_path):
     assert alone.ids_[0] == "item:0"
 
 
+@pytest.mark.full
 def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
     assert clnr("ingest", *SHOP, "--out", str(tmp_path / "graph"), "-q").code == 0
     asked = ["--graph", str(tmp_path / "graph"), *SMALL, "--out", str(tmp_path / "made")]

@@ -20,6 +20,7 @@ from tests.cli.test_cli import entry_point
 if not Path("/proc/self/task").exists():
     pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)
 
+pytestmark = pytest.mark.full
 LATEST = 900
 EPOCHS = 60
 TRAIN = [

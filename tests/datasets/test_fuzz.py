@@ -16,8 +16,9 @@ from tests.apart import process_apart
 from tests.datasets import made
 from tests.fuzz import examples
 
+pytestmark = pytest.mark.fuzz
 fuzzed = settings(
-    derandomize=True, deadline=None, max_examples=examples(40), suppress_health_check=list(HealthCheck), print_blob=False
+    derandomize=True, deadline=None, max_examples=examples(20), suppress_health_check=list(HealthCheck), print_blob=False
 )
 
 

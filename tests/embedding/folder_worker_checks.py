@@ -25,7 +25,7 @@ from clnr.embedding.planning import file_plan, pass_columns
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes
-from clnr.embedding.stages.file_graph import FileGraph
+from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store import work_folder
 from clnr.embedding.store.artifact import load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
@@ -197,11 +197,11 @@ class Cases:
         self.several("embedding-killed", 2, before=lambda rank: kill_at_block(3))
         self.several("embedding-killed", 3, before=lambda rank: kill_at_block(3), resume=True)
         blocks = []
-        compute, train = BlockEmbedding._compute, FileGraph.train
+        compute, train = BlockEmbedding._compute, GraphInFiles.train
         BlockEmbedding._compute = lambda *args: blocks.append(args) or compute(*args)
-        FileGraph.train = None
+        GraphInFiles.train = None
         self.one("embedding-killed", resume=True)
-        BlockEmbedding._compute, FileGraph.train = compute, train
+        BlockEmbedding._compute, GraphInFiles.train = compute, train
         self.told["blocks after two kills"] = len(blocks)
 
     def training_killed(self) -> None:

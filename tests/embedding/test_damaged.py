@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from torch_geometric.data import Data
 
-from clnr.embedding.convert import as_table_graph
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
 from tests.apart import process_apart
@@ -132,7 +131,9 @@ TENSORS: dict[str, Callable[[], Any]] = {
 }
 
 
-def pyg(**changes: Any) -> Data:
+def pyg(**changes: Any) -> Any:
+    from torch_geometric.data import Data
+
     return Data(**{"x": torch.eye(NODES), "edge_index": torch.tensor([[0, 1], [1, 2]]), **changes})
 
 
@@ -206,6 +207,7 @@ def apart():
         yield lambda *arguments: call("tests.embedding.test_damaged:attempt", *arguments)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("group", "use"),
     [

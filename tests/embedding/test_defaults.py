@@ -11,6 +11,7 @@ from clnr.graph import Graph
 from clnr.methods import CLNR_MIX, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import recipe_keys
+from tests.cases import in_tiers
 from tests.conftest import tiny
 
 
@@ -80,7 +81,7 @@ def test_a_data_set_of_the_catalogue_keeps_its_recipe_whole(method):
     assert default_recipe(method, graph) == (preset(method, "photo").recipe, [])
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", in_tiers())
 def test_a_graphs_name_decides_nothing(name):
     plain = default_recipe(METHODS[name], tiny())
     for other in ("photo", "Photo", "any", "../recipes/photo"):

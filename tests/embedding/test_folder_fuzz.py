@@ -26,15 +26,16 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.tables import ingest
-from clnr.tables.folder_ingest import in_memory
+from clnr.tables.folder_read import in_memory
 from tests.apart import process_apart
-from tests.embedding.stages import test_file_graph
+from tests.embedding.stages import test_graph_in_files
 from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited
 from tests.fuzz import examples
 
 pytest.importorskip("numba")
 pa = pytest.importorskip("pyarrow")
 
+pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30
 NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "uint8": "u1"}
 EXTREME = (-1, 0, 1, -2, NODES - 1, NODES, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
@@ -58,10 +59,10 @@ def load(path: str, out: str) -> None:
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
     changes = {"epochs": 2, "sampled_nodes": 16}
-    chosen = test_file_graph.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
+    chosen = test_graph_in_files.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(out)
-    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_file_graph.MEMORY)
+    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_graph_in_files.MEMORY)
 
 
 def train_mix(path: str, out: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,21 +18,16 @@ pytest.importorskip("duckdb")
 pytest.importorskip("numba")
 
 from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
-from tests.embedding.stages.test_file_graph import vectors
+from tests.embedding.stages.test_graph_in_files import vectors
+from tests.session_folders import made_once, run_module
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The folders of all cases, and what workers were told."""
-    folder = tmp_path_factory.mktemp("workers")
-    words = [sys.executable, "-m", "tests.embedding.folder_worker_checks", str(folder)]
-    # Where torch sees a GPU, a process that has computed gradients cannot be forked.
-    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=env)
-    assert done.returncode == 0, done.stderr
-    return folder
+    return made_once(tmp_path_factory, "folder-workers", partial(run_module, "tests.embedding.folder_worker_checks"))
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.fuzz import examples
 
+pytestmark = pytest.mark.fuzz
 OLD = Path(__file__).parent / "old"
 LOADED = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
 ABOUT = {"graph": "tiny"}
@@ -35,7 +36,7 @@ MEMORY = 600 * 2**20
 
 fuzzed = settings(
     derandomize=True,
-    max_examples=examples(60),
+    max_examples=examples(30),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from clnr import NodeEmbedder, Recipe, load, recipe_for, run
 from clnr.cli import app
-from clnr.embedding import convert
+from clnr.embedding.graph_sources import convert
 from clnr.errors import ClnrError, DataError, OutOfMemory
 from clnr.tables import ingest, read_tables
 

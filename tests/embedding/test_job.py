@@ -36,6 +36,7 @@ def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_pat
     assert {"report.html", "embeddings.npy"} <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
+@pytest.mark.full
 def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     out = tmp_path / "out"
     asked = {"resume": True, "checkpoint": checkpoint_path(out)}
@@ -61,6 +62,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     assert embed_tables(tables, out, settings(**asked, seed=1), layout=None, force=True) is not None
 
 
+@pytest.mark.full
 def test_equal_runs_write_equal_bytes(tables, tmp_path):
     for name in ("one", "other"):
         embed_tables(tables, tmp_path / name / "out", settings(), formats=["npy"])
@@ -116,6 +118,7 @@ def test_nothing_is_shown_in_python(tables, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("labels", [True, False])
 def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, tmp_path, monkeypatch):
     if not labels:

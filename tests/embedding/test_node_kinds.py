@@ -94,6 +94,7 @@ def test_of_files_ends_are_of_the_same_kinds_too(folder):
     assert linked <= joined - held
 
 
+@pytest.mark.full
 def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp_path):
     settings = Settings(METHODS["SVD-mix"], cpu_engine(), recipe=ASKED, hold_out=0.1)
     found = embed_folder(folder, tmp_path / "shards", settings, 2_000_000_000)

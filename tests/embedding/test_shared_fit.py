@@ -13,10 +13,9 @@ import pytest
 from benchmarks._graph_folders import write_graph
 
 from clnr import NodeEmbedder
-from clnr.cli import fit_worker
-from clnr.embedding import shared_fit
+from clnr.embedding import fit_worker, shared_fit
+from clnr.embedding.fit_worker import do_task, read_task, tell_error
 from clnr.embedding.planning import file_plan
-from clnr.embedding.shared_fit import do_task, read_task, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
 from clnr.support.processes.launch import FAILED, STOPPED, USER_ERROR
@@ -47,6 +46,7 @@ def a_graph() -> Graph:
     return Graph.from_edges(source, target, random.normal(size=(120, 5)).astype(np.float32), ids=np.arange(120) * 2)
 
 
+@pytest.mark.full
 def test_a_script_without_a_guard_is_run_once(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     root = Path(__file__).parents[2]
@@ -116,8 +116,9 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
             embedder.fit(a_graph())
 
 
+@pytest.mark.full
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_fit, "read_task", lambda folder: 1 // 0)
+    monkeypatch.setattr(fit_worker, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
         monkeypatch.setenv(name, value)
@@ -152,6 +153,7 @@ class _Unpicklable(type(Path())):
         raise TypeError("not this one")
 
 
+@pytest.mark.full
 def test_what_the_script_defines_is_named(tmp_path):
     (tmp_path / "task").write_bytes(b"c__main__\nNoSuchThing\n.")
     with pytest.raises(MethodError, match="workers do not run the script that starts them"):

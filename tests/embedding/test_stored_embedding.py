@@ -183,6 +183,7 @@ def test_files_go_with_the_last_that_uses_them(folders, small):
     assert set(small.iterdir()) == before
 
 
+@pytest.mark.full
 def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders, monkeypatch):
     folder = GraphFolder.open(folders["text"].path)
     default = NodeEmbedder(device="cpu", recipe=RECIPE, hold_out=0.0)

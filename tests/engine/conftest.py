@@ -62,7 +62,7 @@ ENGINES = [
     pytest.param(exact, id="gpu", marks=pytest.mark.gpu),
     pytest.param(cusparse, id="cusparse", marks=pytest.mark.gpu),
 ]
-FUSED = [pytest.param(fused, id="fused")]
+FUSED = [pytest.param(fused, id="fused", marks=pytest.mark.full)]
 EVERY = [pytest.param(reference, id="reference"), *ENGINES]
 
 

@@ -65,5 +65,6 @@ assert "clnr.engine.gpu.triton" not in sys.modules
 """
 
 
+@pytest.mark.full
 def test_the_reference_runs_no_kernel():
     subprocess.run([sys.executable, "-c", _WITHOUT_TRITON], check=True)

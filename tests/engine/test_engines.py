@@ -17,8 +17,9 @@ from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from tests import oracles
+from tests.cases import pairs
 from tests.conftest import tiny
-from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, random, reference
+from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, fused, random, reference
 
 
 def reference_view(graph, drop="half", mask="columns"):
@@ -63,20 +64,18 @@ def test_reference_masks_features(name):
         np.testing.assert_allclose(reference_view(graph, "all", mask).features.numpy(), x * np.array(kept), rtol=1e-6)
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("drop", DROPS)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "drop", "mask"), pairs(GRAPHS, DROPS, MASKS))
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_engine_equals_reference_in_values_and_gradients(engine, name, drop, mask):
     assert_equal_to_reference(engine, GRAPHS[name], drop, mask)
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("engine", FUSED, indirect=True)
-def test_kernels_equal_reference_in_values_and_gradients(engine, name):
-    assert_equal_to_reference(engine, GRAPHS[name], "half", "columns")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name != "usual")) for name in GRAPHS])
+def test_kernels_equal_reference_in_values_and_gradients(name):
+    assert_equal_to_reference(fused(), GRAPHS[name], "half", "columns")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("drop", DROPS)
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
@@ -182,9 +181,10 @@ def masked(x, mask, rates):
     return out
 
 
-@pytest.mark.parametrize("order", [False, True], ids=["own", "shuffled"])
-@pytest.mark.parametrize("kind", ["none", "columns", "elements", "rates"])
-@pytest.mark.parametrize("name", ["usual", "sparse features", "one feature", "no edges"])
+@pytest.mark.parametrize(
+    ("name", "kind", "order"),
+    pairs(["usual", "sparse features", "one feature", "no edges"], ["none", "columns", "elements", "rates"], [False, True]),
+)
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_masks_scales_and_orders_of_features(engine, name, kind, order):
     graph = GRAPHS[name]
@@ -322,6 +322,7 @@ def test_an_engine_in_bfloat16_has_an_exact_one():
     assert cpu_engine().float32.precision == "float32"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])
 def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
     """The whole loss of CLNR and its gradients, by the kernels, against float32."""

@@ -65,6 +65,7 @@ def all_nodes_memory(device, nodes, width):
     return int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can reset a peak")
 def test_contrast_over_all_nodes_takes_bounded_memory():
     """12,000 rows have 576 MB of similarities, and the plain formula needs them several times over."""

@@ -86,6 +86,7 @@ def clnr(monkeypatch, capsys):
     return entry_point(monkeypatch, capsys)
 
 
+@pytest.mark.full
 def test_compare_prints_one_object_with_every_method(clnr):
     told = only_json(clnr(*COMPARE, "--json"))
     assert told["first"] == "CLNR"

@@ -20,6 +20,7 @@ from clnr.methods import METHODS, RAW
 from clnr.nn.encoders import NoEncoder
 from clnr.nn.objectives import NTXent
 from clnr.training.loop import fit
+from tests.cases import in_tiers
 from tests.conftest import tiny
 
 QUICK = Recipe(hidden=16, dimension=8, heads=2, epochs=4, probe_steps=30)
@@ -33,7 +34,7 @@ def measures(result):
     return [getattr(result, name) for name in MEASURES]
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("method", in_tiers(METHODS.values()))
 def test_same_seed_same_bits_whatever_ran_between(method, threads):
     graph = tiny(60, 150)
     first = measures(run(method, graph, 5, recipe=QUICK, device="cpu"))
@@ -58,14 +59,14 @@ def embeddings(monkeypatch):
     """Makes a run and returns its embedding, parameters and result."""
     seen = []
     module = importlib.import_module("clnr.experiments.run")
-    learn = module._learn
+    learn = module.learn_seeds
 
     def kept(*arguments, **more):
         learned = learn(*arguments, **more)
         seen.extend(learned)
         return learned
 
-    monkeypatch.setattr(module, "_learn", kept)
+    monkeypatch.setattr(module, "learn_seeds", kept)
 
     def make(method, graph, recipe):
         result = run(method, graph, 1, recipe=recipe, device="cpu")
@@ -86,7 +87,7 @@ def assert_equal(one, other):
     assert all(torch.equal(value, other[1][name]) for name, value in one[1].items())
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("method", in_tiers(METHODS.values()))
 def test_test_labels_decide_nothing_but_the_report(method, embeddings):
     """Of a node's three possible labels its prediction is right for one, so that the three accuracies add up to all."""
     graph, recipe = tiny(60, 150), QUICK.but(epochs=8, learning_rate=0.05, patience=2)
@@ -99,7 +100,7 @@ def test_test_labels_decide_nothing_but_the_report(method, embeddings):
     assert sum(each[2].strict for each in (honest, *others)) == pytest.approx(100)
 
 
-@pytest.mark.parametrize("method", UNTAUGHT, **NAMED)
+@pytest.mark.parametrize("method", in_tiers(UNTAUGHT))
 def test_no_label_at_all_decides_what_an_unsupervised_method_learns(method, embeddings):
     graph, recipe = tiny(60, 150), QUICK.but(patience=2)
     assert_equal(embeddings(method, graph, recipe), embeddings(method, relabelled(graph, np.arange(60)), recipe))
@@ -169,7 +170,7 @@ def learned(method, graph, recipe, seed):
     return engine, model, device_graph, fit(model, engine, device_graph, recipe, seed, supervision=supervision).parameters
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("method", in_tiers(METHODS.values()))
 def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
     graph, recipe = tiny(80, 200), QUICK.but(dimension=3)
     result = run(method, graph, 2, recipe=recipe, device="cpu", precision="float32")
@@ -180,7 +181,7 @@ def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
     assert result.uniformity == pytest.approx((geometry.uniformity(u) + geometry.uniformity(v)) / 2)
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("method", in_tiers(METHODS.values()))
 def test_fresh_views_are_the_methods_own_where_it_has_twins_and_else_clnrs_embedded(method):
     graph, recipe = tiny(80, 200), QUICK.but(dimension=3, edge_drop=0.4, feature_mask=0.3, dropout=0.5)
     engine, model, device_graph, parameters = learned(method, graph, recipe, 2)
@@ -209,6 +210,7 @@ def test_measured_views_are_none_of_trainings():
 # -- results ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_built_in_graph_is_hard_enough_to_tell_methods_apart():
     """Raw features, then the untrained encoder, then CLNR, each by a clear margin."""
     recipe = recipe_for(CLNR, "toy").but(epochs=12, probe_steps=300)
@@ -329,7 +331,7 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run():
 
 
 def test_noise_is_trained_with_and_not_embedded(monkeypatch):
-    module = importlib.import_module("clnr.experiments.run")
+    module = importlib.import_module("clnr.experiments.learn")
     training_graphs, whole = {}, module.fit_all
 
     def fit_all(model, recipe, starts, *more):
@@ -367,7 +369,7 @@ def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():
 
 
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
-    module = importlib.import_module("clnr.experiments.run")
+    module = importlib.import_module("clnr.experiments.learn")
     asked, whole = [], module.fit_all
 
     def fit_all(model, recipe, starts, *more):

@@ -320,6 +320,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_was_told_of(run_cache):
     rounds = 30

@@ -9,6 +9,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import FORMS, USES, earlier, made
 from tests.fuzz import examples
 
+pytestmark = pytest.mark.fuzz
 FIELDS = ["key", "made", *(field.name for field in dataclasses.fields(Run))]
 NUMBERS = (
     st.integers(-(2**63), 2**63 - 1) | st.floats() | st.sampled_from([0, -1, 2**63 - 1, 1e308, float("inf"), float("nan")])
@@ -74,7 +76,7 @@ def three_runs(folder: str) -> RunCache:
     return run_cache
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), min_size=1, max_size=3), st.sampled_from([*FORMS, 4]))
 def test_whatever_a_row_holds(cells, form):
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +89,7 @@ def test_whatever_a_row_holds(cells, form):
         assert_usable_or_refused(run_cache)
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 @given(st.lists(STATEMENTS, min_size=1, max_size=4))
 def test_whatever_has_become_of_the_schema(statements):
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +103,7 @@ def test_whatever_has_become_of_the_schema(statements):
         assert_usable_or_refused(run_cache)
 
 
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=8), st.none() | st.integers(0, 2**20)
 )

@@ -304,6 +304,7 @@ def test_the_key_does_not_change_with(changed):
     assert key_of(**changed) == key_of()
 
 
+@pytest.mark.full
 def test_the_key_is_the_same_in_every_process():
     code = "from tests.experiments.test_runner import key_of; print(key_of())"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}

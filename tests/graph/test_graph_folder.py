@@ -18,7 +18,7 @@ from clnr.graph import Graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
-from clnr.tables.folder_ingest import in_memory
+from clnr.tables.folder_read import in_memory
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -215,6 +215,7 @@ def test_a_folder_has_at_most_as_many_nodes_as_32_bits_number(folder, tmp_path, 
     assert not (tmp_path / "large").exists()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="files with holes take their whole size")
 def test_edges_beyond_32_bits_are_read(tmp_path):
     graph = Graph.from_edges([1, 2, 3, 3], [2, 1, 1, 2], np.eye(4, dtype=np.float32))

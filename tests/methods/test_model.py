@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from clnr.nn.encoders import GAT
 from clnr.nn.inputs import AddStructure, WeightFeatures
 from clnr.nn.objectives import Reconstruct, StepContext
 from tests import oracles
+from tests.cases import in_tiers, tier_of
 from tests.conftest import tiny
 from tests.engine.dense_views import DenseEngine
 
@@ -28,7 +30,7 @@ CPU = torch.device("cpu")
 REFERENCE = Reference(CPU)
 FREE = [method.name for method in BASELINES] + ["SVD-mix"]
 TRAINED = ["CLNR-hops", "CLNR-MLP", "CLNR-mix"]
-ROWS = pytest.mark.parametrize("name", FREE + TRAINED)
+ROWS = pytest.mark.parametrize("name", in_tiers(FREE + TRAINED))
 SMALL = Recipe(hidden=8, dimension=6, epochs=2, reduced=20, walk_columns=4, structure=0, walk_steps=2)
 MLP = {"CLNR-MLP": {"encoder": "mlp"}}
 
@@ -153,25 +155,18 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("graph", TINY.values(), ids=TINY)
-@pytest.mark.parametrize(
-    ("name", "structure"),
+@ROWS
+def test_tiny_graphs_have_finite_vectors(name):
     # What has no columns of structure has no use for their number.
-    [
-        (name, structure)
-        for name in FREE + TRAINED
-        for structure in (0, 2)
-        if not structure or "structure" in METHODS[name].keys
-    ],
-)
-def test_tiny_graphs_have_finite_vectors(name, graph, structure):
-    model, z = fitted(name, graph, structure=structure, reduced=64, dimension=32)
-    assert z.shape[0] == graph.num_nodes
-    assert np.isfinite(z).all()
-    assert z.shape[1] <= 32
-    nothing = Graph.from_edges([], [], np.zeros((0, graph.num_features)))
-    assert model.embed(nothing, REFERENCE).shape == (0, z.shape[1])
-    assert model.embed(nothing, cpu_engine()).shape == (0, z.shape[1])
+    for case, structure in itertools.product(TINY, (0, 2) if "structure" in METHODS[name].keys else (0,)):
+        graph = TINY[case]
+        model, z = fitted(name, graph, structure=structure, reduced=64, dimension=32)
+        assert z.shape[0] == graph.num_nodes, case
+        assert np.isfinite(z).all(), case
+        assert z.shape[1] <= 32, case
+        nothing = Graph.from_edges([], [], np.zeros((0, graph.num_features)))
+        assert model.embed(nothing, REFERENCE).shape == (0, z.shape[1]), case
+        assert model.embed(nothing, cpu_engine()).shape == (0, z.shape[1]), case
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -202,6 +197,7 @@ def test_engines_agree_with_the_reference(name, how):
         np.testing.assert_allclose(gram(z), gram(expected), atol=2e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["SVD-hops", "Spectral", "FastRP", "CLNR-tuned"])
 def test_kernels_agree_with_the_reference(name):
     pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
@@ -281,7 +277,8 @@ def test_who_samples():
 
 def kinds():
     for name, method in SAMPLING.items():
-        yield from ((name, encoder) for encoder in (("gcn", "mlp") if "encoder" in method.keys else ("gcn",)))
+        for encoder in ("gcn", "mlp") if "encoder" in method.keys else ("gcn",):
+            yield pytest.param(name, encoder, id=f"{name}-{encoder}", marks=tier_of(name))
 
 
 @pytest.mark.parametrize("most", [0, 2])
@@ -325,7 +322,7 @@ def test_moments_are_those_of_the_nodes_in_the_loss():
 
 
 @pytest.mark.parametrize("nodes", [0, 80, 1000])
-@pytest.mark.parametrize("name", SAMPLING)
+@pytest.mark.parametrize("name", in_tiers(SAMPLING))
 def test_where_all_nodes_are_in_the_loss_nothing_is_sampled(name, nodes):
     sampled = {"sampled_nodes": nodes, "max_neighbors": 1}
     losses = [

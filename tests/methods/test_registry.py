@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import pickle
 import tomllib
 
@@ -31,6 +32,7 @@ from clnr.nn.objectives import Objective, StepContext, Supervision
 from clnr.nn.postprocess import Head, Postprocess, Standardize
 from clnr.nn.readout import Hops, Readout
 from clnr.training.loop import fit
+from tests.cases import in_tiers, tier_of
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, heads=2, epochs=12, learning_rate=1e-2, sampled_nodes=25)
@@ -95,7 +97,7 @@ def trained(method, graph, recipe=SMALL, seed=0):
 def kinds():
     for method in METHODS.values():
         for encoder in ("gcn", "mlp") if "encoder" in method.keys else ("gcn",):
-            yield pytest.param(method, encoder, id=f"{method.name}-{encoder}")
+            yield pytest.param(method, encoder, id=f"{method.name}-{encoder}", marks=tier_of(method.name))
 
 
 @pytest.mark.parametrize(("method", "encoder"), [*kinds()])
@@ -129,23 +131,15 @@ class TestEveryMethod:
         assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def odd_kinds():
-    """Every method on every graph by its GCN; an MLP, which sees no edges, on two of them in turn."""
-    for index, each in enumerate(kinds()):
-        method, encoder = each.values
-        for place, name in enumerate(ODD):
-            if encoder == "gcn" or (place - 2 * index) % len(ODD) < 2:
-                yield pytest.param(method, encoder, name, id=f"{each.id}-{name}")
-
-
-@pytest.mark.parametrize(("method", "encoder", "name"), [*odd_kinds()])
-def test_every_method_survives_odd_graphs(method, encoder, name):
-    graph = ODD[name]
-    for sampled in [{}, *([{"sampled_nodes": 1, "moments": "sampled", "max_neighbors": 1}] if method.samples else [])]:
+@pytest.mark.parametrize(("method", "encoder"), [*kinds()])
+def test_every_method_survives_odd_graphs(method, encoder):
+    samplings = [{}, *([{"sampled_nodes": 1, "moments": "sampled", "max_neighbors": 1}] if method.samples else [])]
+    for name, sampled in itertools.product(ODD, samplings):
+        graph = ODD[name]
         fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3, **sampled))
-        assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features))
-        assert z.isfinite().all()
-        assert fitted.losses.isfinite().all()
+        assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features)), name
+        assert z.isfinite().all(), name
+        assert fitted.losses.isfinite().all(), name
 
 
 def sampled_kinds():
@@ -178,7 +172,7 @@ def missing_classes():
     ways = [("train", 0), ("validation", 0), ("train", 2), ("validation", 2)]
     for index, method in enumerate(METHODS.values()):
         for part, missing in ways if method.supervised or method is CLNR else [ways[index % 4]]:
-            yield pytest.param(method, part, missing, id=f"{method.name}-{part}-{missing}")
+            yield pytest.param(method, part, missing, id=f"{method.name}-{part}-{missing}", marks=tier_of(method.name))
 
 
 @pytest.mark.parametrize(("method", "part", "missing"), [*missing_classes()])
@@ -189,21 +183,15 @@ def test_a_class_may_be_missing_from_what_is_learned_from_or_chosen_by(method, p
     assert 0 <= result.validation <= 100
 
 
-def numbers_of_epochs():
-    """What is not trained knows of none."""
-    for method in METHODS.values():
-        for epochs in (0, 1, 2, 3) if method.objective else (0, 3):
-            yield pytest.param(method, epochs, id=f"{method.name}-{epochs}")
-
-
-@pytest.mark.parametrize(("method", "epochs"), [*numbers_of_epochs()])
-def test_any_number_of_epochs_will_do(method, epochs):
-    """With the method's own warm-up, schedule and patience."""
-    recipe = preset(method, "toy").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
-    result = run(method, tiny(60, 150), recipe=recipe, device="cpu")
-    assert result.epochs == (epochs if method.objective else 0)
-    assert (result.epoch_ms is None) is (result.epochs == 0)
-    assert np.isfinite([result.alignment, result.uniformity, result.effective_rank]).all()
+@pytest.mark.parametrize("method", in_tiers(METHODS.values()))
+def test_any_number_of_epochs_will_do(method):
+    """With the method's own warm-up, schedule and patience; what is not trained knows of none."""
+    for epochs in (0, 1, 2, 3) if method.objective else (0, 3):
+        recipe = preset(method, "toy").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
+        result = run(method, tiny(60, 150), recipe=recipe, device="cpu")
+        assert result.epochs == (epochs if method.objective else 0)
+        assert (result.epoch_ms is None) is (result.epochs == 0)
+        assert np.isfinite([result.alignment, result.uniformity, result.effective_rank]).all()
 
 
 def test_the_papers_table_of_architectures_follows_from_the_declarations():
@@ -217,11 +205,11 @@ def test_grace_is_clnr_with_a_head_in_the_postprocess_place():
     assert CLNR.but("x", "", postprocess=(Head,)).parts() == GRACE.parts()
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("name", ["nCLNR", "dCLNR", "rCLNR", "GCLNR"])
-def test_the_papers_ablation_shares_clnrs_recipe(name, dataset):
-    found = preset(METHODS[name], dataset)
-    assert (found.recipe, found.row, found.published) == (preset(CLNR, dataset).recipe, "CLNR", None)
+def test_the_papers_ablation_shares_clnrs_recipe(name):
+    for dataset in DATASETS:
+        found = preset(METHODS[name], dataset)
+        assert (found.recipe, found.row, found.published) == (preset(CLNR, dataset).recipe, "CLNR", None), dataset
 
 
 # -- keys ------------------------------------------------------------------------------------------------------------------
@@ -326,7 +314,7 @@ COMMON = declared([Training, Probe])
 COMMON_EXAMPLES = {tuple(name for name in method.keys if name in COMMON): method for method in EXAMPLES}.values()
 
 
-@pytest.mark.parametrize("method", EXAMPLES, ids=lambda method: method.name)
+@pytest.mark.parametrize("method", in_tiers(EXAMPLES))
 def test_its_keys_are_those_that_have_a_say(method, told):
     """The run changes if and only if the method lists the key: those are changed one at a time, all others together."""
     # What samples no nodes has no say in how.
@@ -653,7 +641,7 @@ def test_keys_that_only_measure_are_told_apart():
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "mlp"])
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.objective and not method.supervised])
+@pytest.mark.parametrize("name", in_tiers(name for name, each in METHODS.items() if each.objective and not each.supervised))
 def test_what_is_not_formed_changes_nothing(monkeypatch, name, encoder):
     """The loss and its gradients, with few of many nodes sampled, as if all rows had been formed."""
     graph, method = tiny(80, 200), METHODS[name]
@@ -688,7 +676,10 @@ QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT
 
 @pytest.mark.parametrize(
     "method",
-    [pytest.param(each, marks=[pytest.mark.slow] * (name not in QUICK)) for name, each in METHODS.items()],
+    [
+        pytest.param(each, marks=[pytest.mark.slow if name not in QUICK else pytest.mark.full] * (each is not CLNR))
+        for name, each in METHODS.items()
+    ],
     ids=METHODS,
 )
 def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):

@@ -107,6 +107,7 @@ def test_gradients_are_those_of_differences_and_of_all_rows(part):
     torch.testing.assert_close(one, other)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(12, 4, 6), (300, 33, 40), (40, 16, 1100)])
 def test_kernels_give_what_all_rows_give_in_float64(shape, dtype):

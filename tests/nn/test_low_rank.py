@@ -71,6 +71,7 @@ def test_scale_does_not_matter(scale):
     np.testing.assert_allclose(directions_of(matrix * scale, 3), directions_of(matrix, 3), atol=1e-3)
 
 
+@pytest.mark.full
 def test_many_equal_columns_are_no_trouble():
     """As many as the widest read-outs ask for: rounding errors grow with their number."""
     for columns in (np.ones((2000, 1500)), np.eye(2000, 1500)[:, :1] * np.ones(1500)):

@@ -171,6 +171,7 @@ def changed(world, method, sets, **shifts):
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "sets", "shifts", "failing"),
     [

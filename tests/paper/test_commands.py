@@ -26,6 +26,7 @@ def clnr(monkeypatch, capsys):
     return entry_point(monkeypatch, capsys)
 
 
+@pytest.mark.full
 def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     """The smallest form of it, end to end; then again, with nothing left to do."""
     monkeypatch.setattr(scope, "_QUICK_RECIPE_LIMITS", {"epochs": 2, "probe_steps": 20, "hidden": 32})

@@ -33,7 +33,9 @@ def test_cheap_methods_of_the_paper_are_wanted_first_and_what_it_has_not_last():
     assert names == set(SETS)
 
 
-@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
+@pytest.mark.parametrize(
+    "exhibit", [pytest.param(each, id=each.name, marks=[pytest.mark.full] * (each in FIGURES)) for each in EXHIBITS]
+)
 def test_every_form_is_written_and_names_the_command(exhibit, tmp_path):
     results = filled()
     results.without.update(dict.fromkeys(SETS, "no"))

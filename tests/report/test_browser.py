@@ -9,6 +9,8 @@ from clnr.report import Column
 from tests.report.browser import at, centre, pixels, selected, settled, texts, until
 from tests.report.made import bare, report_data
 
+pytestmark = pytest.mark.full
+
 
 def test_it_opens_from_disk_and_shows_its_data(show):
     tab = show(report_data())

@@ -134,7 +134,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+# What they do beside reading arguments takes long, and others read theirs alike.
+LONG_CALLS = ("run", "runs", "NodeEmbedder.fit_transform")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG_CALLS)) for name in CALLS])
 def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
     """Warnings are errors here: none that is not ours may come of what a user hands in."""
     monkeypatch.chdir(tmp_path)

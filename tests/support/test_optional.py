@@ -82,6 +82,7 @@ def test_a_plan_of_figures_needs_no_matplotlib(without, monkeypatch, capsys, tmp
     assert ended.code == 0, ended.err
 
 
+@pytest.mark.full
 def test_the_first_command_needs_no_optional_package(tmp_path):
     """What ``make run`` does, with every optional package hidden."""
     script = """

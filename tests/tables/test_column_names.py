@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from clnr.embedding.convert import as_table_graph
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from tests.tables.files import EDGES, saved
@@ -122,6 +122,7 @@ def test_features_labels_and_columns_are_those_of_their_rows(tmp_path, form):
     assert np.array_equal(again.graph.features, found.graph.features)
 
 
+@pytest.mark.full
 def test_a_thousand_rows_with_a_column_called_rowid(tmp_path):
     """As it was found: features and labels were those of other nodes."""
     rng = np.random.default_rng(1)

@@ -115,7 +115,8 @@ IDS = st.one_of(st.integers(-3, 9).map(str), st.sampled_from(["a", "B", "ü x", 
     st.booleans(),
     st.booleans(),
 )
-@hypothesis.settings(max_examples=examples(20), deadline=None)
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(8), deadline=None)
 def test_any_tables_are_the_same_graph_or_the_same_error(tmp_path_factory, edges, nodes, weighted, directed):
     folder = tmp_path_factory.mktemp("fuzz")
     columns = {"source": [each[0] for each in edges], "target": [each[1] for each in edges]}
@@ -143,14 +144,14 @@ def outcome(call):
 
 
 def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
-    from clnr.tables import folder_ingest
+    from clnr.tables import folder_sink
     from clnr.tables.io import chunks, sql
 
     rng = np.random.default_rng(0)
     source, target = rng.integers(0, 500, (2, 3000))
     edges = pa.table({"source": source, "target": target, "weight": rng.integers(0, 3, 3000).astype(float)})
     nodes = pa.table({"id": rng.permutation(520), "x": rng.normal(size=520), "kind": [f"k{i % 7}" for i in range(520)]})
-    for owner, name in ((sql, "_STREAMED"), (chunks, "_ROWS"), (folder_ingest, "_PART")):
+    for owner, name in ((sql, "_STREAMED_ROWS"), (chunks, "_CHUNK_ROWS"), (folder_sink, "_NODES_AT_A_TIME")):
         monkeypatch.setattr(owner, name, 64)
     for given in (nodes, None):
         for directed in (False, True):
@@ -253,6 +254,7 @@ ingest(sys.argv[1], out=sys.argv[2], progress=progress)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", [0, 1, 3, 5])
 def test_a_killed_ingest_leaves_nothing_that_opens_and_the_next_one_cleans_up(tmp_path, at):
     edges = saved(tmp_path, "e.csv", EDGES)

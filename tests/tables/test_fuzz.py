@@ -22,6 +22,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
 
+pytestmark = pytest.mark.fuzz
 FORMS = ("csv", "parquet", "jsonl", "json")
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -260,7 +261,7 @@ def read(*given, **asked):
     return said
 
 
-@hypothesis.settings(max_examples=examples(80), **SETTINGS)
+@hypothesis.settings(max_examples=examples(30), **SETTINGS)
 @hypothesis.given(tables(), st.sampled_from(FORMS), st.sampled_from(FORMS))
 def test_any_table_is_the_graph_that_the_rules_give_or_refused(tmp_path_factory, drawn, form, other):
     edges, nodes, asked, directed = drawn
@@ -305,7 +306,7 @@ def spoilt(data, content):
     return bytes(content)
 
 
-@hypothesis.settings(max_examples=examples(60), **SETTINGS)
+@hypothesis.settings(max_examples=examples(25), **SETTINGS)
 @hypothesis.given(tables(), st.sampled_from(FORMS), st.data())
 def test_a_file_with_spoilt_bytes_is_a_graph_or_one_line(tmp_path_factory, drawn, form, data):
     edges, nodes, _, directed = drawn
@@ -338,7 +339,7 @@ TYPES = {
 }
 
 
-@hypothesis.settings(max_examples=examples(60), **SETTINGS)
+@hypothesis.settings(max_examples=examples(25), **SETTINGS)
 @hypothesis.given(st.data(), st.booleans())
 def test_columns_of_any_types_are_a_graph_or_one_line(tmp_path_factory, data, frame):
     def drawn(rows, width):
@@ -369,7 +370,7 @@ def test_columns_of_any_types_are_a_graph_or_one_line(tmp_path_factory, data, fr
         assert np.isfinite(values).all()
 
 
-@hypothesis.settings(max_examples=examples(40), **SETTINGS)
+@hypothesis.settings(max_examples=examples(20), **SETTINGS)
 @hypothesis.given(
     st.text(st.sampled_from("abx*?[]~/\\.:'\" \n\0é-#{}$%\ud800"), max_size=12), st.sampled_from((".csv", "", ".parquet"))
 )
@@ -414,7 +415,7 @@ SQL = (
 )
 
 
-@hypothesis.settings(max_examples=examples(60), **SETTINGS)
+@hypothesis.settings(max_examples=examples(25), **SETTINGS)
 @hypothesis.given(st.lists(st.sampled_from(SQL), max_size=12))
 def test_any_query_reads_or_is_a_line(tmp_path_factory, words):
     folder = tmp_path_factory.mktemp("query")

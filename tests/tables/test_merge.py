@@ -12,6 +12,7 @@ from clnr.errors import DataError
 from clnr.support.deprecation import RenamedWarning
 from clnr.tables import FeatureEncoder, IngestReport, TableGraph, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
+from tests.fuzz import examples
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -218,7 +219,8 @@ TABLE = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(-3, 3), st.samp
 SCALED = FeatureEncoder((ColumnEncoder("x", "number", 1, centre=1.0, scale=2.0),))
 
 
-@hypothesis.settings(max_examples=25, deadline=None)
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(10), deadline=None)
 @hypothesis.given(PAIRS, TABLE, PAIRS, TABLE, st.booleans())
 def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, new, directed):
     def table(rows):

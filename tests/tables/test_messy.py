@@ -12,6 +12,7 @@ from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.columns.column_info import column_lines
 from clnr.tables.io import csv_header
+from tests.fuzz import examples
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
@@ -354,7 +355,8 @@ def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
     assert "read as a node" in found.ingest_report.remarks[0]
 
 
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(st.binary(max_size=200))
 def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
     path = saved(tmp_path_factory.mktemp("bytes"), "e.csv", content)
@@ -399,6 +401,6 @@ def test_a_cell_that_duckdb_cannot_read_is_named_and_never_left_out(tmp_path, na
 
 
 def test_a_long_file_of_short_lines_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_header, "_BUFFER", csv_header._LONGEST_LINE)
+    monkeypatch.setattr(csv_header, "_BUFFER_BYTES", csv_header._LONGEST_LINE_BYTES)
     read = read_tables(saved(tmp_path, "e.csv", "source,target\n" + "a,b\n" * 600_000 + "\n\n"))
     assert read.graph.ids.tolist() == ["a", "b"]

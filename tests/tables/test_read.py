@@ -11,6 +11,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
+from tests.fuzz import examples
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
@@ -243,7 +244,8 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
 TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip).filter(bool)
 
 
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=20))
 def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
     hypothesis.assume(any(a != b for a, b in rows))

@@ -15,6 +15,7 @@ from clnr.methods.presets import preset
 from clnr.nn.objectives import Supervision
 from clnr.training.checkpoint import Checkpoint, _digest, check_checkpoint, remove_checkpoint
 from clnr.training.loop import fit
+from tests.cases import in_tiers
 from tests.conftest import tiny
 
 OLD = Path(__file__).parents[1] / "embedding" / "old"
@@ -54,7 +55,7 @@ def recipe_of(method):
     return preset(method, None).recipe.but(hidden=16, dimension=3 if method.supervised else 8, epochs=9, head_width=0)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", in_tiers())
 def test_a_training_that_died_goes_on_bit_for_bit(name, tmp_path):
     method = METHODS[name]
     recipe = recipe_of(method)

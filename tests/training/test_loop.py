@@ -22,6 +22,7 @@ from clnr.training.early_stopping import ended
 from clnr.training.loop import fit, fit_all
 from clnr.training.metric_buffer import MetricBuffer
 from clnr.training.train_state import EarlyStopping, learning_rate
+from tests.cases import in_tiers, pairs
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=25)
@@ -91,6 +92,7 @@ def test_it_is_adam_on_the_models_loss(name, change):
     assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("most", [0, 2])
 @pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CCA-SSG", "BGRL"])
 def test_sampled_steps_learn_and_stop_early(name, most):
@@ -132,9 +134,9 @@ def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_toward
     assert {learning_rate(deterministic, epoch) for epoch in range(20, 100)} == {0.5}
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 10, 33])
-@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5, 0.999, 1.0])
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+@pytest.mark.parametrize(
+    ("epochs", "warmup", "schedule"), pairs([1, 2, 3, 7, 10, 33], [0.0, 0.1, 0.5, 0.999, 1.0], ["constant", "cosine"])
+)
 def test_any_number_of_epochs_has_rates_between_zero_and_the_recipes(epochs, warmup, schedule):
     recipe = Recipe(epochs=epochs, learning_rate=2.0, warmup=warmup, schedule=schedule)
     rates = [learning_rate(recipe, epoch) for epoch in range(epochs)]
@@ -515,7 +517,7 @@ class TestOnTheGPU:
             torch.cuda.set_sync_debug_mode("default")
 
     @pytest.mark.parametrize("patience", [0, 30])
-    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    @pytest.mark.parametrize("method", in_tiers(METHODS.values()))
     def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
         recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
         played = training(recipe, method, engine=gpu_engine(torch.float32))
@@ -558,7 +560,7 @@ class TestOnTheGPU:
         torch.testing.assert_close(loss, expected[0])
         torch.testing.assert_close(gradients, expected[1])
 
-    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    @pytest.mark.parametrize("method", in_tiers(METHODS.values()))
     def test_it_learns_what_the_cpu_learns(self, cuda, method):
         recipe = SMALL.but(heads=2)
         here, there = training(recipe, method), training(recipe, method, engine=gpu_engine(torch.float32))
@@ -592,7 +594,7 @@ class TestOnTheGPU:
         with pytest.raises(TrainingError, match="epoch 7 of 25"):
             training(engine=gpu_engine(), method=BREAKS)
 
-    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    @pytest.mark.parametrize("method", in_tiers(METHODS.values()))
     def test_side_by_side_each_is_what_it_would_be_alone(self, cuda, method):
         recipe = SMALL.but(heads=2)
         for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe, gpu_engine(torch.float32)), strict=True):

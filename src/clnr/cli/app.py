@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,3 +125,12 @@ def print_stderr(text: str) -> None:
 def print_stdout(text: str) -> None:
     """Print lines on standard output."""
     print(printable(text))
+
+
+@contextmanager
+def exits() -> Iterator[None]:
+    """A command that ends itself ends the process: that is no error, of which a worker would tell."""
+    try:
+        yield
+    except typer.Exit as end:
+        sys.exit(end.exit_code)

@@ -40,7 +40,7 @@ def ingest(
     from clnr.support.progress import progress_bar
     from clnr.tables.edges.lost_edges import dangling_warning, loses_much
     from clnr.tables.folder_ingest import ingest as write
-    from clnr.tables.folder_ingest import read_table_info
+    from clnr.tables.folder_read import read_table_info
 
     with progress_bar(quiet) as bar:
         if verify is not None:

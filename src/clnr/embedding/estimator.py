@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import extension, job
-from clnr.embedding.convert import as_graph_folder, as_table_graph
-from clnr.embedding.defaults import choose_method
+from clnr.embedding.embedder_settings import embedder_settings
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.graph_sources.convert import as_graph_folder, as_table_graph
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.memory_plan import MemoryPlan
@@ -28,7 +28,6 @@ from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import write_folder
 from clnr.embedding.store.shards import Shards
-from clnr.embedding.store.work_folder import as_begun
 from clnr.embedding.stored_embedding import embed_files, fit_files
 from clnr.embedding.unknown_arguments import explains_unknown
 from clnr.engine import choose
@@ -39,7 +38,6 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
 from clnr.support.deprecation import renamed
-from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.tables import IngestReport
@@ -208,26 +206,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _progress(self) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
-    def _settings(self, workers: Workers = ALONE) -> Settings:
-        shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
-        settings = Settings(
-            **choose_method(self.method, self.effort),
-            engine=choose(self.device, self.precision, self.threads),
-            recipe=self.recipe,
-            changes={name: value for name, value in shortcuts.items() if value is not None},
-            seed=self.seed,
-            hold_out=self.hold_out,
-            tune=self.tune,
-            checkpoint=None if self.checkpoint is None else resolve_path(check_path("checkpoint", self.checkpoint)),
-            checkpoint_every=self.checkpoint_every,
-            resume=self.resume,
-            evaluate=self.evaluate,
-            baselines=self.evaluate,
-            ignore_memory_check=self.ignore_memory_check,
-            workers=workers,
-        )
+    def _settings(self) -> Settings:
+        settings = embedder_settings(self.get_params(deep=False))
         check_shared(check_int("workers", self.workers), settings)
-        return as_begun(settings) if self.workers == 1 else settings
+        return settings
 
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.

@@ -22,9 +22,9 @@ from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
-from clnr.embedding.stages.file_graph import FileGraph
+from clnr.embedding.stages.graph_in_files import GraphInFiles
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job, Output
-from clnr.embedding.stages.memory_graph import MemoryGraph
 from clnr.embedding.stages.stages import FITTING, all_stages, run_stages
 from clnr.embedding.store.artifact import differences, load_folder, not_asked_for
 from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE, SOURCE
@@ -166,7 +166,7 @@ def fit_graph(
         baselines: Methods without an objective to score beside it.
     """
     settings = Settings(method, engine, recipe=recipe, seed=seed, hold_out=hold_out, evaluate=evaluate)
-    graph = MemoryGraph(table_graph, settings)
+    graph = GraphInMemory(table_graph, settings)
     job = Job(graph, recipe, baselines)
     run_stages(job, FITTING)
     return graph.result(job)
@@ -176,7 +176,7 @@ def _run(
     table_graph: TableGraph, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None
 ) -> EmbeddingResult | None:
     """All stages over a graph in memory; the result, on the first worker."""
-    graph = MemoryGraph(table_graph, settings)
+    graph = GraphInMemory(table_graph, settings)
     job = Job(graph, recipe, settings.compared, bar=bar)
     for line in planned.lines:
         job.log(line)
@@ -272,7 +272,7 @@ def embed_folder(
         block_rows, remark = work.begin(planned.block_rows)
         if remark is not None:
             log(remark)
-        graph = FileGraph(folder, settings, recipe, work.path, block_rows, bar)
+        graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
         job = Job(graph, recipe, settings.compared, work, bar)
         if workers.first and work.has_model():
             log("training is complete: embedding goes on")

@@ -12,7 +12,7 @@ from clnr.embedding.job import check_disk, embed_folder
 from clnr.embedding.planning import file_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.shared_fit import embed_shared
-from clnr.embedding.stages.file_graph import FileGraph
+from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.shards import Shards, TemporaryFolder
@@ -47,7 +47,7 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
     with shared_folder(folder.path):
-        graph = FileGraph(folder, alone, model.recipe, temporary.path, planned.block_rows)
+        graph = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows)
         shards = graph.embed(model)
         graph.remove()
     return replace(shards, temporary=temporary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,26 +14,27 @@ from clnr.tables.columns.column_info import ColumnInfo
 from clnr.tables.columns.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
-from clnr.tables.edges.edge_list import EdgeForm, MergeForm, check_weights, load_edges
-from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
-from clnr.tables.edges.mistaken_edges import check_guessed_ends, one_sort_notes
+from clnr.tables.edges.edge_list import MergeForm
+from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import run
 from clnr.tables.kinds.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.kinds.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.kinds.table_kinds import NODE_NAME, NamedEdges, NamedNodes
+from clnr.tables.kinds.table_kinds import NODE_NAME
+from clnr.tables.open_tables import OpenTables
+from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.node_names import guess_name
-from clnr.tables.roles.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
-from clnr.tables.table_arguments import OpenTables, TableArguments
+from clnr.tables.roles.roles import Roles, find_roles, table_title
+from clnr.tables.table_arguments import TableArguments
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
 # A table may have so many columns: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
-_COLUMNS = 20_000
+_MOST_COLUMNS = 20_000
 
 
 class Loaded(NamedTuple):
@@ -51,7 +53,7 @@ class Loaded(NamedTuple):
         remarks: Notes for the user, a line each.
     """
 
-    edges: tuple[tuple[NamedEdges, Roles], ...]
+    edges: TablesAndRoles
     node_table: Table | None
     node_kinds: tuple[NodeKind, ...]
     matrix: FeatureMatrix | None
@@ -65,7 +67,7 @@ class Loaded(NamedTuple):
     @property
     def edges_title(self) -> str:
         """What to call the tables of edges in messages; empty if there are none."""
-        return _title(self.edges)
+        return edges_title(self.edges)
 
     @property
     def from_edges(self) -> bool:
@@ -100,16 +102,17 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
     if arguments.drop_empty:
-        edges, nodes = _without_empty(db, edges, nodes, remarks)
+        edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
+        nodes = _without_empty(db, nodes, ("id",), remarks)
     edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
-        merging, fading = _load_edges(db, edges, False, arguments, remarks, bool(nodes))
+        merging, fading = load_edges(db, edges, False, arguments, remarks, bool(nodes))
         if nodes:
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
-            stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
+            stored = nodes_of_edges(db, edges_title(edges), _integer_ends(db, edges), earlier)
         stored, name_column = _name_kinds(db, stored, arguments)
         rest = (stored.roles, name_column, False, merging, fading, remarks)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
@@ -118,13 +121,13 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     if matrix is not None and node_table is None:
         if arguments.base is not None:
             raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
-        node_table, roles = _numbered_nodes(db, matrix.shape[0]), Roles(id=_NUMBER)
+        node_table, roles = _numbered_nodes(db, matrix.shape[0]), Roles(id=_MATRIX_ROW)
     as_integers = (
         (earlier is None or earlier.dtype.kind in "iu")
         and _integer_ends(db, edges)
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
-    merging, fading = _load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
+    merging, fading = load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
     if node_table is not None:
         node_table, merging = load_nodes(db, node_table, roles.id, as_integers), merging._replace(ids=roles.id)
     loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
@@ -133,129 +136,54 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     return loaded
 
 
-_Edges = tuple[tuple[NamedEdges, Roles], ...]
-
-
-def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edges, list[tuple[NamedNodes, Roles]]]:
+def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
     """The roles of the columns of each table."""
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
         if edge_table is not None:
             arguments = with_one_weight(arguments, edge_table)
         roles = find_roles(edge_table, node_table, arguments)
-        return tuple((each, roles) for each in tables.edges), [(each, roles) for each in tables.nodes]
+        return tuple((each, roles) for each in tables.edges), tuple((each, roles) for each in tables.nodes)
     check_named(arguments, tables)
     edges = tuple(
         (each, find_roles(each.table, None, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
     )
-    nodes = [
+    nodes = tuple(
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
-    ]
+    )
     return edges, nodes
 
 
-def _without_empty(
-    db: DuckDBPyConnection, edges: _Edges, nodes: list[tuple[NamedNodes, Roles]], remarks: list[str]
-) -> tuple[_Edges, list[tuple[NamedNodes, Roles]]]:
-    """The tables without rows that lack an end, a kind, a weight or a time of an edge, or the id of a node."""
-
-    def kept(table: Table, *columns: str | None) -> Table:
-        left, more = without_empty(db, table, columns)
-        remarks.extend(more)
-        return left
-
-    some_edges = tuple(
-        (each._replace(table=kept(each.table, of.source, of.target, of.edge_type, of.weight, of.edge_time)), of)
-        for each, of in edges
-    )
-    return some_edges, [(each._replace(table=kept(each.table, of.id)), of) for each, of in nodes]
+def _without_empty(db: DuckDBPyConnection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
+    """The tables without rows in which a column of these roles is empty."""
+    filled = []
+    for each, roles in tables:
+        table, notes = without_empty(db, each.table, [getattr(roles, role) for role in needed])
+        remarks += notes
+        filled.append((each._replace(table=table), roles))
+    return tuple(filled)
 
 
 def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
     """The roles of a table of edges, with the notation of its weights."""
     if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
         return roles
-    found = find_notation(db, table, roles.weight)
-    return roles._replace(weight_notation=found) if found == DECIMAL_COMMA else roles
+    notation = find_notation(db, table, roles.weight)
+    return roles._replace(weight_notation=notation) if notation == DECIMAL_COMMA else roles
 
 
-def _title(edges: _Edges) -> str:
-    return ", ".join(each.table.name for each, _ in edges)
-
-
-def _integer_ends(db: DuckDBPyConnection, edges: _Edges) -> bool:
+def _integer_ends(db: DuckDBPyConnection, edges: TablesAndRoles) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
 
 
-def _load_edges(
-    db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
-) -> tuple[MergeForm, float]:
-    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
-    earlier = None if arguments.base is None else arguments.base.ingest_report
-    known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
-    if not edges:
-        return MergeForm(False, arguments.is_directed), fading
-    # Edges of an earlier graph may be of kinds by the signs of their weights alone.
-    by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
-    asked = (arguments.negative_weights or "refuse") != "refuse"
-    if (asked or by_sign) and not any(roles.weight for _, roles in edges):
-        raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
-    weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
-    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.with_negative_weights)
-    all_times = [
-        (each, None if roles.edge_time is None else EdgeTimes.of(db, each.table, roles.edge_time)) for each, roles in edges
-    ]
-    if len({None if times is None else times.as_dates for _, times in all_times}) > 1:
-        dates, numbers = (
-            next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
-        )
-        raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
-    remarks += [f"{each.table.name}: {times.note}" for each, times in all_times if times is not None and times.note]
-    negative = False
-    for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
-        into = "edges" if len(edges) == 1 else "some_edges"
-        about_negative = load_edges(db, each, roles, form, times, into)
-        negative = negative or bool(about_negative)
-        remarks += about_negative
-        if roles.guessed and not has_nodes and each.ends is None:
-            remarks += check_guessed_ends(db, each.table, roles, into)
-        if roles.guessed and whole and each.ends is None and earlier is None:
-            remarks += one_sort_notes(db, each.table, roles, into)
-        if roles.weight is not None and earlier is None:
-            check_weights(db, each.table, roles.weight, into)
-        if len(edges) > 1:
-            _append_edges(db, form, times is not None, number == 0, each.table.name)
-    if form.negative != "refuse" and not negative and earlier is None:
-        remarks.append(f"{_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
-    times = all_times[0][1]
-    if times is not None and arguments.until is not None:
-        remarks += keep_until(db, _title(edges), times, arguments.until)
-    if times is not None and arguments.half_life is not None:
-        kept = None if earlier is None else fading
-        fading, lines = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
-        remarks += lines
-    adds = any(roles.weight is not None or roles.fading for _, roles in edges)
-    kinds, joined = known if arguments.has_edge_kinds else None, tuple(each.ends for each, _ in edges if each.ends is not None)
-    ends = f"'{edges[0][1].source}' and '{edges[0][1].target}'" if len(edges) == 1 else "these"
-    return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined, ends=ends), fading
-
-
-def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:
-    """Move the SQL table ``some_edges`` to the end of ``edges``."""
-    there = {"s": True, "t": True, "w": form.weighted, "kind": form.kinds, "moment": timed}
-    rows = f"SELECT {', '.join(column for column, has in there.items() if has)} FROM some_edges"
-    run(db, f"CREATE TEMP TABLE edges AS {rows}" if first else f"INSERT INTO edges {rows}", name)
-    run(db, "DROP TABLE some_edges", name)
-
-
-_NUMBER = "row of the matrix"
+_MATRIX_ROW = "row of the matrix"
 
 
 def _numbered_nodes(db: DuckDBPyConnection, count: int) -> Table:
     """The nodes 0, 1, 2 ... of a feature matrix without a node table."""
     import pyarrow as pa
 
-    db.register("numbered_nodes", pa.table({_NUMBER: np.arange(count)}))
+    db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(count)}))
     return describe(db, "the feature matrix", "numbered_nodes")
 
 
@@ -267,7 +195,7 @@ def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded)
     if count != rows:
         sizes = f"it has {rows:,} rows, and {loaded.node_table.name} has {count:,}"
         raise DataError(f"{matrix.name}: {sizes}; row i of the one must be that of row i of the other")
-    if loaded.roles.id == _NUMBER and loaded.edges:
+    if loaded.roles.id == _MATRIX_ROW and loaded.edges:
         for column in "st":
             for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
                 raise DataError(
@@ -290,11 +218,11 @@ def _name_kinds(db: DuckDBPyConnection, stored: StoredKinds, arguments: TableArg
     if arguments.names is None and (base is None or chosen == NODE_NAME):
         earlier = () if base is None else base.ingest_report.columns
         known = {info.table: info.column for info in earlier if "name" in info.role.split(" and ")}
-        found = {
+        name_columns = {
             kind.name: guess_names(db, kind) if base is None else _same_column(kind, known.get(table_title("nodes", kind.name)))
             for kind in stored.kinds
         }
-        stored, name_column = with_names(stored, found, joined=base is not None)
+        stored, name_column = with_names(stored, name_columns, joined=base is not None)
         return stored, name_column if base is None else chosen
     kinds = tuple(kind._replace(names=_same_column(kind, chosen)) for kind in stored.kinds)
     return stored._replace(kinds=kinds), chosen
@@ -318,10 +246,10 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
 
 def _check_width(table: Table, role: str) -> None:
     """Raise if a table has more columns than are read in reasonable time."""
-    if (count := len(table.columns)) > _COLUMNS:
+    if (count := len(table.columns)) > _MOST_COLUMNS:
         matrix = "numbers can be given as a matrix beside it: --feature-matrix (feature_matrix=); " if role == "nodes" else ""
         raise DataError(
-            f"{table.name}: it has {count:,} columns, and a table may have {_COLUMNS:,}; {matrix}a query selects some: "
+            f"{table.name}: it has {count:,} columns, and a table may have {_MOST_COLUMNS:,}; {matrix}a query selects some: "
             f"--{role}-query 'SELECT ... FROM ...' ({role}_query=)"
         )
 

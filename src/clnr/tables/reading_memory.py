@@ -8,22 +8,30 @@ from typing import TYPE_CHECKING
 from clnr.errors import DataError
 from clnr.support.humanize import gigabytes, parse_bytes
 from clnr.support.machine import memory
+from clnr.tables.io.source import Table
 from clnr.tables.io.sql import fetch_table, run
 from clnr.tables.load import Loaded
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# DuckDB takes this part of what is unused, if nothing is said; the graph needs about twice as much. Below the least, it fails.
-_SHARE = 3
-_LEAST = 100_000_000
+# DuckDB takes one of so many parts of what is unused, if nothing is said; the graph needs about two. Below the least, it fails.
+_DUCKDB_PARTS = 3
+_LEAST_DUCKDB_BYTES = 100_000_000
 # Bytes of an edge when it was read, and while DuckDB merges it or the graph is made of it, when DuckDB is closed; of a value
 # of a node as feature; and of rows that are being encoded. DuckDB may hold so many copies of the nodes while it sorts them.
-_EDGE_READ, _EDGE, _FEATURE, _CHUNK = 24, 120, 8, 64_000_000
-_COPIES = 2
+_EDGE_READ_BYTES, _EDGE_BYTES, _FEATURE_BYTES, _CHUNK_BYTES = 24, 120, 8, 64_000_000
+_NODE_COPIES = 2
 # What was freed is not all given back at once.
-_MARGIN = 1.25
-_SAMPLE = 1000
+_MARGIN_FACTOR = 1.25
+_SAMPLE_ROWS = 1000
+
+
+def measure_rows(db: DuckDBPyConnection, table: Table) -> tuple[int, int]:
+    """The number of rows of a table, and about how many bytes a row has."""
+    ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
+    sample = fetch_table(db, f"SELECT * FROM {table.sql} LIMIT {_SAMPLE_ROWS}", table.name)
+    return int(count), sample.nbytes // max(1, sample.num_rows)
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class ReadingMemory:
         unused = memory.unused_memory()
         if limit is not None:
             return cls(unused, parse_bytes(limit))
-        return cls(unused, None if unused is None else max(_LEAST, unused // _SHARE))
+        return cls(unused, None if unused is None else max(_LEAST_DUCKDB_BYTES, unused // _DUCKDB_PARTS))
 
     def check(self, db: DuckDBPyConnection, loaded: Loaded) -> None:
         """Raise if the graph of loaded tables will not fit."""
@@ -53,12 +61,12 @@ class ReadingMemory:
         edges = run(db, "SELECT count(*) FROM edges", "edges")[0][0] if loaded.edges else 0
         kept = 0
         if (table := loaded.node_table) is not None:
-            ((nodes,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
-            sample = fetch_table(db, f"SELECT * FROM {table.sql} LIMIT {_SAMPLE}", table.name)
-            kept = nodes * (sample.nbytes // max(1, sample.num_rows) + _FEATURE * len(loaded.roles.features))
-        stored = _COPIES * kept + _EDGE * edges
-        at_once = min(_CHUNK, kept) + _EDGE_READ * edges + (stored if self.duckdb is None else min(stored, self.duckdb))
-        needed = int(_MARGIN * (kept + max(at_once, _EDGE * edges)))
+            nodes, row_bytes = measure_rows(db, table)
+            kept = nodes * (row_bytes + _FEATURE_BYTES * len(loaded.roles.features))
+        stored = _NODE_COPIES * kept + _EDGE_BYTES * edges
+        in_duckdb = stored if self.duckdb is None else min(stored, self.duckdb)
+        at_once = min(_CHUNK_BYTES, kept) + _EDGE_READ_BYTES * edges + in_duckdb
+        needed = int(_MARGIN_FACTOR * (kept + max(at_once, _EDGE_BYTES * edges)))
         if needed > self.unused:
             raise DataError(
                 f"about {gigabytes(needed)} of memory are needed to read these tables, and {gigabytes(self.unused)} are free; "

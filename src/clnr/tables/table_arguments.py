@@ -1,113 +1,119 @@
-"""The arguments of ``read_tables``, checked in one place for all that read tables."""
+"""The arguments that say which tables are read and how: each with its name, type, default and help text.
+
+``read_tables`` and ``ingest`` take them, and the options of the command line are made of them. Nothing heavy is imported here,
+so that the command line's help is quick.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from clnr.errors import DataError, UnknownName
-from clnr.support.arguments import check_choice, check_type
-from clnr.tables.columns.columns import LABELS, SOURCES, TARGETS, end_names, id_names
-from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.infer import KINDS
-from clnr.tables.io.csv_header import KnownNames
-from clnr.tables.io.query import query_table
-from clnr.tables.io.source import Table, open_table
-from clnr.tables.kinds.table_kinds import NamedEdges, NamedNodes, check_node_kinds, edges_by_kind, nodes_by_kind
-from clnr.tables.table_graph import TableGraph
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from clnr.tables.columns.feature_encoder import FeatureEncoder
+    from clnr.tables.table_graph import TableGraph
 
-_TEXTS = (
-    *("edges_query", "nodes_query", "source", "target", "edge_type", "until"),
-    *("id", "label", "time", "names", "name"),
-)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_OPTION = "option"
 
 NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
 """What can be done with negative weights."""
 
 
+class Option(NamedTuple):
+    """How an argument is given on the command line.
+
+    Attributes:
+        help: Its help text.
+        type: The type of its value; of a list, an option is repeatable.
+        metavar: What its help calls the value; None for the name of the type.
+        flags: How it is written; None for the argument's name.
+    """
+
+    help: str
+    type: Any = str
+    metavar: str | None = None
+    flags: str | None = None
+
+
+def _option(text: str, kind: Any = str, metavar: str | None = None, flags: str | None = None, **default: Any) -> Any:
+    """A field that is also an option of the command line, with its ``default`` or ``default_factory``; else None."""
+    return field(**(default or {"default": None}), metadata={_OPTION: Option(text, kind, metavar, flags)})
+
+
 @dataclass(frozen=True)
 class TableArguments:
-    """What ``read_tables`` is given, and means the same in ``ingest``; see there."""
+    """What ``read_tables`` is given; its docstring says more of each."""
 
-    edges: Any = None
-    nodes: Any = None
-    edges_query: str | None = None
-    nodes_query: str | None = None
-    feature_matrix: Any = None
-    source: str | None = None
-    target: str | None = None
-    weight: str | Iterable[str] | None = None
-    negative_weights: str | None = None
-    edge_type: str | None = None
-    edge_time: str | Iterable[str] | None = None
-    until: str | None = None
-    half_life: float | None = None
-    drop_empty: bool = False
-    id: str | None = None
-    label: str | None = None
-    time: str | None = None
-    names: str | None = None
-    features: Iterable[str] | None = None
-    ignore: Iterable[str] = ()
-    types: Mapping[str, str] = field(default_factory=dict)
-    header: bool | None = None
-    edges_header: bool | None = None
-    nodes_header: bool | None = None
-    directed: bool | None = None
+    edges: Any = _option(  # noqa: RUF009
+        "Edge table: a CSV, Parquet or JSON file, or a quoted glob. Several kinds of edges: NAME=FILE for each; "
+        "between kinds of nodes: user,bought,item=FILE.",
+        list[str],
+        "[NAME=]FILE",
+    )
+    nodes: Any = _option(  # noqa: RUF009
+        "Node table, one row per node. Without it, features come from the structure. Several kinds of nodes: "
+        "NAME=FILE for each.",
+        list[str],
+        "[NAME=]FILE",
+    )
+    _: KW_ONLY
+    edges_query: str | None = _option("Instead of --edges: one SELECT (DuckDB) over files.", metavar="SQL")
+    nodes_query: str | None = _option("Instead of --nodes: one SELECT (DuckDB) over files.", metavar="SQL")
+    feature_matrix: Any = _option(  # noqa: RUF009
+        "More features: .npy, .npz (SciPy) or .mtx, a row for each of --nodes; without it, for 0, 1, 2 ...", metavar="FILE"
+    )
+    source: str | None = _option("Column of edge sources; found by name, such as source or from, if not given.")
+    target: str | None = _option("Column of edge targets; likewise.")
+    weight: str | Iterable[str] | None = _option(
+        "Column of edge weights; likewise. Repeatable, for tables with other columns.", list[str], "COLUMN"
+    )
+    negative_weights: str | None = _option(
+        "Negative edge weights: refuse (the default), drop, or kind: of their own.", metavar="CHOICE"
+    )
+    edge_type: str | None = _option("Column of kinds of edges: each kind is normalised by itself.", metavar="COLUMN")
+    edge_time: str | Iterable[str] | None = _option(
+        "Column of edge times, dates or numbers. Repeatable, as --weight.", list[str], "COLUMN"
+    )
+    until: str | None = _option("With --edge-time: the graph as of then, without later edges.", metavar="DATE")
+    half_life: float | None = _option("With --edge-time: after so long, an edge weighs half.", float, "DAYS")
+    drop_empty: bool = _option(
+        "Leave out rows with an empty end, id, kind, weight or time; else refused.", bool, flags="--drop-empty", default=False
+    )
+    id: str | None = _option("Column of node ids; likewise.")
+    label: str | None = _option("Column of class labels: to evaluate, and for supervised methods; never a feature.")
+    names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
+    time: str | None = _option("Column of timestamps, left out of the features.")
+    features: Iterable[str] | None = _option(
+        "Node columns that are features; if not given, all that can be.", list[str], "COLUMN"
+    )
+    ignore: Iterable[str] = _option("Columns that are not used; repeatable, or with commas.", list[str], "COLUMN", default=())
+    types: Mapping[str, str] = _option(
+        "What a node column holds: text, category, number, date, bool, tags or id.",
+        *(list[str], "COLUMN=KIND", "--as"),
+        default_factory=dict,
+    )
+    header: bool | None = _option(
+        "Whether text files begin with names of columns, where that is not plain.", bool, flags="--header/--no-header"
+    )
+    edges_header: bool | None = _option("The same of the edge table alone.", bool, flags="--edges-header/--no-edges-header")
+    nodes_header: bool | None = _option("The same of the node table alone.", bool, flags="--nodes-header/--no-nodes-header")
+    directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None
     allow_missing_columns: bool = False
     allow_disjoint: bool = False
+    memory: str | None = None
     name: str | None = None
+    progress: Callable[[str], None] | None = None
 
-    def __post_init__(self) -> None:
-        for argument in _TEXTS:
-            check_type(argument, getattr(self, argument), str | None, "text", DataError)
-        for argument in ("weight", "edge_time"):
-            if getattr(self, argument) is not None and not isinstance(getattr(self, argument), str):
-                object.__setattr__(self, argument, _names(argument, getattr(self, argument)) or None)
-        flags = ("directed", "drop_empty", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint")
-        for argument in flags:
-            check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
-        check_type("feature_encoder", self.feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
-        check_type("base", self.base, TableGraph | None, "a result of read_tables", DataError)
-        for argument in ("features", "ignore"):
-            if getattr(self, argument) is not None:
-                object.__setattr__(self, argument, _names(argument, getattr(self, argument)))
-        check_type("types", self.types, Mapping, "kinds by the names of columns", DataError)
-        for column, kind in self.types.items():
-            check_type("each column of types", column, str, "text", DataError)
-            if kind not in KINDS:
-                raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
-        if self.negative_weights is not None:
-            check_choice("negative_weights", self.negative_weights, NEGATIVE_WEIGHTS)
-        self._check_kinds()
-        self._check_times()
-        self._check_tables()
-
-    def _check_times(self) -> None:
-        check_type("half_life", self.half_life, int | float | None, "a number", DataError)
-        if both := [each for each in self.edge_times if each in self.weights]:
-            raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight (weight)")
-        for option, value in (("until", self.until), ("half_life", self.half_life)):
-            if value is not None and self.edge_time is None:
-                raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
-        if self.half_life is not None and not 0 < self.half_life < math.inf:
-            raise DataError(f"half_life must be above 0 (--half-life), not {self.half_life}")
-        if self.base is not None:
-            if self.half_life is not None and self.until is None:
-                raise DataError("the age of edges that extend an earlier graph is as of a day: give it as until (--until)")
-            if bool(self.base.ingest_report.edge_types) != self.has_edge_kinds and not self._no_edges:
-                has = "has" if self.base.ingest_report.edge_types else "does not have"
-                raise DataError(
-                    f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type), or "
-                    "tables by the names of their kinds (--edges NAME=FILE)"
-                )
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Those that are options of the command line, by the names of the arguments."""
+        return {each.name: each.metadata[_OPTION] for each in fields(cls) if _OPTION in each.metadata}
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -118,46 +124,6 @@ class TableArguments:
     def edge_times(self) -> tuple[str, ...]:
         """The columns of edge times that are named; likewise."""
         return (self.edge_time,) if isinstance(self.edge_time, str) else tuple(self.edge_time or ())
-
-    @property
-    def _no_edges(self) -> bool:
-        return self.edges is None and self.edges_query is None
-
-    def _check_tables(self) -> None:
-        for role, given, query in (("edges", self.edges, self.edges_query), ("nodes", self.nodes, self.nodes_query)):
-            if given is not None and query is not None:
-                raise DataError(f"{role} and {role}_query are one table; leave out one of them")
-        base, encoder = self.base, self.feature_encoder
-        no_nodes = self.nodes is None and self.nodes_query is None
-        if self._no_edges and (base is None or no_nodes):
-            raise DataError(
-                "there is nothing to read: give a table of edges, or one of nodes that extend an earlier graph (base)"
-            )
-        if base is not None and encoder is not None:
-            raise DataError("an earlier graph is extended by its own feature encoder; leave out either feature_encoder or base")
-        if base is not None and base.feature_encoder is None:
-            raise DataError("the earlier graph did not come from tables, so it has no feature encoder for the nodes of a table")
-        if base is not None and self.directed not in (None, self.is_directed):
-            kind = "directed" if self.is_directed else "undirected"
-            raise DataError(f"the earlier graph is {kind}, so directed={self.directed} cannot extend it")
-        if (base is not None or encoder is not None) and (self.features is not None or self.types):
-            which = "types (--as)" if self.types else "features (--features)"
-            raise DataError(f"columns are read as by the earlier feature encoder: leave out {which}")
-
-    def _check_kinds(self) -> None:
-        if isinstance(self.edges, Mapping) and self.edge_type is not None:
-            raise DataError("edges are of the kinds that their tables are called: leave out edge_type (--edge-type)")
-        if self.feature_matrix is not None and self.node_kinds:
-            raise DataError("a feature matrix has the rows of one node table; leave it out where nodes are of several kinds")
-        base, encoder = self.base, self.feature_encoder
-        known: tuple[str, ...] | None = None
-        if base is not None:
-            known = base.ingest_report.node_kinds
-        elif encoder is not None and encoder.encodes:
-            known = encoder.node_kinds
-        edges = edges_by_kind(self.edges) if self.edges_query is None else (NamedEdges(self.edges_query),)
-        nodes = nodes_by_kind(self.nodes) if self.nodes_query is None else (NamedNodes(self.nodes_query),)
-        check_node_kinds(edges, nodes, known, extends=base is not None)
 
     @property
     def has_edge_kinds(self) -> bool:
@@ -172,13 +138,6 @@ class TableArguments:
         return NEGATIVE_WEIGHTS[0] if self.base is None else self.base.ingest_report.negative_weights
 
     @property
-    def node_kinds(self) -> tuple[str, ...]:
-        """The kinds of nodes: those that have a table, else those that edges join; none if nodes have no kinds."""
-        named = tuple(each.kind for each in nodes_by_kind(self.nodes) if each.kind is not None)
-        joined = {kind for each in edges_by_kind(self.edges) for kind in each.ends or ()}
-        return named or tuple(sorted(joined))
-
-    @property
     def is_directed(self) -> bool:
         """Whether edges are directed: as in ``base``, if there is one."""
         if self.base is not None:
@@ -189,56 +148,18 @@ class TableArguments:
     def graph_name(self) -> str:
         return self.name or ("graph" if self.base is None else self.base.graph.name)
 
-    def open_tables(self, db: DuckDBPyConnection) -> OpenTables:
-        """The tables of edges and of nodes, of which nothing is read yet."""
-        edges, nodes = edges_by_kind(self.edges), nodes_by_kind(self.nodes)
-        if self.edges_query is not None:
-            edges = (NamedEdges(query_table(db, self.edges_query, "edges")),)
-        else:
-            edges = tuple(each._replace(table=self._open_edges(db, each)) for each in edges)
-        if self.nodes_query is not None:
-            nodes = (NamedNodes(query_table(db, self.nodes_query, "nodes")),)
-        else:
-            nodes = tuple(each._replace(table=self._open_nodes(db, each)) for each in nodes)
-        return OpenTables(edges, nodes)
-
-    def _open_edges(self, db: DuckDBPyConnection, edges: NamedEdges) -> Table:
-        named = (self.source, self.target, *self.weights, *self.edge_times, self.edge_type, *self.ignore)
-        known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
-        return open_table(db, edges.table, "edges", known, self.header_of("edges"), edges.kind or "")
-
-    def _open_nodes(self, db: DuckDBPyConnection, nodes: NamedNodes) -> Table:
-        named = [self.id, self.label, self.time, self.names, *(self.features or ()), *self.types, *self.ignore]
-        if nodes.kind is not None:
-            named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
-        # Those of edges show that a table of edges was given for one of nodes.
-        known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
-        return open_table(db, nodes.table, "nodes", known, self.header_of("nodes"), nodes.kind or "")
-
     def header_of(self, role: str) -> bool | None:
         """What the user said of the first line of the table of edges or nodes: of it, or of both."""
-        own: bool | None = getattr(self, f"{role}_header")
-        return self.header if own is None else own
+        of_this_table: bool | None = getattr(self, f"{role}_header")
+        return self.header if of_this_table is None else of_this_table
 
 
-class OpenTables(NamedTuple):
-    """The tables that were given, opened: each ``table`` is a ``Table``."""
+def takes(declared: Callable[_Arguments, Any]) -> Callable[[Callable[..., _Result]], Callable[_Arguments, _Result]]:
+    """A function that is called as a dataclass is: for help, editors and type checkers it has the same parameters."""
 
-    edges: tuple[NamedEdges, ...]
-    nodes: tuple[NamedNodes, ...]
+    def decorate(function: Callable[..., _Result]) -> Callable[_Arguments, _Result]:
+        returned = inspect.signature(function).return_annotation
+        function.__signature__ = inspect.signature(declared).replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return function
 
-    @property
-    def has_kinds(self) -> bool:
-        """Whether some of them have names."""
-        return any(each.kind is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
-
-    @property
-    def has_node_kinds(self) -> bool:
-        return any(each.ends is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
-
-
-def _names(argument: str, given: Any) -> tuple[str, ...]:
-    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else (None,)
-    if not all(isinstance(each, str) for each in names):
-        raise DataError(f"{argument} must be a list of names of columns, not a value of type {type(given).__name__}")
-    return names
+    return decorate

@@ -9,7 +9,7 @@ import numpy as np
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.edges.edge_list import IngestReport
+from clnr.tables.edges.ingest_report import IngestReport
 from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
 

@@ -11,7 +11,7 @@ from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
 from clnr.tables.columns.column_info import ColumnInfo
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.edges.edge_list import IngestReport
+from clnr.tables.edges.ingest_report import IngestReport
 from clnr.tables.table_arguments import NEGATIVE_WEIGHTS
 
 TABLES, NODES = "tables.json", "nodes.parquet"
@@ -48,21 +48,9 @@ class TableInfo(NamedTuple):
             "encoding": None if self.feature_encoder is None else json.loads(self.feature_encoder.to_json()),
             "classes": self.classes,
             "findings": {
-                "rows": report.rows,
-                "dangling": report.dangling,
-                "loops": report.loops,
-                "duplicates": report.duplicates,
-                "isolated": report.isolated,
-                "first_dangling": report.first_dangling,
-                "dangling_hint": report.dangling_hint,
-                "remarks": report.remarks,
-                "directed": report.directed,
-                "names": report.names,
+                **vars(report),
                 "columns": [column._asdict() for column in report.columns],
                 "edge_types": dict(report.edge_types),
-                "fading": report.fading,
-                "negative_weights": report.negative_weights,
-                "node_kinds": report.node_kinds,
             },
         }
         return json.dumps(content, indent=1).encode()

@@ -20,7 +20,7 @@ from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from tests.embedding.stages.test_file_graph import MEMORY, NODES, settings
+from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, settings
 
 pytest.importorskip("numba")
 

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.planning.graph_facts import graph_counts, graph_facts, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, size_of
 from clnr.embedding.planning.stage_cost import StageCost
@@ -59,7 +59,7 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
 
 
 def test_each_column_says_how_it_was_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("clnr.tables.columns.infer._WORDS", 3)
+    monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", 3)
     (tmp_path / "e.csv").write_text("source,target\n0,1\n")
     rows = [f"{i},{i % 2},about word{i} and more,the {'ab'[i % 2]}{' b' * i},c{i}" for i in range(60)]
     (tmp_path / "n.csv").write_text("\n".join(["id,odd,abstract,title,code", *rows]))

@@ -22,6 +22,7 @@ def drawn(name, z, k=10, seed=0):
     return MAP_LAYOUTS[name].draw(z, neighbor_lists(z, k), seed)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", installed)
 def test_neighbours_lie_together_and_at_the_same_place_with_any_number_of_threads(name):
     z, cluster = clusters(4, 25)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clnr.embedding.convert import as_table_graph
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
@@ -169,6 +169,7 @@ def test_folders_of_earlier_versions(name, tmp_path):
         assert [tuple(each) for each in similar_nodes(folder, node, 5).nodes] == by_hand(folder, node, 5)
 
 
+@pytest.mark.full
 def test_torch_is_not_imported():
     script = f"""
 import sys

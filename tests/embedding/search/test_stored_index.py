@@ -136,6 +136,7 @@ def test_what_is_not_as_it_was_written_is_built_again(folder, built, home, damag
     assert len(built) == 2
 
 
+@pytest.mark.fuzz
 def test_fuzz_no_mutation_of_a_kept_index_is_mapped(folder, built, home, mapped):
     nearest(folder)
     digest, index = kept(home)
@@ -158,6 +159,7 @@ def test_fuzz_no_mutation_of_a_kept_index_is_mapped(folder, built, home, mapped)
     assert len(built) == 2 + count
 
 
+@pytest.mark.fuzz
 def test_fuzz_no_index_in_a_folder_is_mapped(folder, mapped, home, tmp_path):
     """As earlier versions kept it beside the vectors, with what they checked made right."""
     index = new_index(WIDTH, "f16")

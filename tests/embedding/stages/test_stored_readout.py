@@ -165,6 +165,7 @@ def test_what_edges_weigh_is_told(folders, tmp_path):
     assert f"they weigh {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [3, 9, 14, 22])
 def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, count):
     changes = {"structure": 6}
@@ -191,6 +192,7 @@ def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, cou
     np.testing.assert_array_equal(vectors(tmp_path / "out"), folders["undisturbed"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["numbers", "bag"])
 def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))

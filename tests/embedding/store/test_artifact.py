@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -13,8 +14,8 @@ import pytest
 import torch
 
 from clnr import NodeEmbedder
-from clnr.embedding.convert import as_table_graph
 from clnr.embedding.extension import extend
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
@@ -39,6 +40,7 @@ from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
+from tests.cases import in_tiers
 from tests.conftest import tiny
 
 OLD = Path(__file__).parents[1] / "old"
@@ -74,7 +76,7 @@ def unsealed(result, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", in_tiers())
 def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
     result = fitted(name)
     back = load_folder(saved(result, tmp_path))
@@ -84,26 +86,24 @@ def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
     assert (back.losses, back.scores, back.warnings) == (result.losses, pytest.approx(result.scores), result.warnings)
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        Graph.from_edges([], [], np.ones((1, 3))),
-        Graph.from_edges([0], [1], np.zeros((2, 1)), undirected=True),
-        Graph.from_edges([0, 1], [1, 2], np.eye(4, 60), undirected=True),
-    ],
-    ids=["one node", "one feature", "few nodes"],
-)
-@pytest.mark.parametrize(
-    ("name", "structure"),
+SMALLEST = {
+    "one node": Graph.from_edges([], [], np.ones((1, 3))),
+    "one feature": Graph.from_edges([0], [1], np.zeros((2, 1)), undirected=True),
+    "few nodes": Graph.from_edges([0, 1], [1, 2], np.eye(4, 60), undirected=True),
+}
+
+
+@pytest.mark.parametrize("name", in_tiers(FITTED_ROWS))
+def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name, tmp_path):
     # What has no columns of structure has no use for their number.
-    [(name, structure) for name in FITTED_ROWS for structure in (0, 2) if not structure or "structure" in METHODS[name].keys],
-)
-def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name, structure, graph, tmp_path):
-    result = fitted(name, as_table_graph(graph), structure=structure, dimension=40, walk_columns=3)
-    back = load_folder(saved(result, tmp_path))
-    assert np.isfinite(back.z).all()
-    assert (back.z == result.z).all()
-    assert (back.model.embed(graph, cpu_engine()) == result.model.embed(graph, cpu_engine())).all()
+    for case, structure in itertools.product(SMALLEST, (0, 2) if "structure" in METHODS[name].keys else (0,)):
+        graph, folder = SMALLEST[case], tmp_path / f"{case} {structure}"
+        folder.mkdir()
+        result = fitted(name, as_table_graph(graph), structure=structure, dimension=40, walk_columns=3)
+        back = load_folder(saved(result, folder))
+        assert np.isfinite(back.z).all(), case
+        assert (back.z == result.z).all(), case
+        assert (back.model.embed(graph, cpu_engine()) == result.model.embed(graph, cpu_engine())).all(), case
 
 
 def cut(name, rows):

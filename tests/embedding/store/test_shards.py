@@ -10,7 +10,7 @@ from clnr.embedding.planning import file_plan
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store.artifact_files import VECTORS
 from clnr.tables import ingest
-from tests.embedding.stages.test_file_graph import MEMORY, settings
+from tests.embedding.stages.test_graph_in_files import MEMORY, settings
 
 pytest.importorskip("duckdb")
 pytest.importorskip("numba")

@@ -18,14 +18,14 @@ from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.stages import block_passes, stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
-from clnr.embedding.stages.file_graph import FileGraph
+from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.work_folder import as_begun, is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.support.progress import Bar
 from clnr.training.checkpoint import Checkpoint
-from tests.embedding.stages.test_file_graph import MEMORY, NODES, settings, vectors
+from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, settings, vectors
 
 pytest.importorskip("numba")
 
@@ -87,7 +87,7 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
 @pytest.mark.parametrize("stage", ["train", "embed"])
 def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
     graph = write_graph(folders[0].graph(), tmp_path / "graph")
-    made = getattr(FileGraph, stage)
+    made = getattr(GraphInFiles, stage)
 
     def changed(*arguments):
         result = made(*arguments)
@@ -95,7 +95,7 @@ def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monke
         write_graph(folders[1].graph(), tmp_path / "graph")
         return result
 
-    monkeypatch.setattr(FileGraph, stage, changed)
+    monkeypatch.setattr(GraphInFiles, stage, changed)
     with pytest.raises(DataError, match="graph has changed since this began"):
         embed_folder(graph, tmp_path / "out", settings(), MEMORY)
     assert not (tmp_path / "out").exists()

@@ -20,6 +20,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from clnr.training.loop import fit
 from tests import oracles
+from tests.cases import in_tiers
 from tests.conftest import tiny
 from tests.engine.conftest import GRAPHS
 
@@ -181,7 +182,7 @@ def test_a_step_differs_by_the_precision(name, moments):
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", in_tiers())
 def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkeypatch):
     monkeypatch.setattr(CompiledEngine, "dense_above", 1.0)
     method, graph = METHODS[name], tiny(sparse=sparse)

@@ -13,6 +13,7 @@ from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.kept_rows import MatrixKeptRows
 from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests import oracles
+from tests.cases import pairs
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, random
 from tests.engine.dense_views import DenseOperators, kept, propagation, reached
@@ -146,22 +147,26 @@ def assert_like_the_whole(engine, graph, *how, neighbors=None):
         close(one, other)
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "way", "mask"), pairs(GRAPHS, WAYS, MASKS))
 def test_a_frontiers_rows_and_gradients_are_those_of_the_whole(name, way, mask):
     for permuted in (False, True):
         assert_like_the_whole(cpu_engine(), GRAPHS[name], way, mask, permuted)
 
 
-@pytest.mark.parametrize("neighbors", [None, Neighbors(CHOICE, 2)], ids=["all", "two"])
-@pytest.mark.parametrize("way", ["half", "rates", "some links"])
-@pytest.mark.parametrize("name", ["usual", "directed, weighted, sparse", "loops of its own"])
+@pytest.mark.parametrize(
+    ("name", "way", "neighbors"),
+    pairs(
+        ["usual", "directed, weighted, sparse", "loops of its own"],
+        ["half", "rates", "some links"],
+        [None, Neighbors(CHOICE, 2)],
+    ),
+)
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_every_engines_sampled_rows_are_those_of_the_whole(engine, name, way, neighbors):
     assert_like_the_whole(engine, GRAPHS[name], way, "columns", neighbors=neighbors)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("neighbors", [None, Neighbors(CHOICE, 1)], ids=["all", "one"])
 @pytest.mark.parametrize("way", ["half", "some links"])
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
@@ -200,9 +205,7 @@ def encoded(encoder, operators, count, dtype, select=None):
     return [*rows, *torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)]
 
 
-@pytest.mark.parametrize("dropped", [False, True], ids=["plain", "dropout"])
-@pytest.mark.parametrize("name", USUAL)
-@pytest.mark.parametrize("encoder", ENCODERS, ids=str)
+@pytest.mark.parametrize(("encoder", "name", "dropped"), pairs(ENCODERS, USUAL, [False, True]), ids=str)
 def test_encoders_compute_the_same_rows_of_some_nodes(encoder, name, dropped):
     graph = GRAPHS[name]
     view, nodes = (
@@ -215,9 +218,7 @@ def test_encoders_compute_the_same_rows_of_some_nodes(encoder, name, dropped):
         close(one, other)
 
 
-@pytest.mark.parametrize("way", ["half", "pairs", "rates", "all"])
-@pytest.mark.parametrize("name", USUAL)
-@pytest.mark.parametrize("encoder", BATCHED, ids=str)
+@pytest.mark.parametrize(("encoder", "name", "way"), pairs(BATCHED, USUAL, ["half", "pairs", "rates", "all"]), ids=str)
 def test_a_batch_is_the_nodes_that_a_layer_computes(encoder, name, way):
     graph = GRAPHS[name]
     view, nodes = view_of(cpu_engine(), graph, way, "elements"), wanted(graph, 12)
@@ -260,9 +261,7 @@ def bounded(a, key, most):
     return a
 
 
-@pytest.mark.parametrize("most", [1, 3])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "way", "most"), pairs(GRAPHS, WAYS, [1, 3]))
 def test_of_too_many_neighbours_so_many_are_taken_with_more_weight(name, way, most):
     graph, neighbors = GRAPHS[name], Neighbors(CHOICE, most)
     view, nodes = view_of(cpu_engine(), graph, way, neighbors=neighbors), np.arange(graph.num_nodes)
@@ -276,6 +275,7 @@ def test_of_too_many_neighbours_so_many_are_taken_with_more_weight(name, way, mo
     assert len(matrix.columns) == (got != 0).sum()
 
 
+@pytest.mark.full
 def test_a_bound_takes_each_neighbour_as_often_and_keeps_the_mean():
     graph = GRAPHS["star"]
     nodes, h = torch.tensor([0]), torch.tensor(random(31, 2), dtype=torch.float32)

@@ -195,6 +195,7 @@ assert torch.get_num_threads() == 2
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_computes_the_same():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], cwd=ROOT, capture_output=True, text=True, timeout=300)

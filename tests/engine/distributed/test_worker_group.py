@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,23 +21,17 @@ from clnr.nn.objectives import CCA
 from clnr.support.processes.workers import ALONE
 from clnr.training.step_work import Size, sharing_pays
 from tests import oracles
+from tests.session_folders import made_once, run_module
 from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of, weighted
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """What every worker of every group found: by size and rank."""
-    folder = tmp_path_factory.mktemp("workers")
-    words = [sys.executable, "-m", "tests.worker_checks", str(folder)]
-    # Where torch sees a GPU, a process that has computed gradients cannot be forked.
-    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=env)
-    assert done.returncode == 0, done.stderr
+    folder = made_once(tmp_path_factory, "worker-group", partial(run_module, "tests.worker_checks"))
     return {tuple(map(int, path.stem.split("-"))): torch.load(path) for path in folder.glob("*.pt")}
 
 
@@ -52,12 +44,14 @@ def places(found, name):
     return [place for place in groups(found) if name in found[place]["trained"]]
 
 
+@pytest.mark.full
 def test_every_worker_was_there(found):
     assert sorted(found) == [(1, 0), *groups(found)]
     assert {tuple(found[2, rank]["trained"]) for rank in range(2)} == {METHOD_NAMES}
     assert {tuple(found[3, rank]["trained"]) for rank in range(3)} == {OF_THREE}
 
 
+@pytest.mark.full
 def test_shares_are_in_order_and_as_equal_as_can_be(found):
     for size in SIZES:
         shares = [found[size, rank]["operations"]["share"].tolist() for rank in range(size)]
@@ -65,6 +59,7 @@ def test_shares_are_in_order_and_as_equal_as_can_be(found):
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
+@pytest.mark.full
 def test_operations_and_their_gradients_are_those_of_one_worker(found):
     one = found[1, 0]["operations"]
     for place in groups(found):
@@ -75,6 +70,7 @@ def test_operations_and_their_gradients_are_those_of_one_worker(found):
                 )
 
 
+@pytest.mark.full
 def test_moments_are_those_of_all_rows_however_far_from_zero(found):
     rows = (numbers(10, 4) * torch.tensor([1, 1e-3, 100, 0]) + torch.tensor([0, 1e3, 1e4, 5])).double().numpy()
     for place in found:
@@ -82,6 +78,7 @@ def test_moments_are_those_of_all_rows_however_far_from_zero(found):
         np.testing.assert_allclose(found[place]["operations"]["variance"], rows.var(0), rtol=1e-5, atol=1e-12)
 
 
+@pytest.mark.full
 def test_nt_xent_is_that_of_the_formula(found):
     rows = (numbers(10, 4) * torch.tensor([1, 1e-3, 100, 0]) + torch.tensor([0, 1e3, 1e4, 5])).double().numpy()
     expected = oracles.nt_xent(rows[:, :2], rows[:, 1:3] / 1000, 0.2)
@@ -89,12 +86,14 @@ def test_nt_xent_is_that_of_the_formula(found):
         assert float(found[place]["operations"]["nt-xent loss"]) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.full
 def test_a_node_of_which_several_workers_have_the_row_counts_once_in_batch_norm(found):
     for place in groups(found):
         for name, value in found[1, 0]["batch_norm"].items():
             torch.testing.assert_close(found[place]["batch_norm"][name], value, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_workers_take_the_step_that_one_takes(found, name):
     one = found[1, 0]["trained"][name]
@@ -107,6 +106,7 @@ def test_workers_take_the_step_that_one_takes(found, name):
         torch.testing.assert_close(got["gradient"], one["gradient"], rtol=0, atol=1e-6 * float(one["gradient"].abs().max()))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_after_20_epochs_workers_have_what_one_has(found, name):
     """But for rounding of float32, which each of 20 epochs enlarges, and more on one processor than on another."""
@@ -117,6 +117,7 @@ def test_after_20_epochs_workers_have_what_one_has(found, name):
         torch.testing.assert_close(got["z"], one["z"], rtol=0, atol=1e-2 * max(1.0, float(one["z"].abs().max())))
 
 
+@pytest.mark.full
 def test_workers_of_a_group_agree_bit_for_bit(found):
     for size, rank in groups(found):
         for name in found[size, rank]["trained"]:
@@ -124,6 +125,7 @@ def test_workers_of_a_group_agree_bit_for_bit(found):
                 assert torch.equal(found[size, rank]["trained"][name][what], found[size, 0]["trained"][name][what])
 
 
+@pytest.mark.full
 def test_early_stopping_stops_all_alike(found):
     lengths = {len(found[place]["trained"]["CLNR-hops"]["losses"]) for place in found}
     assert len(lengths) == 1
@@ -143,6 +145,7 @@ def test_every_method_that_samples_is_tried():
     assert {name for name, method in METHODS.items() if shared(method)} == set(METHOD_NAMES)
 
 
+@pytest.mark.full
 def test_bytes_sent_are_rows_and_gradients(found):
     model, width = METHODS["nCLNR"].build(RECIPE), RECIPE.dimension
     parameters = sum(value.numel() for value in model.init(model.input_width(graph().num_features), 0).values())
@@ -154,6 +157,7 @@ def test_bytes_sent_are_rows_and_gradients(found):
         assert float(found[size, 0]["trained"]["nCLNR"]["sent"]) == pytest.approx(gathered + summed, rel=1e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_the_plan_says_how_much_they_send(found, name):
     size = size_of(graph())
@@ -162,6 +166,7 @@ def test_the_plan_says_how_much_they_send(found, name):
         assert cost.sent(METHODS[name], recipe_of(name), size, workers) == pytest.approx(measured, rel=0.1)
 
 
+@pytest.mark.full
 def test_rows_of_a_whole_graph_are_computed_together(found):
     one = found[1, 0]["shared_rows"]
     for place in groups(found):
@@ -173,6 +178,7 @@ def test_rows_of_a_whole_graph_are_computed_together(found):
             )
 
 
+@pytest.mark.full
 def test_rows_that_workers_share_are_those_of_the_definition(found):
     adjacency, x = oracles.propagation(weighted()), oracles.dense(weighted().features)
     weight, bias, h = (numbers(*shape, seed=seed).numpy() for seed, shape in enumerate([(7, 30), (30,), (50, 7)]))
@@ -185,6 +191,7 @@ def test_rows_that_workers_share_are_those_of_the_definition(found):
             np.testing.assert_allclose(found[place]["shared_rows"][name], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 def test_a_graph_in_memory_is_embedded_by_all_as_by_one(found):
     one = found[1, 0]["fitted"]
     for size in SIZES:
@@ -204,6 +211,7 @@ def test_small_graphs_are_embedded_by_one():
     assert not sharing_pays(2, Recipe(hidden=8, dimension=8), Size(10**5, 10**5, 100, 0))
 
 
+@pytest.mark.full
 def test_workers_with_different_graphs_all_say_so(found):
     for place in groups(found):
         assert found[place]["agreement"].startswith("DataError: workers 0 and 1 do not have the same tables; start all")

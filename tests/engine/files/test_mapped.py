@@ -233,6 +233,7 @@ def test_rows_are_not_read_while_another_program_waits_to_write(tmp_path):
             graph.features.rows(np.arange(3))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="a file that is mapped cannot be cut")
 def test_a_file_that_shrinks_is_told_in_one_line(tmp_path):
     folder = written(tmp_path, weighted=True)

@@ -100,6 +100,7 @@ def drops(a):
 DROPS = list(drops(MATRICES["usual"]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("drop", DROPS)
 @pytest.mark.parametrize("name", MATRICES)
 def test_what_is_left_under_every_drop(name, drop):
@@ -118,6 +119,7 @@ def test_what_is_left_under_every_drop(name, drop):
     near(kernels.multiply(remaining, put(h)), ones @ h, scale=5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("width", [1, 7, 16, 33, 128, 130])
 @pytest.mark.parametrize("name", ["usual", "hub"])
@@ -282,6 +284,7 @@ def test_columns_standardised_by_their_own_moments(shape, dtype):
     near(got.grad, exact.grad.numpy(), dtype, scale=20)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "temperature", "dtype", "stored"),
     [
@@ -332,6 +335,7 @@ def test_unit_rows(shape, dtype):
     assert kernels.unit_rows(put(z), torch.bfloat16).dtype == torch.bfloat16
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "rate", "counted", "dtype"),
     [

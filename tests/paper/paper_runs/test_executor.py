@@ -88,6 +88,7 @@ def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
     assert len(RunCache().runs()) == 1
 
 
+@pytest.mark.full
 def test_several_processes_make_all_and_the_timed_last():
     batches = [batch(extra_metrics=("time",), temperature=0.7), batch(), batch(NCLNR)]
     ahead = plan(batches, RunIndex(RunCache(), ON_CPU), cpu_engine(), {})
@@ -133,6 +134,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 @pytest.mark.parametrize(
     "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)], ids=["kill -9", "Ctrl-C"]
@@ -164,6 +166,7 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     assert "not run" not in table
 
 
+@pytest.mark.full
 def test_two_commands_at_once_share_the_work_and_give_the_same_table(tmp_path):
     pair = [start(tmp_path / "shared"), start(tmp_path / "shared")]
     (first, _), (second, _) = (each.communicate(timeout=600) for each in pair)

@@ -147,6 +147,7 @@ def test_a_line_with_another_number_of_cells_is_refused(tmp_path, edit):
         RunsFiles([path])
 
 
+@pytest.mark.full
 def test_commands_take_it_and_leave_the_run_cache_alone(tmp_path, monkeypatch, capsys):
     clnr = entry_point(monkeypatch, capsys)
     runs = [made(figures.noise_batch(SCOPE, methods.CLNR, "cora", 0.5), seed, machine="elsewhere") for seed in (0, 1)]

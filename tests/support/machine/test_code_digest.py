@@ -68,6 +68,7 @@ def copied(folder, monkeypatch):
     return folder / "clnr"
 
 
+@pytest.mark.full
 def test_the_version_is_of_the_code_wherever_it_stands(tmp_path, monkeypatch):
     first = code_version()
     assert len(first) == 16

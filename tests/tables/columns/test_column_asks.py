@@ -108,7 +108,7 @@ def test_many_columns_of_edges_are_read_by_few_queries(queries, tmp_path):
 
 
 def test_a_tall_table_is_read_in_parts_of_its_columns(queries, monkeypatch, db):
-    monkeypatch.setattr("clnr.tables.columns.column_asks._VALUES", 4 * ROWS)
+    monkeypatch.setattr("clnr.tables.columns.column_asks._QUERY_VALUES", 4 * ROWS)
     db.register("given", mixed(1))
     table = store(db, describe(db, "nodes", "given"), "t")
     queries.clear()
@@ -135,7 +135,7 @@ def test_more_than_a_thousand_columns_of_text_are_fetched(db):
 
 
 def test_a_table_of_too_many_columns_is_refused_with_another_way(monkeypatch):
-    monkeypatch.setattr(load, "_COLUMNS", 3)
+    monkeypatch.setattr(load, "_MOST_COLUMNS", 3)
     nodes = pa.table({"id": ["0"], "a": [1], "b": [2], "c": [3]})
     with pytest.raises(DataError, match=r"it has 4 columns, and a table may have 3; .*--feature-matrix.*--nodes-query"):
         read_tables(EDGES, nodes)

@@ -116,7 +116,7 @@ def test_many_categories_that_occur_twice_have_a_feature_each(db):
 
 
 def test_only_the_most_frequent_of_very_many_categories_have_a_feature_each(db, monkeypatch):
-    monkeypatch.setattr("clnr.tables.columns.infer._VALUES", 3)
+    monkeypatch.setattr("clnr.tables.columns.infer._MOST_VALUES", 3)
     monkeypatch.setattr("clnr.tables.columns.infer._VALUE_BUCKETS", 7)
     others = [f"x{i}" for i in range(60)]
     feature_encoder, x = learned(db, values(*others, "é", "é", "b", "b", "c", "c", "a", "a", "a", "é", None))
@@ -384,7 +384,7 @@ def slow(part, value):
 
 @pytest.mark.parametrize("rows", [9, 64, 1 << 18])
 def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together(db, monkeypatch, rows):
-    monkeypatch.setattr("clnr.tables.io.chunks._ROWS", rows)
+    monkeypatch.setattr("clnr.tables.io.chunks._CHUNK_ROWS", rows)
     rng = np.random.default_rng(0)
     words = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B"]
 

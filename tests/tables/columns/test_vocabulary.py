@@ -101,7 +101,7 @@ def kept_words(given):
 
 @pytest.fixture
 def bounds(monkeypatch):
-    monkeypatch.setattr("clnr.tables.columns.infer._WORDS", BOUND)
+    monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", BOUND)
     monkeypatch.setattr("clnr.tables.columns.infer._WORD_BUCKETS", BUCKETS)
 
 
@@ -154,10 +154,10 @@ def test_words_of_one_text_are_never_kept_beyond_the_bound(table):
 @pytest.mark.parametrize("rows", [7, 64, 1 << 18])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_chunks_and_threads_do_not_matter(table, monkeypatch, bound, rows, threads):
-    monkeypatch.setattr("clnr.tables.columns.infer._WORDS", bound)
+    monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", bound)
     given = texts()
     _, encoder, x = learned(table, given)
-    monkeypatch.setattr("clnr.tables.io.chunks._ROWS", rows)
+    monkeypatch.setattr("clnr.tables.io.chunks._CHUNK_ROWS", rows)
     before = pa.cpu_count()
     pa.set_cpu_count(threads)
     try:
@@ -171,7 +171,7 @@ def test_rows_chunks_and_threads_do_not_matter(table, monkeypatch, bound, rows, 
 
 @pytest.mark.parametrize("bound", [BOUND, 1 << 14])
 def test_a_vocabulary_is_the_same_after_a_file(table, monkeypatch, bound):
-    monkeypatch.setattr("clnr.tables.columns.infer._WORDS", bound)
+    monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", bound)
     feature_encoder, encoder, x = learned(table, texts())
     read = FeatureEncoder.from_json(feature_encoder.to_json())
     assert read == feature_encoder

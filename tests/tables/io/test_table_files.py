@@ -41,7 +41,11 @@ def ids(path, **more):
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [(name, form) for i, name in enumerate(ODD) for form in ("csv", ("parquet", "jsonl")[i % 2])]
+    ("name", "form"),
+    [
+        *((name, "csv") for name in ODD),
+        *(pytest.param(name, ("parquet", "jsonl")[i % 2], marks=pytest.mark.full) for i, name in enumerate(ODD)),
+    ],
 )
 def test_a_file_that_is_there_is_that_file_whatever_its_name(tmp_path, monkeypatch, name, form):
     monkeypatch.chdir(tmp_path)

@@ -14,10 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from clnr.cli.app import print_stderr
-from clnr.cli.parallel.worker_session import session
+from clnr.cli.app import exits, print_stderr
+from clnr.engine.distributed.worker_session import session
 from clnr.errors import ClnrError
 from clnr.support.optional import import_optional
 from clnr.support.processes.launch import FAILED, LOST, RESTARTS_VARIABLE, STOPPED, Place
@@ -152,10 +150,10 @@ def work(config: Mapping[str, Any]) -> None:
             )
         os.chdir(config["folder"])
         silent = contextlib.nullcontext() if _is_shown(options) else contextlib.redirect_stdout(printed)
-        with silent, session(place, options["device"], options["worker_timeout"]):
+        with silent, session(place, options["device"], options["worker_timeout"], print_stderr), exits():
             command(**options, workers=1)
-    except typer.Exit as end:
-        if end.exit_code == LOST and not ray.get(board.result.remote())[0]:
+    except SystemExit as end:
+        if end.code == LOST and not ray.get(board.result.remote())[0]:
             raise RuntimeError(f"worker {place.rank} of {place.size} lost another one") from None
         return
     except (ClnrError, OSError, MemoryError) as error:

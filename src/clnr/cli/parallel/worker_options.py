@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import print_stderr
-from clnr.cli.parallel.worker_session import session
+from clnr.cli.app import exits, print_stderr
 from clnr.errors import ClnrError
 from clnr.support.processes.launch import Place, launch, launched_here
 
@@ -49,7 +48,9 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
         if place is None or place.size == 1:
             command(**options)
             return
-        with session(place, options["device"], options["worker_timeout"]):
+        from clnr.engine.distributed.worker_session import session
+
+        with session(place, options["device"], options["worker_timeout"], print_stderr), exits():
             command(**options)
 
     return run

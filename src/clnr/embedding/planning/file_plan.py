@@ -14,8 +14,8 @@ import torch
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folder_facts
+from clnr.embedding.planning.job_plan import Plan, costs_of
 from clnr.embedding.planning.pass_columns import PassColumns
-from clnr.embedding.planning.plan import Plan, costs_of
 from clnr.embedding.planning.stage_cost import JobSizes, StageCost
 from clnr.embedding.scoring.stored_links import MOST_PAIRS
 from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
@@ -28,7 +28,7 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import duration, gigabytes
 from clnr.support.machine import memory
-from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.folder_read import read_table_info
 from clnr.training.step_work import step_work
 
 _FLOAT_BYTES = 4

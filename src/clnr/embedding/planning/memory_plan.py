@@ -11,7 +11,7 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.planning.graph_facts import facts_line, graph_counts, in_words, table_warnings
-from clnr.embedding.planning.plan import Plan, costs_of
+from clnr.embedding.planning.job_plan import Plan, costs_of
 from clnr.embedding.planning.stage_cost import JobSizes, StageCost
 from clnr.embedding.reporting.drawing_time import drawing_seconds
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT

@@ -12,7 +12,7 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.storage.checked_files import errors_name
 from clnr.tables.columns.columns import check_columns
-from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.folder_read import read_table_info
 from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID
 from clnr.tables.table_info import NODES
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # At most so many columns are in a query, and so many values: what is distinct among them is in memory.
-_COLUMNS = 300
-_VALUES = 1 << 22
+_QUERY_COLUMNS = 300
+_QUERY_VALUES = 1 << 22
 
 
 class Ask(NamedTuple):
@@ -61,14 +61,14 @@ def answer_all(
         columns: The steps of each column.
         progress: Called with the number of columns that are done.
     """
-    found: dict[int, T] = {}
+    results: dict[int, T] = {}
     asked: dict[int, Ask] = {}
 
     def go_on(column: int, with_answer: tuple[Any, ...] | None) -> None:
         try:
             asked[column] = next(columns[column]) if with_answer is None else columns[column].send(with_answer)
         except StopIteration as end:
-            found[column] = end.value
+            results[column] = end.value
 
     for column in range(len(columns)):
         go_on(column, None)
@@ -84,14 +84,14 @@ def answer_all(
                 for (column, _), answered in zip(batch, _answers(db, name, [ask for _, ask in batch]), strict=True):
                     go_on(column, answered)
                 if progress is not None:
-                    progress(len(found))
-    return [found[column] for column in range(len(columns))]
+                    progress(len(results))
+    return [results[column] for column in range(len(columns))]
 
 
 def _batch(db: DuckDBPyConnection, name: str, rows: str) -> int:
     """The number of columns of one query."""
     ((count,),) = run(db, f"SELECT count(*) FROM {rows}", name)
-    return max(1, min(_COLUMNS, _VALUES // max(1, count)))
+    return max(1, min(_QUERY_COLUMNS, _QUERY_VALUES // max(1, count)))
 
 
 def _answers(db: DuckDBPyConnection, name: str, asks: Sequence[Ask]) -> list[tuple[Any, ...]]:
@@ -103,9 +103,9 @@ def _answers(db: DuckDBPyConnection, name: str, asks: Sequence[Ask]) -> list[tup
         stacked |= {f"p{i}": [double(ask.parameters[i]) for ask in asks] for i in range(len(first.parameters))}
         columns = ", ".join(f"unnest([{', '.join(each)}]) AS {alias}" for alias, each in stacked.items())
         values = f"SELECT *, {first.value} AS v FROM (SELECT {columns}{beside} FROM {first.rows})"
-        found = run(db, f"SELECT k, {wanted} FROM ({values}) GROUP BY k", name)
-        if len(found) == len(asks):
-            return [tuple(row[1:]) for row in sorted(found, key=lambda row: row[0])]
+        rows = run(db, f"SELECT k, {wanted} FROM ({values}) GROUP BY k", name)
+        if len(rows) == len(asks):
+            return [tuple(row[1:]) for row in sorted(rows, key=lambda row: row[0])]
     answers = []
     for ask in asks:  # One alone; or a table without rows, which has no groups.
         columns = ", ".join([f"{ask.column.sql} AS c", *(f"{double(each)} AS p{i}" for i, each in enumerate(ask.parameters))])

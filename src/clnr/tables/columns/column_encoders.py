@@ -20,7 +20,7 @@ from clnr.tables.io.source import Column
 from clnr.tables.io.sql import DATETIMES, NUMBERS, quoted, trimmed
 
 # So many values of a category are named where it is described, if they have so many letters at most.
-_FEW, _SHORT = 6, 60
+_NAMED_VALUES, _NAMED_LETTERS = 6, 60
 TRUE = ("true", "yes", "t", "y")
 FALSE = ("false", "no", "f", "n")
 
@@ -115,7 +115,8 @@ class ColumnEncoder:
     def _few_values(self) -> str:
         """The values of a category in brackets, if they are few and short."""
         shown = ", ".join(self.values)
-        return f" ({one_line(shown)})" if self.kind == "category" and len(self.values) <= _FEW and len(shown) <= _SHORT else ""
+        few = len(self.values) <= _NAMED_VALUES and len(shown) <= _NAMED_LETTERS
+        return f" ({one_line(shown)})" if self.kind == "category" and few else ""
 
     def missing_sql(self, column: Column | None) -> str:
         """Whether a value of a column is missing; None is a column that the table lacks."""

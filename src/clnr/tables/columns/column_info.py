@@ -11,7 +11,7 @@ from clnr.support.humanize import one_line, plural
 
 NOT_USED = "not used"
 # From so many columns on that are read alike, one after the other, they share a line.
-_ALIKE = 5
+_ALIKE_COLUMNS = 5
 
 
 class ColumnInfo(NamedTuple):
@@ -50,7 +50,7 @@ def column_lines(columns: Iterable[ColumnInfo]) -> list[str]:
     lines = []
     for _, group in groupby(columns, lambda each: each._replace(column="")):
         alike = list(group)
-        if len(alike) < _ALIKE:
+        if len(alike) < _ALIKE_COLUMNS:
             lines += [_line(each, f"'{each.column}'", 1) for each in alike]
         else:
             names = f"'{alike[0].column}' to '{alike[-1].column}' ({len(alike):,} columns)"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clnr.errors import DataError, did_you_mean
-from clnr.graph.csr import Array
 from clnr.support.humanize import one_line, plural
 from clnr.tables.io.source import Column, Table, store
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, fetch_columns, fetch_numpy, quoted, run, trimmed
+from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, fetch_columns, quoted, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,8 +101,8 @@ def check_rows(
         first_one = f"min(number), arg_min({value}, number), count(*)"
         ((first, text, count),) = run(db, f"SELECT {first_one} FROM {numbered} WHERE {wrong}", table.name)
         row = f"in row {first:,}" + (f" (and {count - 1:,} more)" if count > 1 else "")
-        found = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
-        raise DataError(f"{table.name}: '{column}' {found}; {cure}")
+        finding = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
+        raise DataError(f"{table.name}: '{column}' {finding}; {cure}")
 
 
 def check_filled(
@@ -207,12 +206,6 @@ def load_nodes(
 
 
 # -- other columns ----------------------------------------------------------------------------------------------------------
-
-
-def read_labels(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
-    """The label of each row of ``node_table``, -1 where missing, and the names of all classes."""
-    names = register_classes(db, node_table, label, known)
-    return fetch_numpy(db, label_sql(node_table, label), node_table.name)["c"].astype(np.int64), names
 
 
 def register_classes(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[str, ...]:

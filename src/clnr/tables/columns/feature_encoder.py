@@ -76,9 +76,9 @@ class FeatureEncoder:
 
     def of_kind(self, kind: str) -> FeatureEncoder:
         """How the columns of one kind of nodes are encoded, by the names that they have in their table."""
-        own = tuple(replace(each, column=plain_name(each.column)) for each in self.column_encoders if each.node_kind == kind)
+        of_kind = (each for each in self.column_encoders if each.node_kind == kind)
         dropped = {plain_name(name): why for name, why in self.dropped.items() if name.startswith(f"{kind}.")}
-        return FeatureEncoder(own, dropped)
+        return FeatureEncoder(tuple(replace(each, column=plain_name(each.column)) for each in of_kind), dropped)
 
     @classmethod
     def fit(
@@ -105,16 +105,16 @@ class FeatureEncoder:
     @classmethod
     def join(cls, by_kind: Mapping[str, FeatureEncoder]) -> FeatureEncoder:
         """The encoders of several kinds of nodes side by side, after one feature for each kind."""
-        own = tuple(
+        qualified = tuple(
             replace(each, column=qualified_name(kind, each.column), node_kind=kind)
             for kind, encoder in by_kind.items()
             for each in encoder.column_encoders
         )
         dropped = {qualified_name(kind, name): why for kind, each in by_kind.items() for name, why in each.dropped.items()}
-        if not own:
+        if not qualified:
             return cls((), dropped)
         kinds = ColumnEncoder(NODE_KIND, "category", len(by_kind), values=tuple(by_kind), distinct=len(by_kind))
-        return cls((kinds, *own), dropped)
+        return cls((kinds, *qualified), dropped)
 
     def transform(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Array | sp.csr_array:
         """The features of a stored table's rows, and of the matrix beside it, which has as many."""

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def encoder_for(
-    db: DuckDBPyConnection, loaded: Loaded, arguments: TableArguments, progress: Callable[[str], None] | None = None
-) -> tuple[FeatureEncoder, list[str]]:
+def encoder_for(db: DuckDBPyConnection, loaded: Loaded, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
     """The feature encoder, and notes; one that encodes nothing means that features come from structure."""
     node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
     given = arguments.feature_encoder if base is None else base.feature_encoder
@@ -33,16 +31,16 @@ def encoder_for(
     if node_table is None:
         return FeatureEncoder(), []
     if node_table.outputs is not None:
-        made, remarks = _fit_kinds(db, loaded.node_kinds, progress)
+        encoder, remarks = _fit_kinds(db, loaded.node_kinds, arguments.progress)
     else:
-        made, remarks = _fit(db, node_table, loaded.roles, progress)
+        encoder, remarks = _fit(db, node_table, loaded.roles, arguments.progress)
     if matrix is not None:
-        made = replace(made, matrix=MatrixEncoder.fit(matrix))
-    if made.encodes or loaded.from_edges:
-        return made, remarks
-    why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
+        encoder = replace(encoder, matrix=MatrixEncoder.fit(matrix))
+    if encoder.encodes or loaded.from_edges:
+        return encoder, remarks
+    why = "; ".join(f"{column}: {reason}" for column, reason in encoder.dropped.items())
     why = why or "there are none besides ids, labels and times"
-    return made, [
+    return encoder, [
         f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
     ]
 
@@ -57,8 +55,8 @@ def _fit(
         if progress is not None and time.due():
             progress(f"{table.name}: {done:,} of {plural(len(roles.features), 'column')} are read")
 
-    made = FeatureEncoder.fit(db, table, roles.features, roles.types, say)
-    return made, type_warnings(db, table, [each for each in made.column_encoders if each.column not in roles.types])
+    encoder = FeatureEncoder.fit(db, table, roles.features, roles.types, say)
+    return encoder, type_warnings(db, table, [each for each in encoder.column_encoders if each.column not in roles.types])
 
 
 def _fit_kinds(
@@ -84,9 +82,10 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
     if node_table is None or loaded.from_edges:
         return []
     there = {"", *(kind.name for kind in loaded.node_kinds)}
-    own = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
-    lacks = [f"'{column}'" for column in own if column not in node_table.columns]
-    if 0 < len(lacks) == len(own) - bool(loaded.node_kinds) and loaded.roles.features and not arguments.allow_missing_columns:
+    encoded = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
+    lacks = [f"'{column}'" for column in encoded if column not in node_table.columns]
+    has_none = 0 < len(lacks) == len(encoded) - bool(loaded.node_kinds)
+    if has_none and loaded.roles.features and not arguments.allow_missing_columns:
         raise DataError(
             f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
             "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # So many categories have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
-_FEW = 50
-_VALUES = 4096
+_FEW_VALUES = 50
+_MOST_VALUES = 4096
 _VALUE_BUCKETS = 256
 # The most words of a text column that have a feature each; only if there are more, the others are hashed.
-_WORDS = 1 << 14
+_MOST_WORDS = 1 << 14
 _WORD_BUCKETS = 1024
 
 
 KINDS = ("text", "category", "number", "date", "bool", "tags", "id")
 """What a user can say of a column (``types``, ``--as``)."""
 # So many rows of distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
-_IDS = 100
-_COUNTED = 20
+_ID_ROWS = 100
+_COUNTED_ROWS = 20
 # How what a user says of a column is written.
 _WRITTEN = {
     "number": "numbers are written as 1234.5, or 1234,5",
@@ -130,8 +130,8 @@ def _unless_ids(table: Table, column: str, sql: str) -> Asks[Inferred]:
     given, counts = table.columns[column], (*_SPANS, "count(*) FILTER (isfinite(v) AND v = floor(v))")
     *spans, whole = yield Ask(given, table.sql, counts, f"CAST({sql} AS DOUBLE)")
     _, low, high, rows = spans
-    counted = rows >= _COUNTED and whole == rows and high - low == rows - 1
-    if whole == rows and (rows >= _IDS or counted or (rows > 1 and _ID_NAME.search(column))):
+    counted = rows >= _COUNTED_ROWS and whole == rows and high - low == rows - 1
+    if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
         (distinct,) = yield Ask(given, table.sql, ("count(DISTINCT v)",), sql)
         if distinct == rows:
             return f"all its values are distinct whole numbers, as ids are; --as {column}=number makes it a feature"
@@ -153,7 +153,7 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> Asks[Inferred]:
     if distinct == 1 and present == rows:
         return "all its values are the same"
     if numbers == present and codes:
-        if distinct == rows and (rows >= _IDS or _ID_NAME.search(column)):
+        if distinct == rows and (rows >= _ID_ROWS or _ID_NAME.search(column)):
             return f"all its values are distinct codes, as ids are; --as {column}=category makes it a feature"
         return (yield from _categories(table, column, distinct, present < rows))
     if numbers == present:
@@ -170,25 +170,25 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> Asks[Inferred]:
         return vector or (yield from _tags(db, table, column, ","))
     if separator := (yield from ask_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
-    if distinct > _FEW and words >= 1 and (of_words := _words(db, table, column, missing)):
+    if distinct > _FEW_VALUES and words >= 1 and (of_words := _words(db, table, column, missing)):
         return of_words
     return (yield from _categories(table, column, distinct, missing))
 
 
 def _categories(table: Table, column: str, distinct: int, missing: bool) -> Asks[ColumnEncoder]:
     """A feature each; of many, the most frequent."""
-    if distinct > _FEW:
+    if distinct > _FEW_VALUES:
         return (yield from _many(table, column, distinct, missing))
     distinct_values = ("list(DISTINCT v) FILTER (v IS NOT NULL)",)
-    (found,) = yield Ask(table.columns[column], table.sql, distinct_values, trimmed("c"))
-    values = tuple(sorted(found))
+    (unsorted,) = yield Ask(table.columns[column], table.sql, distinct_values, trimmed("c"))
+    values = tuple(sorted(unsorted))
     return ColumnEncoder(column, "category", len(values), missing, values=values, distinct=distinct)
 
 
 def _words(db: DuckDBPyConnection, table: Table, column: str, missing: bool) -> ColumnEncoder | None:
     """A bag of words; None if there are no words in the column."""
     chunks = fetch_chunks(db, table, [trimmed(table.columns[column].sql)], [column])
-    words, weights, distinct = learn_vocabulary((texts for (texts,) in chunks), _WORDS, _WORD_BUCKETS)
+    words, weights, distinct = learn_vocabulary((texts for (texts,) in chunks), _MOST_WORDS, _WORD_BUCKETS)
     buckets = len(weights) - len(words)
     if not weights:
         return None
@@ -201,10 +201,10 @@ def _many(table: Table, column: str, distinct: int, missing: bool) -> Asks[Colum
     """The most frequent of many categories; of equally frequent ones, the first in order."""
     frequent = (
         f"(SELECT {trimmed(table.columns[column].sql)} AS given FROM {table.sql} WHERE given IS NOT NULL GROUP BY given "
-        f"HAVING count(*) > 1 ORDER BY count(*) DESC, given LIMIT {_VALUES})"
+        f"HAVING count(*) > 1 ORDER BY count(*) DESC, given LIMIT {_MOST_VALUES})"
     )
-    (found,) = yield Ask(Column("given", "VARCHAR"), frequent, ("list(v)",))
-    values = tuple(sorted(found or ()))
+    (frequent_values,) = yield Ask(Column("given", "VARCHAR"), frequent, ("list(v)",))
+    values = tuple(sorted(frequent_values or ()))
     buckets = _VALUE_BUCKETS if distinct > len(values) else 0
     return ColumnEncoder(column, "category", len(values) + buckets, missing, values=values, buckets=buckets, distinct=distinct)
 
@@ -296,7 +296,7 @@ def _tags(db: DuckDBPyConnection, table: Table, column: str, separator: str) -> 
     if present == rows and distinct == 1:
         return "all its values are the same"
     chunks = fetch_chunks(db, table, [tags_sql(given, separator)], [column])
-    tags, weights, distinct = learn_vocabulary((lists for (lists,) in chunks), _WORDS, _WORD_BUCKETS, split_tags)
+    tags, weights, distinct = learn_vocabulary((lists for (lists,) in chunks), _MOST_WORDS, _WORD_BUCKETS, split_tags)
     if not weights:
         return "it is empty"
     return ColumnEncoder(

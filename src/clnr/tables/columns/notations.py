@@ -17,13 +17,13 @@ DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "day first", "month fir
 NOTATIONS = {DECIMAL_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
 """The kind of column encoder that reads each notation."""
 # 1.234,5 and 1234,5; blanks may separate thousands, too. What may be either is read as such only beside one that is not.
-_COMMA = r"[-+]?(\d+|\d{1,3}([. \x{00A0}\x{202F}]\d{3})+)(,\d+)?"
-_EITHER_COMMA = r"[-+]?[1-9]\d{0,2},\d{3}"
-_GROUPS = r"[. \x{00A0}\x{202F}]"
-_DATE = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
-_WHOLE_DATE = _DATE + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
+_COMMA_PATTERN = r"[-+]?(\d+|\d{1,3}([. \x{00A0}\x{202F}]\d{3})+)(,\d+)?"
+_EITHER_COMMA_PATTERN = r"[-+]?[1-9]\d{0,2},\d{3}"
+_GROUP_PATTERN = r"[. \x{00A0}\x{202F}]"
+_DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
+_WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
-_FIRST = 1000
+_FIRST_ROWS = 1000
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -42,9 +42,9 @@ def notation_words(notation: str) -> str:
 def usual_sql(text: str, notation: str) -> str:
     """Text of a number or date in the notation that is always read, in SQL; text in no such notation stays as it is."""
     if notation == DECIMAL_COMMA:
-        plain = f"replace(regexp_replace({text}, {quoted(_GROUPS)}, '', 'g'), ',', '.')"
-        return f"CASE WHEN regexp_full_match({text}, {quoted(_COMMA)}) THEN {plain} ELSE {text} END"
-    return f"regexp_replace({text}, {quoted(_DATE)}, {quoted(_ORDERS[notation])})"
+        plain = f"replace(regexp_replace({text}, {quoted(_GROUP_PATTERN)}, '', 'g'), ',', '.')"
+        return f"CASE WHEN regexp_full_match({text}, {quoted(_COMMA_PATTERN)}) THEN {plain} ELSE {text} END"
+    return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
 
 
 def find_notation(db: DuckDBPyConnection, table: Table, column: str) -> str:
@@ -61,14 +61,14 @@ def ask_notation(table: Table, column: str, by_first_rows: bool = False) -> Asks
         by_first_rows: Whether the first rows decide.
     """
     # The first rows mostly tell, which saves a scan of millions.
-    found = ""
-    for limit in (_FIRST,) if by_first_rows else (_FIRST, None):
+    certain = ""
+    for limit in (_FIRST_ROWS,) if by_first_rows else (_FIRST_ROWS, None):
         present, counts = yield from _count(table, column, limit)
         all_read = {notation: each for notation, each in counts.items() if present and each.readable == present}
         if not all_read:
             return ""
-        found = next((notation for notation, each in all_read.items() if each.certain), "")
-    return found
+        certain = next((notation for notation, each in all_read.items() if each.certain), "")
+    return certain
 
 
 def ask_wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wanted: str, usual: int) -> Asks[tuple[str, str]]:
@@ -92,8 +92,8 @@ def ask_wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wante
 def rewrite_hint(db: DuckDBPyConnection, table: Table, column: str) -> str:
     """How a query reads a column of text whose first values may be in one of two notations; "" if they are in none."""
     text, name = trimmed(table.columns[column].sql), sql_name(db, column)
-    rows = f"(SELECT {text} AS v FROM {table.sql} LIMIT {_FIRST})"
-    numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA)}))"
+    rows = f"(SELECT {text} AS v FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     dates = f"bool_and({_IS_DATE}), any_value(v) FILTER ({' AND '.join(_PARSES.values())})"
     ((all_numbers, number, all_dates, date),) = run(db, f"SELECT {numbers}, {dates} FROM {rows}", table.name)
     if all_numbers and number is not None:
@@ -114,8 +114,8 @@ def sql_name(db: DuckDBPyConnection, column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-_IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA)})"
-_IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE)})"
+_IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA_PATTERN)})"
+_IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
 _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT NULL" for notation in _ORDERS}
 _DAY, _MONTH = ("%d", "%m", "%Y"), ("%m", "%d", "%Y")
 
@@ -124,12 +124,12 @@ def _count(table: Table, column: str, limit: int | None) -> Asks[tuple[int, dict
     """How many values there are, and the counts of each notation."""
     only_day, only_month = (f"NOT {_PARSES[other]}" for other in (MONTH_FIRST, DAY_FIRST))
     tests = [
-        (_IS_COMMA, f"contains(v, ',') AND NOT regexp_full_match(v, {quoted(_EITHER_COMMA)})"),
+        (_IS_COMMA, f"contains(v, ',') AND NOT regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)})"),
         (f"{_IS_DATE} AND {_PARSES[DAY_FIRST]}", only_day),
         (f"{_IS_DATE} AND {_PARSES[MONTH_FIRST]}", only_month),
     ]
     counts = (f"count(*) FILTER ({each})" for test, only in tests for each in (test, f"{test} AND {only}"))
     rows = table.sql if limit is None else f"(SELECT * FROM {table.sql} LIMIT {limit})"
-    present, *found = yield Ask(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
-    pairs = [_Counts(*found[i : i + 2]) for i in range(0, len(found), 2)]
+    present, *numbers = yield Ask(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
+    pairs = [_Counts(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
     return present, dict(zip((DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST), pairs, strict=True))

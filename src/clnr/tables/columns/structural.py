@@ -12,8 +12,8 @@ from clnr.graph.csr import Array
 from clnr.graph.id_vectors import RANDOM, random_features
 
 DEGREES = 4
-_ROWS = 1 << 13
-_MOST_RANDOM = 1 << 16
+_ROWS_AT_A_TIME = 1 << 13
+_MOST_RANDOM_NUMBERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StructuralFeatures:
     def __post_init__(self) -> None:
         numbers = (*self.centre, *self.scale)
         right = len(self.centre) == len(self.scale) == DEGREES and all(isinstance(each, int | float) for each in numbers)
-        right = right and type(self.random) is int and 0 <= self.random <= _MOST_RANDOM and self.random % 2 == 0
+        right = right and type(self.random) is int and 0 <= self.random <= _MOST_RANDOM_NUMBERS and self.random % 2 == 0
         if not (right and np.isfinite(numbers).all() and 0 not in self.scale):
             raise DataError("not a valid saved feature encoder: the numbers of its structure are out of range")
 
@@ -57,8 +57,8 @@ class StructuralFeatures:
         """One row per node: its degree features, scaled, and normal random numbers that follow from its id, if any."""
         out = np.empty((len(columns), self.width), np.float32)
         out[:, :DEGREES] = (columns - np.array(self.centre)) / np.array(self.scale)
-        for first in range(0, len(ids), _ROWS):
-            out[first : first + _ROWS, DEGREES:] = random_features(ids[first : first + _ROWS], self.random)
+        for first in range(0, len(ids), _ROWS_AT_A_TIME):
+            out[first : first + _ROWS_AT_A_TIME, DEGREES:] = random_features(ids[first : first + _ROWS_AT_A_TIME], self.random)
         return out
 
 

@@ -12,11 +12,11 @@ from clnr.tables.io.sql import quoted, trimmed
 # Signs that separate tags, and the share of values that must have them: a comma is common in prose, too.
 _SEPARATORS = {"|": 0.25, ";": 0.25, "><": 0.25, ",": 0.5}
 # Words of a tag, on average.
-_WORDS = {",": 2.0}
+_MOST_WORDS_BY_SEPARATOR = {",": 2.0}
 _MOST_WORDS = 3.0
 # So many rows are looked at.
-_ROWS = 10_000
-_AROUND = " \t\n\r\"'<>[]"
+_SAMPLE_ROWS = 10_000
+_SIGNS_AROUND = " \t\n\r\"'<>[]"
 
 
 def tags_sql(column: Column, separator: str) -> str:
@@ -25,7 +25,7 @@ def tags_sql(column: Column, separator: str) -> str:
     if kind.endswith("]"):
         items, around = f"CAST({c} AS VARCHAR[])", " \t\n\r"
     else:
-        items, around = f"string_split({trimmed(c)}, {quoted(separator or ',')})", _AROUND
+        items, around = f"string_split({trimmed(c)}, {quoted(separator or ',')})", _SIGNS_AROUND
     return f"[trim(x, {quoted(around)}) FOR x IN {items} IF trim(x, {quoted(around)}) <> '']"
 
 
@@ -33,8 +33,8 @@ def split_tags(lists: Any) -> tuple[Array, Array, Any]:
     """The tags of an Arrow array of lists without nulls, as ``split_words`` has the words of texts."""
     import pyarrow.compute as pc
 
-    found = lists.flatten().dictionary_encode()
-    return pc.list_parent_indices(lists).to_numpy(), found.indices.to_numpy(), found.dictionary
+    encoded = lists.flatten().dictionary_encode()
+    return pc.list_parent_indices(lists).to_numpy(), encoded.indices.to_numpy(), encoded.dictionary
 
 
 def ask_bracketed(table: Table, column: str) -> Asks[bool]:
@@ -56,16 +56,16 @@ def ask_separator(table: Table, column: str) -> Asks[str | None]:
     has = {sign: f"contains(v, {quoted(sign)})" for sign in _SEPARATORS}
     has[","] = "regexp_matches(v, '[^0-9], ?[^0-9 ]')"
     counts = (f"count(*) FILTER ({condition})" for condition in has.values())
-    rows = f"{table.sql} WHERE i < {_ROWS}"
-    present, *found = yield Ask(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
-    for (sign, share), count in zip(_SEPARATORS.items(), found, strict=True):
+    rows = f"{table.sql} WHERE i < {_SAMPLE_ROWS}"
+    present, *separated = yield Ask(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
+    for (sign, share), count in zip(_SEPARATORS.items(), separated, strict=True):
         if count and count >= share * present and (yield from _ask_recurring(table, column, sign)):
             return sign
     return None
 
 
 def _ask_recurring(table: Table, column: str, separator: str) -> Asks[bool]:
-    tags = f"(SELECT unnest({tags_sql(table.columns[column], separator)}) AS tag FROM {table.sql} WHERE i < {_ROWS})"
+    tags = f"(SELECT unnest({tags_sql(table.columns[column], separator)}) AS tag FROM {table.sql} WHERE i < {_SAMPLE_ROWS})"
     words = "avg(1 + len(v) - len(replace(v, ' ', '')))"
     total, distinct, length = yield Ask(Column("tag", "VARCHAR"), tags, ("count(*)", "count(DISTINCT v)", words))
-    return bool(total) and 2 * distinct <= total and length <= _WORDS.get(separator, _MOST_WORDS)
+    return bool(total) and 2 * distinct <= total and length <= _MOST_WORDS_BY_SEPARATOR.get(separator, _MOST_WORDS)

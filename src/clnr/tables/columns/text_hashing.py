@@ -19,7 +19,7 @@ Split = Callable[[Any], tuple[Array, Array, Any]]
 """What ``split_words`` does, with words or with something else."""
 
 _WORD = re.compile(r"\w+")
-_LONG = 64
+_LONG_BYTES = 64
 
 
 def _crc_table() -> Array:
@@ -63,8 +63,8 @@ def split_words(texts: Any) -> tuple[Array, Array, Any]:
         rest = first[other > 0], length[other > 0]
         plain[_spans(*rest)] = False
     first, length = _runs(plain, start)
-    found = _strings(_LOWER[data[plain]], length).dictionary_encode()
-    word, words = found.indices.to_numpy(), found.dictionary
+    encoded = _strings(_LOWER[data[plain]], length).dictionary_encode()
+    word, words = encoded.indices.to_numpy(), encoded.dictionary
     if rest is not None:
         first, word, words = _with_pieces(first, word, words, *_by_python(data, *rest))
     counts = np.diff(np.searchsorted(first, start))
@@ -138,18 +138,18 @@ def _spans(first: Array, length: Array) -> Array:
 def _crc32(data: Array, first: Array, length: Array) -> Array:
     """CRC-32 of each span of bytes: byte by byte for all spans at once, and one by one for the few long ones."""
     # Longest first; lengths are cut off and stored as bytes, which NumPy sorts fast.
-    order = np.argsort(_LONG - np.minimum(length, _LONG).astype(np.uint8), kind="stable")
+    order = np.argsort(_LONG_BYTES - np.minimum(length, _LONG_BYTES).astype(np.uint8), kind="stable")
     begin, left = first[order], length[order]
-    counts = np.cumsum(np.bincount(np.minimum(length, _LONG), minlength=_LONG + 1)[::-1])[::-1]
+    counts = np.cumsum(np.bincount(np.minimum(length, _LONG_BYTES), minlength=_LONG_BYTES + 1)[::-1])[::-1]
     crc = np.full(len(order), 0xFFFFFFFF, np.uint32)
-    for k in range(_LONG):
+    for k in range(_LONG_BYTES):
         some = slice(0, int(counts[k + 1]))
         part = crc[some]
         crc[some] = _CRC[(part ^ data[begin[some] + k]) & 0xFF] ^ (part >> 8)
     crc = ~crc
     view = data.data
-    for k in range(int(counts[_LONG])):
+    for k in range(int(counts[_LONG_BYTES])):
         crc[k] = zlib.crc32(view[begin[k] : begin[k] + left[k]])
-    found = np.empty(len(order), np.int64)
-    found[order] = crc
-    return found
+    checksums = np.empty(len(order), np.int64)
+    checksums[order] = crc
+    return checksums

@@ -37,8 +37,8 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
-    found = answer_all(db, table.name, [_ask_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
-    return lines + [line for some in found for line in some]
+    notes = answer_all(db, table.name, [_ask_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
+    return lines + [line for some in notes for line in some]
 
 
 def _ask_numbers(db: DuckDBPyConnection, table: Table, encoder: ColumnEncoder) -> Asks[list[str]]:
@@ -66,8 +66,8 @@ def _ask_unread(db: DuckDBPyConnection, table: Table, encoder: ColumnEncoder) ->
     rows = f"{table.sql} WHERE i < 1000"
     for what, pattern, right in _UNREAD:
         matches = f"regexp_full_match(v, {quoted(pattern)})"
-        found = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
-        all_match, value = yield Ask(table.columns[encoder.column], rows, found, trimmed("c"), "i")
+        aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
+        all_match, value = yield Ask(table.columns[encoder.column], rows, aggregates, trimmed("c"), "i")
         if all_match:
             cure = rewrite_hint(db, table, encoder.column) or f"write them as {right}, such as by a query"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"

@@ -54,10 +54,10 @@ def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int, split: Spl
         rest = np.delete(np.arange(len(words)), kept)
         bucket = text_buckets(words.take(pa.array(rest)), buckets)
         others = np.minimum(texts, np.bincount(bucket, counts[rest], buckets))
-    found = words.take(pa.array(kept))
-    order = pc.sort_indices(found).to_numpy()
+    kept_words = words.take(pa.array(kept))
+    order = pc.sort_indices(kept_words).to_numpy()
     weights = idf(np.concatenate([counts[kept][order], others]), texts)
-    return Vocabulary(tuple(found.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
+    return Vocabulary(tuple(kept_words.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
 
 
 def _document_frequencies(chunks: Iterable[Any], split: Split) -> tuple[Any, Array, int]:

@@ -1,9 +1,8 @@
-"""Edges of a table: ids looked up, and duplicates, loops and dangling edges counted and left out."""
+"""Distinct edges: ids looked up, and duplicates, loops and dangling edges counted and left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,63 +10,20 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.humanize import one_line, plural
-from clnr.tables.columns.column_info import ColumnInfo
-from clnr.tables.columns.columns import check_filled, check_rows, id_sql
+from clnr.support.humanize import one_line
 from clnr.tables.columns.exact_sums import SumRange
-from clnr.tables.columns.notations import rewrite_hint, usual_sql
 from clnr.tables.columns.type_warnings import case_twins
-from clnr.tables.edges.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
+from clnr.tables.edges.edge_weighting import multiply_kinds, normalise_kinds
+from clnr.tables.edges.ingest_report import IngestReport
 from clnr.tables.edges.lost_edges import dangling_hint
-from clnr.tables.io.source import Table
-from clnr.tables.io.sql import fetch_numpy, quoted, run, trimmed
-from clnr.tables.kinds.table_kinds import Ends, NamedEdges, node_id
+from clnr.tables.io.sql import fetch_numpy, run
+from clnr.tables.kinds.table_kinds import Ends
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from clnr.tables.roles.roles import Roles
 
-_LARGEST = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True)
-class IngestReport:
-    """What was found while reading tables, and what was done about it.
-
-    Attributes:
-        rows: Rows of the edge table.
-        dangling: Edges whose source or target is not in the node table: left out.
-        loops: Edges from a node to itself: left out.
-        duplicates: Repeated edges: one is kept, with the sum of weights where there are weights.
-        isolated: Nodes without an edge: kept.
-        first_dangling: An id that the node table lacks, as an example.
-        dangling_hint: What may be wrong with the ids of these edges; empty if that is not known.
-        remarks: Other notes for the user, a line each.
-        directed: Whether edges are directed.
-        names: The column with the names of nodes, if there is one.
-        columns: How each column of the tables was read.
-        edge_types: What the weights of each kind of edges were multiplied by on average; empty without kinds.
-        fading: What weights that fade by age were multiplied by, to keep their total.
-        negative_weights: What was done with negative weights.
-        node_kinds: The kinds of nodes; empty if nodes have none.
-    """
-
-    rows: int = 0
-    dangling: int = 0
-    loops: int = 0
-    duplicates: int = 0
-    isolated: int = 0
-    first_dangling: str | None = None
-    dangling_hint: str = ""
-    remarks: tuple[str, ...] = ()
-    directed: bool = False
-    names: str | None = None
-    columns: tuple[ColumnInfo, ...] = ()
-    edge_types: Mapping[str, float] = field(default_factory=dict)
-    fading: float = 1.0
-    negative_weights: str = "refuse"
-    node_kinds: tuple[str, ...] = ()
+LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
 class EdgeList(NamedTuple):
@@ -80,112 +36,6 @@ class EdgeList(NamedTuple):
     @classmethod
     def none(cls) -> EdgeList:
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
-
-
-class EdgeForm(NamedTuple):
-    """What all tables of edges are read to.
-
-    Attributes:
-        whole: Whether ids are integers.
-        weighted: Whether edges have weights.
-        kinds: Whether they are of several kinds.
-        negative: What is done with negative weights, one of ``NEGATIVE_WEIGHTS``.
-    """
-
-    whole: bool
-    weighted: bool
-    kinds: bool
-    negative: str
-
-
-def load_edges(
-    db: DuckDBPyConnection, edges: NamedEdges, roles: Roles, form: EdgeForm, times: EdgeTimes | None, into: str = "edges"
-) -> list[str]:
-    """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment.
-
-    Returns notes about negative weights.
-
-    Args:
-        db: The connection.
-        edges: The table.
-        roles: Which column holds what.
-        form: What it is read to.
-        times: How its times are read, if there are any.
-        into: Another name for the SQL table.
-    """
-    table, a, b, w = edges.table, roles.source, roles.target, roles.weight
-    columns = [f"{_end_sql(edges, column, end, form.whole)} AS {'st'[end]}" for end, column in enumerate((a, b))]
-    if w is not None:
-        c = table.columns[w].sql
-        number = c if roles.weight_notation == "" else usual_sql(trimmed(c), roles.weight_notation)
-        columns.append(f"TRY_CAST({number} AS DOUBLE) AS w")
-        right = f"isfinite(w) AND w BETWEEN 0 AND {_LARGEST!r}"
-        columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
-    elif form.weighted:
-        columns.append("1.0::DOUBLE AS w")
-    if form.kinds:
-        kind = "NULL::VARCHAR" if edges.kind is None else quoted(edges.kind)
-        columns.append(f"{kind if roles.edge_type is None else trimmed(table.columns[roles.edge_type].sql)} AS kind")
-    if times is not None:
-        columns.append(f"{times.sql} AS moment")
-        columns.append(f"CASE WHEN moment IS NULL THEN {trimmed(table.columns[times.column].sql)} END AS no_time")
-    run(db, f"CREATE TEMP TABLE {into} AS SELECT {', '.join(columns)} FROM {table.sql}", table.name)
-    if not run(db, f"SELECT 1 FROM {into} LIMIT 1", table.name):
-        raise DataError(f"{table.name}: there is no edge in it")
-    for column, empty in ((a, "s IS NULL"), (b, "t IS NULL"), (roles.edge_type, "kind IS NULL")):
-        if column is not None:
-            check_filled(db, table, into, empty, column)
-    if w is not None:
-        out = f"--ignore {w} leaves weights out"
-        check_filled(
-            db, table, into, "w IS NULL AND given IS NULL", w, f"--drop-empty (drop_empty=True) leaves such rows out, {out}"
-        )
-        wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
-        out = rewrite_hint(db, table, w) or out
-        check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
-    if times is not None:
-        if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
-            ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
-            raise DataError(
-                f"{table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
-                "dates such as 2020-12-31, or numbers; name another column: --edge-time"
-            )
-        cure = "correct it, or leave the row out"
-        check_rows(db, table, into, "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time")
-    return [] if w is None else _negative_weights(db, table, w, form.negative, into)
-
-
-def check_weights(db: DuckDBPyConnection, table: Table, column: str, rows: str) -> None:
-    """Raise if all weights of the SQL table ``rows`` are 0, so that there is no edge."""
-    if not run(db, f"SELECT 1 FROM {rows} WHERE w <> 0 LIMIT 1", table.name):
-        raise DataError(
-            f"{table.name}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves weights out"
-        )
-
-
-def _end_sql(edges: NamedEdges, column: str, end: int, whole: bool) -> str:
-    """The id at an end of edges; with that kind of nodes, where nodes have kinds."""
-    plain = id_sql(edges.table, column, whole)
-    return plain if edges.ends is None else f"{quoted(node_id(edges.ends[end], ''))} || {plain}"
-
-
-def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice: str, rows: str) -> list[str]:
-    """Refuse negative weights, leave their edges out, or make these a kind of their own, with weights above 0."""
-    if choice == "refuse":
-        wrong = "is negative, and weights say how close two nodes are"
-        cure = "--negative-weights drop leaves such edges out, --negative-weights kind makes them a kind of their own"
-        check_rows(db, table, rows, "w < 0", weight, wrong, cure, "given")
-        return []
-    ((below, count),) = run(db, f"SELECT count(*) FILTER (w < 0), count(*) FROM {rows}", table.name)
-    if choice == "kind":
-        sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
-        run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        kind = f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"
-        return [kind] if below else []
-    if below == count:
-        raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
-    run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
-    return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
 
 
 class MergeForm(NamedTuple):
@@ -272,7 +122,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
         f"SELECT count(*), coalesce(sum(n), 0), coalesce(sum(times), 0), {of_weights} FROM distinct_edges",
         title,
     )
-    if largest > _LARGEST:
+    if largest > LARGEST_WEIGHT:
         raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
     remarks = []
     if twins := case_twins(edge_types):
@@ -283,16 +133,23 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
         remarks.append(f"{title}: {int(times - given):,} rows give an edge the other way round, which is the same edge")
     if zeros:
         remarks.append(f"{title}: {zeros:,} edges have weight 0, which is no edge")
-    found = IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
-    return replace(found, dangling_hint=hint, edge_types=edge_types)
+    return IngestReport(
+        rows,
+        dangling=rows - complete,
+        loops=loops,
+        duplicates=int(given) - edges,
+        first_dangling=first,
+        dangling_hint=hint,
+        remarks=tuple(remarks),
+        edge_types=edge_types,
+    )
 
 
-def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tuple[EdgeList, IngestReport]:
-    """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found; see ``merge_rows``."""
-    report = merge_rows(db, title, form)
+def read_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> EdgeList:
+    """The edges of the SQL table ``distinct_edges``, which is dropped."""
     columns = fetch_numpy(db, f"SELECT a, b{', w' if form.weighted else ''} FROM distinct_edges", title)
     run(db, "DROP TABLE distinct_edges", title)
-    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None), report
+    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None)
 
 
 def _of_either(measure: Callable[[str], str], directed: bool) -> str:

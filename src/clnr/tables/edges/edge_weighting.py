@@ -17,10 +17,10 @@ from clnr.tables.io.sql import DATETIMES, NUMBERS, quoted, run, trimmed
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_DAY = 86_400.0
-_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
+_DAY_SECONDS = 86_400.0
+_DATE_PATTERN = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 # How long a date lasts that has so many letters: a year, a month or a day.
-_SPANS = {4: "1 YEAR", 7: "1 MONTH", 10: "1 DAY"}
+_SPAN_BY_LETTERS = {4: "1 YEAR", 7: "1 MONTH", 10: "1 DAY"}
 # Whole numbers from the middle of the eighties, or of 1979, on to the 22nd century, if they are times since 1970.
 _SINCE_1970 = {
     "seconds": (3e8, 5e9, 1.0),
@@ -28,9 +28,9 @@ _SINCE_1970 = {
     "microseconds": (5e14, 5e15, 1e6),
     "nanoseconds": (5e17, 5e18, 1e9),
 }
-_DAYS = (19000101, 21001231)
+_DAY_NUMBERS = (19000101, 21001231)
 # After so many half-lives, hardly anything is left of an edge.
-_FADED = 20
+_FADED_HALF_LIVES = 20
 
 
 class EdgeTimes(NamedTuple):
@@ -77,7 +77,7 @@ class EdgeTimes(NamedTuple):
         for unit, (first, last, size) in _SINCE_1970.items():
             if first <= low and high < last:
                 return cls(column, f"({number} / {size!r})", True, f"'{column}' is read as {unit} since 1970")
-        if _DAYS[0] <= low and high <= _DAYS[1]:
+        if _DAY_NUMBERS[0] <= low and high <= _DAY_NUMBERS[1]:
             ((all_days,),) = run(db, f"SELECT bool_and({number} IS NULL OR {day} IS NOT NULL) FROM {table.sql}", table.name)
             if all_days:
                 return cls(column, f"epoch({day})", True, f"'{column}' is read as days, such as 20201231")
@@ -92,8 +92,8 @@ class EdgeTimes(NamedTuple):
             except ValueError:
                 raise DataError(f"until must be a number (--until), as those in '{self.column}' are, not '{until}'") from None
         span, first = "1 MICROSECOND", plain
-        if _DATE.fullmatch(plain):
-            span, first = _SPANS[len(plain)], plain + "-01-01"[: 10 - len(plain)]
+        if _DATE_PATTERN.fullmatch(plain):
+            span, first = _SPAN_BY_LETTERS[len(plain)], plain + "-01-01"[: 10 - len(plain)]
         ((end,),) = run(db, f"SELECT epoch(TRY_CAST({quoted(first)} AS TIMESTAMP) + INTERVAL {span})", "until")
         if end is None:
             raise DataError(f"until must be a date such as 2020-12-31 (--until), not '{one_line(until, 80)}'")
@@ -119,7 +119,7 @@ def fade_edges(
     embed`` and ``NodeEmbedder`` do not), and edges that all weigh little would tell them little. Returns this number, and
     lines to be said; one that is known from an earlier graph is taken as it is.
     """
-    unit = half_life * (_DAY if times.as_dates else 1.0)
+    unit = half_life * (_DAY_SECONDS if times.as_dates else 1.0)
     if until is None:
         ((now,),) = run(db, "SELECT max(moment) FROM edges", title)
     else:
@@ -129,15 +129,15 @@ def fade_edges(
         sums = (SumRange.of(db, value, "edges", title).sql(value) for value in ("w", faded))
         ((before, after),) = run(db, f"SELECT {', '.join(sums)} FROM edges", title)
         known = _rounded(before, after)
-    old = f"count(*) FILTER (({now!r} - moment) / {unit!r} > {_FADED})"
+    old = f"count(*) FILTER (({now!r} - moment) / {unit!r} > {_FADED_HALF_LIVES})"
     ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
     run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
     what = "days" if times.as_dates else f"units of '{times.column}'"
     lines = [f"{title}: an edge weighs half after {half_life:g} {what}, as of {until or _last_edge(db, title, times, now)}"]
     if 2 * gone > rows:
         lines.append(
-            f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED} half-lives and nearly lost; is the "
-            "half-life (--half-life) too short?"
+            f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED_HALF_LIVES} half-lives and "
+            "nearly lost; is the half-life (--half-life) too short?"
         )
     return known, lines
 
@@ -145,7 +145,7 @@ def fade_edges(
 def _last_edge(db: DuckDBPyConnection, title: str, times: EdgeTimes, now: float) -> str:
     if not times.as_dates:
         return f"the last edge, {now:.15g}"
-    ((day,),) = run(db, f"SELECT strftime(DATE '1970-01-01' + {math.floor(now / _DAY)}, '%Y-%m-%d')", title)
+    ((day,),) = run(db, f"SELECT strftime(DATE '1970-01-01' + {math.floor(now / _DAY_SECONDS)}, '%Y-%m-%d')", title)
     return f"the last edge, {day}"
 
 
@@ -171,13 +171,13 @@ def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[
     columns = "e.a, e.b, e.kind, e.n, e.times, e.w AS given, coalesce(e.w * a.factor * b.factor, 0) AS w"
     run(db, f"CREATE TEMP TABLE normalised AS SELECT {columns} FROM edges_by_kind AS e {' '.join(joins)}", title)
     sums = f"{given.sql('given')}, {SumRange.of(db, 'w', 'normalised', title).sql('w')}"
-    found = run(db, f"SELECT kind, {sums} FROM normalised GROUP BY kind ORDER BY kind", title)
-    scale = _rounded(math.fsum(before for _, before, _ in found), math.fsum(after for _, _, after in found))
+    sums_by_kind = run(db, f"SELECT kind, {sums} FROM normalised GROUP BY kind ORDER BY kind", title)
+    scale = _rounded(math.fsum(before for _, before, _ in sums_by_kind), math.fsum(after for _, _, after in sums_by_kind))
     for name in ("edges_by_kind", "factors_a", "factors_b"):
         run(db, f"DROP TABLE {name}", title)
     run(db, f"CREATE TEMP TABLE edges_by_kind AS SELECT * EXCLUDE (given) REPLACE (w * {scale!r} AS w) FROM normalised", title)
     run(db, "DROP TABLE normalised", title)
-    return {kind: _rounded(after * scale, before) for kind, before, after in found}
+    return {kind: _rounded(after * scale, before) for kind, before, after in sums_by_kind}
 
 
 def multiply_kinds(db: DuckDBPyConnection, title: str, known: Mapping[str, float]) -> None:

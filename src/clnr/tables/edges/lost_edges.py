@@ -12,17 +12,17 @@ from clnr.tables.kinds.table_kinds import Ends, node_id
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from clnr.tables.edges.edge_list import IngestReport
+    from clnr.tables.edges.ingest_report import IngestReport
 
 # More edges than this share are rarely left out on purpose; less is enough where the reason is known.
-_MUCH, _MUCH_EXPLAINED = 1 / 3, 1 / 10
+_MUCH_SHARE, _MUCH_EXPLAINED_SHARE = 1 / 3, 1 / 10
 # Of so many rows at most, edges are joined with nodes once more.
-_MOST_ROWS = 20_000_000
+_MOST_JOINED_ROWS = 20_000_000
 
 
 def loses_much(report: IngestReport) -> bool:
     """Whether so many edges were left out that something is wrong with their ids."""
-    return report.dangling > (_MUCH_EXPLAINED if report.dangling_hint else _MUCH) * report.rows
+    return report.dangling > (_MUCH_EXPLAINED_SHARE if report.dangling_hint else _MUCH_SHARE) * report.rows
 
 
 def dangling_warning(report: IngestReport) -> str | None:
@@ -47,10 +47,10 @@ def dangling_hint(db: DuckDBPyConnection, title: str, rows: int, lost: int, whol
         whole: Whether ids are integers.
         joined: The kinds of nodes that tables of edges join.
     """
-    if whole or rows > _MOST_ROWS:
+    if whole or rows > _MOST_JOINED_ROWS:
         return ""
     for a, b in dict.fromkeys(ends for ends in joined if ends.source != ends.target):
-        if lost > _MUCH * rows and 2 * (rows - _kept_if_swapped(db, title, a, b)) < lost:
+        if lost > _MUCH_SHARE * rows and 2 * (rows - _kept_if_swapped(db, title, a, b)) < lost:
             return f"the tables of '{a}' and '{b}' look swapped: with them exchanged, most of these edges would be kept"
     run(db, f"CREATE TEMP TABLE spelled AS SELECT {_plain('id')} AS plain, min(id) AS id FROM ids GROUP BY 1", title)
     ((near, given, right),) = run(

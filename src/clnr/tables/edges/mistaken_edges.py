@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # Smaller tables hardly tell.
-_LEAST = 10
+_LEAST_ROWS = 10
 # So many rows are looked at first, which saves a scan of millions.
-_FIRST = 10_000
+_FIRST_ROWS = 10_000
 # Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing.
-_ALIKE, _WORD = 0.5, 3
+_ALIKE_SHARE, _WORD_LETTERS = 0.5, 3
 
 
 def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges: str) -> list[str]:
@@ -35,9 +35,10 @@ def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges
             "edges: --source, --target"
         )
     ((rows,),) = run(db, f"SELECT count(*) FROM {edges}", table.name)
-    if rows < _LEAST or run(db, f"SELECT 1 FROM {edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s) LIMIT 1", table.name):
+    both_ways = f"SELECT 1 FROM {edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s) LIMIT 1"
+    if rows < _LEAST_ROWS or run(db, both_ways, table.name):
         return []
-    if all(_distinct(db, f"(SELECT s FROM {edges} LIMIT {limit})", table) for limit in (_FIRST, rows)):
+    if all(_distinct(db, f"(SELECT s FROM {edges} LIMIT {limit})", table) for limit in (_FIRST_ROWS, rows)):
         raise DataError(
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
             f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"
@@ -52,7 +53,7 @@ def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges
 def one_sort_notes(db: DuckDBPyConnection, table: Table, roles: Roles, edges: str) -> list[str]:
     """A note if a whole number is a node of both columns, and their names are unlike: a user and an item, perhaps."""
     a, b = roles.source, roles.target
-    alike = min(len(a), len(b)) < _WORD or SequenceMatcher(None, a.casefold(), b.casefold()).ratio() >= _ALIKE
+    alike = min(len(a), len(b)) < _WORD_LETTERS or SequenceMatcher(None, a.casefold(), b.casefold()).ratio() >= _ALIKE_SHARE
     if alike or table.no_header:
         return []
     both = f"{edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s)"
@@ -66,7 +67,8 @@ def one_sort_notes(db: DuckDBPyConnection, table: Table, roles: Roles, edges: st
 
 def _no_ids(db: DuckDBPyConnection, table: Table, column: str) -> str | None:
     """Why a column of text hardly holds ids; None if it may."""
-    values = f"(SELECT {trimmed(table.columns[column].sql)} AS v, TRY_CAST(v AS DOUBLE) AS x FROM {table.sql} LIMIT {_FIRST})"
+    text = trimmed(table.columns[column].sql)
+    values = f"(SELECT {text} AS v, TRY_CAST(v AS DOUBLE) AS x FROM {table.sql} LIMIT {_FIRST_ROWS})"
     counts = (
         f"count(v), count(*) FILTER ({looks_like_datetime('v')}), count(x), count(*) FILTER (isfinite(x) AND x <> floor(x))"
     )

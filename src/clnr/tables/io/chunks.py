@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # At most so many rows, dense features and characters are in a chunk.
-_ROWS = 1 << 18
-_NUMBERS = 1 << 21
-_CHARACTERS = 1 << 24
+_CHUNK_ROWS = 1 << 18
+_CHUNK_NUMBERS = 1 << 21
+_CHUNK_CHARACTERS = 1 << 24
 
 
 def fetch_chunks(
@@ -31,7 +31,7 @@ def fetch_chunks(
     """
     lengths = (f"coalesce(sum(strlen(CAST({table.columns[name].sql} AS VARCHAR))), 0)" for name in texts)
     ((count, size),) = run(db, f"SELECT count(*), list_sum([{', '.join(['0', *lengths])}]) FROM {table.sql}", table.name)
-    step = max(1, min(_ROWS, _NUMBERS // max(1, width), count * _CHARACTERS // max(1, int(size))))
+    step = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // max(1, width), count * _CHUNK_CHARACTERS // max(1, int(size))))
     for start in range(0, max(1, count), step):
         rows = f"{table.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
         yield [column.combine_chunks() for column in fetch_columns(db, selected, rows, table.name)]

@@ -22,13 +22,13 @@ from clnr.tables.io.duckdb_errors import check_names
 from clnr.tables.io.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
-_SEEN = 1 << 20
+_SEEN_BYTES = 1 << 20
 # The longest line that DuckDB reads, and its buffer: a last line that is longer than that it leaves out without a word.
-_LONGEST_LINE, _BUFFER = 2_000_000, 32_000_000
+_LONGEST_LINE_BYTES, _BUFFER_BYTES = 2_000_000, 32_000_000
 # So many rows below the first line are looked at.
-_ROWS = 1000
+_SAMPLE_ROWS = 1000
 # A number, a date, a time, or both of these.
-_NUMBER = re.compile(r"[-+]?[.,]?\d[-+.,:/\d]*([eT ][-+.,:/\d]+)?Z?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
+_NUMBER_PATTERN = re.compile(r"[-+]?[.,]?\d[-+.,:/\d]*([eT ][-+.,:/\d]+)?Z?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 class KnownNames(NamedTuple):
@@ -167,7 +167,7 @@ def _signs(field: str, below: Sequence[str]) -> Iterator[bool]:
 
 def _is_number(text: str) -> bool:
     """Whether it is a number, a date or a time."""
-    return bool(_NUMBER.fullmatch(text))
+    return bool(_NUMBER_PATTERN.fullmatch(text))
 
 
 def _shape(text: str) -> str:
@@ -200,7 +200,7 @@ def _read_head(path: Path) -> _Head:
                 break
     else:
         if cut:
-            raise DataError(f"{path}: its first line is longer than {_SEEN:,} bytes")
+            raise DataError(f"{path}: its first line is longer than {_SEEN_BYTES:,} bytes")
     if not first:
         raise DataError(f"{path}: there is nothing in it")
     bare = first.rstrip("\r\n")
@@ -219,22 +219,22 @@ def _rows(lines: Iterator[str], delimiter: str, width: int, cut: bool) -> list[l
     rows: list[list[str]] = []
     try:
         for row in csv.reader(lines, delimiter=delimiter):
-            if len(rows) > _ROWS:
+            if len(rows) > _SAMPLE_ROWS:
                 break
             rows.append(row)
         else:
             rows = rows[:-1] if cut else rows
     except csv.Error:
         pass
-    return [row for row in rows[:_ROWS] if len(row) == width]
+    return [row for row in rows[:_SAMPLE_ROWS] if len(row) == width]
 
 
 def _first_bytes(path: Path) -> tuple[str, bool]:
     """The text of a file's first bytes, and whether there are more."""
     try:
         with _open(path) as file:
-            content = file.read(_SEEN)
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN)
+            content = file.read(_SEEN_BYTES)
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN_BYTES)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -243,17 +243,17 @@ def _first_bytes(path: Path) -> tuple[str, bool]:
         raise DataError(
             f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
         )
-    return text, len(content) == _SEEN
+    return text, len(content) == _SEEN_BYTES
 
 
 def _check_last_line(path: Path) -> None:
-    if path.suffix.lower() in (".gz", ".zst") or path.stat().st_size <= _BUFFER:
+    if path.suffix.lower() in (".gz", ".zst") or path.stat().st_size <= _BUFFER_BYTES:
         return
     with path.open("rb") as file:
-        file.seek(-_LONGEST_LINE - 1, io.SEEK_END)
+        file.seek(-_LONGEST_LINE_BYTES - 1, io.SEEK_END)
         last = re.split(rb"[\r\n]", file.read().rstrip(b"\r\n"))[-1]
-        if len(last) >= _LONGEST_LINE - 1:
-            raise DataError(f"{path}: its last line is longer than a line may be, {_LONGEST_LINE:,} bytes")
+        if len(last) >= _LONGEST_LINE_BYTES - 1:
+            raise DataError(f"{path}: its last line is longer than a line may be, {_LONGEST_LINE_BYTES:,} bytes")
 
 
 def _open(path: Path) -> Any:

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
 
-_LINE = re.compile(r"CSV Error on Line: (\d+)")
-_FILE = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
-_COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
-_ASIDE = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
-_SOME = re.compile(r"\S")
-_LARGEST = 1 << 26
+_LINE_PATTERN = re.compile(r"CSV Error on Line: (\d+)")
+_FILE_PATTERN = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
+_COLUMNS_PATTERN = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
+_ASIDE_PATTERN = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
+_TEXT_PATTERN = re.compile(r"\S")
+_LARGEST_FILE_BYTES = 1 << 26
 _REASONS = {
     "not utf-8": "it is not text in UTF-8",
     "nvalid unicode": "it is not text in UTF-8",
@@ -51,22 +51,22 @@ def check_names(names: Iterable[str], where: str) -> None:
 
 def format_duckdb_error(message: str, name: str) -> str:
     """What DuckDB's message says about a table: the file, the line if there is one, and the reason."""
-    file = _FILE.search(message)
+    file = _FILE_PATTERN.search(message)
     place = file[1] if file else name
-    line = _LINE.search(message)
+    line = _LINE_PATTERN.search(message)
     # The message quotes the wrong line, whose content must not be mistaken for the message.
     body = message[message.index("\n", line.end()) :] if line and "\n" in message[line.end() :] else message
-    counts = _COLUMNS.findall(body)
+    counts = _COLUMNS_PATTERN.findall(body)
     if "Malformed JSON" in message:
         reason = _json(place) or "it is no JSON"
     elif counts:
-        expected, found = counts[-1]
+        expected, there = counts[-1]
         # DuckDB stops counting at the first column too many.
-        many = f"more than {expected} columns" if int(found) > int(expected) else _columns(found)
+        many = f"more than {expected} columns" if int(there) > int(expected) else _columns(there)
         reason = f"it has {many}, where {expected} are expected"
     else:
         known = [reason for sign, reason in _REASONS.items() if sign in body]
-        plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
+        plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE_PATTERN.split(message)[0])
         reason = known[0] if known else plain
     at = f"line {int(line[1]):,}: " if line else ""
     return f"{one_line(place)}: {one_line(at + reason)}"
@@ -80,16 +80,16 @@ def _json(path: str) -> str | None:
     """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
         with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as file:
-            content = file.read(_LARGEST)
+            content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return f"line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8"
     except (OSError, EOFError, zlib.error):
         return None
     place = 0
-    while len(content) < _LARGEST and (found := _SOME.search(text, place)):
+    while len(content) < _LARGEST_FILE_BYTES and (next_value := _TEXT_PATTERN.search(text, place)):
         try:
-            place = json.JSONDecoder().raw_decode(text, found.start())[1]
+            place = json.JSONDecoder().raw_decode(text, next_value.start())[1]
         except json.JSONDecodeError as error:
             return f"line {error.lineno:,}: it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
         except RecursionError:

@@ -18,8 +18,8 @@ from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_sparse
 from clnr.support.humanize import describe_error, one_line
 
-_MARKET = (".mtx", ".mtx.gz", ".mm")
-_ROWS = 1 << 14
+_MARKET_ENDINGS = (".mtx", ".mtx.gz", ".mm")
+_ROWS_AT_A_TIME = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class MatrixEncoder:
     def fit(cls, matrix: FeatureMatrix) -> MatrixEncoder:
         count, width = matrix.shape
         sparse, total = sp.issparse(matrix.values), 0.0
-        for first in range(0, count, _ROWS):
-            rows = matrix.rows(first, first + _ROWS)
+        for first in range(0, count, _ROWS_AT_A_TIME):
+            rows = matrix.rows(first, first + _ROWS_AT_A_TIME)
             total += float(np.square(rows.data if sparse else rows, dtype=np.float64).sum())
         return cls(width, math.sqrt(total / max(1, count if sparse else count * width)) or 1.0, sparse)
 
@@ -129,7 +129,7 @@ def _load(path: Path) -> Any:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if name.endswith(".npz"):
         return _load_npz(path)
-    if name.endswith(_MARKET):
+    if name.endswith(_MARKET_ENDINGS):
         import scipy.io
 
         # Newer versions ask which of SciPy's two kinds of sparse matrices is wanted, and older ones have but one.

@@ -36,14 +36,14 @@ def _check(db: DuckDBPyConnection, sql: str, name: str) -> None:
     """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH."""
     ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", name, [sql])
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except RecursionError:
         raise DataError(f"{name}: it is nested too deeply") from None
-    if found["error"] and found["error_type"] == "parser":
-        raise DataError(f"{name}: it cannot be read as SQL: {found['error_message']}")
-    if found["error"] or len(found["statements"]) != 1:
+    if parsed["error"] and parsed["error_type"] == "parser":
+        raise DataError(f"{name}: it cannot be read as SQL: {parsed['error_message']}")
+    if parsed["error"] or len(parsed["statements"]) != 1:
         raise DataError(f"{name}: a query is one SELECT and nothing else")
-    for each in _objects(found["statements"][0]):
+    for each in _objects(parsed["statements"][0]):
         kind = str(each.get("type"))
         if kind.endswith("_NODE") and kind not in _NODES:
             raise DataError(f"{name}: a query only reads, also within WITH")
@@ -68,12 +68,12 @@ def _files(db: DuckDBPyConnection, source: dict[str, Any], kind: str) -> list[st
             listed.append(f"json_execute_serialized_sql({quoted(json.dumps(plan))})")
     else:
         return []
-    found: list[str] = []
+    files: list[str] = []
     for sql in listed:
         # An argument that names no files is an option, or an error that the query itself will tell.
         with contextlib.suppress(DataError):
-            found += [file for (file,) in run(db, f"SELECT file FROM {sql}", "glob")]
-    return found
+            files += [file for (file,) in run(db, f"SELECT file FROM {sql}", "glob")]
+    return files
 
 
 def _objects(tree: Any) -> Iterator[dict[str, Any]]:

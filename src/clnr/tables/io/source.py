@@ -19,9 +19,9 @@ from clnr.tables.io.table_files import files_sql, find_files
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
-_PARQUET = (".parquet", ".pq")
-_JSON = (".json", ".jsonl", ".ndjson")
+_TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+_PARQUET_ENDINGS = (".parquet", ".pq")
+_JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
@@ -144,13 +144,13 @@ def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]],
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
     kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    if kind in _PARQUET:
+    if kind in _PARQUET_ENDINGS:
         return _parquet(db, path, files)
-    if kind in _JSON:
+    if kind in _JSON_ENDINGS:
         return _json(db, path, files)
-    if kind in _TEXT:
+    if kind in _TEXT_ENDINGS:
         return _text(path, files, read_header([Path(file) for file in files]))
-    known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
+    known = ", ".join((*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS))
     raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
 
 
@@ -180,22 +180,22 @@ def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
 def _json(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
     """Text stays text, even if it looks like a date; columns with several types become text."""
     plain = f"{files_sql(files)}, hive_partitioning = false"
-    found = describe(db, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
-    if list(found.columns) == ["json"] and _keys(db, path, files) != ["json"]:
+    table = describe(db, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
+    if list(table.columns) == ["json"] and _keys(db, path, files) != ["json"]:
         raise DataError(f"{path}: there are no rows with named columns in it")
-    small = {column.casefold() for column in found.columns}
+    small = {column.casefold() for column in table.columns}
     if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
         # DuckDB may have made such a name from one that differs from another only by case.
         check_names(_keys(db, path, files), path)
-    kinds = {column: "VARCHAR" if _FROM_TEXT.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
-    if list(kinds.values()) != [kind for _, kind in found.columns.values()]:
+    kinds = {column: "VARCHAR" if _FROM_TEXT.fullmatch(kind) else kind for column, (_, kind) in table.columns.items()}
+    if list(kinds.values()) != [kind for _, kind in table.columns.values()]:
         columns = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
-        found = _with_columns(path, f"read_json({plain}, columns = {{{columns}}})", kinds)
+        table = _with_columns(path, f"read_json({plain}, columns = {{{columns}}})", kinds)
     if "JSON" not in kinds.values():
-        return found
-    texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in found.columns.values())
+        return table
+    texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in table.columns.values())
     mixed = {column: "VARCHAR" if kind == "JSON" else kind for column, kind in kinds.items()}
-    return _with_columns(path, f"(SELECT {texts} FROM {found.sql})", mixed)
+    return _with_columns(path, f"(SELECT {texts} FROM {table.sql})", mixed)
 
 
 def _keys(db: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:

@@ -23,11 +23,11 @@ FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 DATETIMES = ("DATE", "TIMESTAMP")
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
-_BATCH = 1 << 16
+_CHUNK_ROWS = 1 << 16
 # Columns that are fetched at a time.
-_COLUMNS = 300
+_QUERY_COLUMNS = 300
 # Rows of a batch that is streamed.
-_STREAMED = 1 << 19
+_STREAMED_ROWS = 1 << 19
 
 
 # Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.
@@ -92,18 +92,18 @@ def fetch_columns(db: DuckDBPyConnection, selected: Sequence[str], rows: str, na
 
     Sorting very many at once takes DuckDB longer than sorting them in parts.
     """
-    parts = (selected[first : first + _COLUMNS] for first in range(0, len(selected), _COLUMNS))
+    parts = (selected[first : first + _QUERY_COLUMNS] for first in range(0, len(selected), _QUERY_COLUMNS))
     return [column for part in parts for column in fetch_table(db, f"SELECT {', '.join(part)} FROM {rows}", name).columns]
 
 
 def fetch_table(db: DuckDBPyConnection, sql: str, name: str) -> Any:
-    return _guarded(lambda: db.sql(sql).to_arrow_table(_BATCH), name)
+    return _guarded(lambda: db.sql(sql).to_arrow_table(_CHUNK_ROWS), name)
 
 
 def fetch_numpy(db: DuckDBPyConnection, sql: str, name: str) -> dict[str, Array]:
     """The columns of a query without nulls, as NumPy arrays."""
-    found = _guarded(lambda: db.execute(sql).fetchnumpy(), name)
-    return {column: np.ma.getdata(values) for column, values in found.items()}
+    columns = _guarded(lambda: db.execute(sql).fetchnumpy(), name)
+    return {column: np.ma.getdata(values) for column, values in columns.items()}
 
 
 def stream_arrow(db: DuckDBPyConnection, sql: str, name: str) -> Iterator[list[Any]]:
@@ -113,7 +113,7 @@ def stream_arrow(db: DuckDBPyConnection, sql: str, name: str) -> Iterator[list[A
         relation = db.sql(sql)
         # DuckDB 2.0 has another name for it.
         read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        return read(_STREAMED)
+        return read(_STREAMED_ROWS)
 
     reader = _guarded(open_reader, name)
     while (batch := _guarded(lambda: next(reader, None), name)) is not None:

@@ -34,10 +34,10 @@ def find_files(db: DuckDBPyConnection, path: str) -> list[str]:
             return [exact]
     if _ADDRESS.match(path):
         raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
-    found = run(db, f"SELECT file FROM glob({quoted(_local(home))}) ORDER BY file", path) if _GLOB.search(home) else []
-    if not found:
+    matches = run(db, f"SELECT file FROM glob({quoted(_local(home))}) ORDER BY file", path) if _GLOB.search(home) else []
+    if not matches:
         raise DataError(f"{path}: there is no such file")
-    return [file for (file,) in found]
+    return [file for (file,) in matches]
 
 
 def files_sql(files: list[str]) -> str:

@@ -12,7 +12,8 @@ from clnr.tables.io.source import Table
 from clnr.tables.kinds.table_kinds import qualified_name
 
 if TYPE_CHECKING:
-    from clnr.tables.table_arguments import OpenTables, TableArguments
+    from clnr.tables.open_tables import OpenTables
+    from clnr.tables.table_arguments import TableArguments
 
 _OF_EDGES = ("source", "target")
 _OF_NODES = ("id", "label", "time")
@@ -49,19 +50,26 @@ def _weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
     """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
     weight = _one_of(arguments.weights, table, "weights", "weight")
     time = _one_of(arguments.edge_times, table, "times", "edge_time")
+    check_apart([weight], [time])
     # All tables must have times, if one has: that a column is missing is said where it is looked for.
     return {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
 
 
+def check_apart(weights: Iterable[str | None], edge_times: Iterable[str | None]) -> None:
+    """Raise if a column is named as one of weights and one of times."""
+    if both := [each for each in edge_times if each is not None and each in weights]:
+        raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight (weight)")
+
+
 def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:
     """The column of a table of those that are named; None if it has none of them."""
-    found = list(dict.fromkeys(filter(None, (_found(name, table, None) for name in names))))
-    if len(found) > 1:
+    columns = list(dict.fromkeys(filter(None, (_found(name, table, None) for name in names))))
+    if len(columns) > 1:
         raise DataError(
-            f"{table.name}: it has both '{found[0]}' and '{found[1]}', and {what} are one column of a table; leave out one "
+            f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and {what} are one column of a table; leave out one "
             f"--{argument.replace('_', '-')} ({argument}=)"
         )
-    return found[0] if found else None
+    return columns[0] if columns else None
 
 
 def check_named(arguments: TableArguments, tables: OpenTables) -> None:
@@ -89,11 +97,11 @@ def _check(names: Iterable[str | None], tables: Sequence[tuple[Table, str | None
 
 def _all_found(names: Iterable[str], table: Table, kind: str | None) -> tuple[str, ...]:
     """Columns of a table by their names; several may be given in one, with commas."""
-    found: list[str | None] = []
+    columns: list[str | None] = []
     for name in names:
         whole = _found(name, table, kind)
-        found += [whole] if whole else [_found(part, table, kind) for part in _parts(name)]
-    return tuple(column for column in found if column is not None)
+        columns += [whole] if whole else [_found(part, table, kind) for part in _parts(name)]
+    return tuple(column for column in columns if column is not None)
 
 
 def _parts(name: str) -> list[str]:

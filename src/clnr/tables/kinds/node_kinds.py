@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 # Names are guessed by so many rows of a kind.
-_ROWS = 1 << 16
+_GUESSING_ROWS = 1 << 16
 
 
 class NodeKind(NamedTuple):
@@ -66,8 +66,8 @@ def load_node_kinds(db: DuckDBPyConnection, tables: Sequence[tuple[str, Table, R
         stored = load_nodes(db, table, roles.id, whole, f"nodes_{number}", f"ids_{number}")
         columns = {each: Column(f"k{number}_{sql}", kind) for each, (sql, kind) in stored.columns.items()}
         renamed = [f"{stored.columns[each].sql} AS {column.sql}" for each, column in columns.items()]
-        own = [f"{quoted(name)} AS {NODE_KIND}", f"id AS {ORIGINAL_ID}", f"i + {first} AS i"]
-        parts.append(f"SELECT {', '.join(own + renamed)} FROM nodes_{number} JOIN ids_{number} USING (i)")
+        of_all_kinds = [f"{quoted(name)} AS {NODE_KIND}", f"id AS {ORIGINAL_ID}", f"i + {first} AS i"]
+        parts.append(f"SELECT {', '.join(of_all_kinds + renamed)} FROM nodes_{number} JOIN ids_{number} USING (i)")
         rows = f"(SELECT * REPLACE (i - {first} AS i) FROM node_table WHERE {NODE_KIND} = {quoted(name)})"
         kinds.append(NodeKind(name, replace(stored, sql=rows, columns=columns), roles))
         ((count,),) = run(db, f"SELECT count(*) FROM nodes_{number}", table.name)
@@ -91,8 +91,8 @@ def nodes_of_edges(db: DuckDBPyConnection, title: str, whole: bool, earlier: Arr
         db.register("earlier_ids", pa.table({"id": pa.array(earlier.tolist(), pa.string())}))
         left = "ANTI JOIN earlier_ids USING (id)"
     at = "strpos(id, ':')"
-    parts = f"SELECT id[:{at} - 1] AS kind, id[{at} + 1:] AS own FROM ({both}) {left}"
-    number = "CAST(own AS BIGINT)" if whole else "own"
+    parts = f"SELECT id[:{at} - 1] AS kind, id[{at} + 1:] AS original FROM ({both}) {left}"
+    number = "CAST(original AS BIGINT)" if whole else "original"
     ids = f"SELECT kind AS {NODE_KIND}, {number} AS {ORIGINAL_ID} FROM ({parts})"
     order = f"row_number() OVER (ORDER BY {NODE_KIND}, {ORIGINAL_ID}) - 1 AS i"
     run(db, f"CREATE TEMP TABLE node_table AS SELECT *, {order} FROM ({ids})", title)
@@ -108,7 +108,7 @@ def guess_names(db: DuckDBPyConnection, kind: NodeKind) -> str | None:
     if not columns:
         return None
     selected = ", ".join(column.sql for column in columns.values())
-    rows = fetch_table(db, f"SELECT {selected} FROM {kind.table.sql} WHERE i < {_ROWS} ORDER BY i", kind.table.name)
+    rows = fetch_table(db, f"SELECT {selected} FROM {kind.table.sql} WHERE i < {_GUESSING_ROWS} ORDER BY i", kind.table.name)
     return guess_name(rows.rename_columns(list(columns)), ())
 
 
@@ -120,12 +120,12 @@ def with_names(stored: StoredKinds, names: Mapping[str, str | None], joined: boo
     kinds = tuple(kind._replace(names=names.get(kind.name)) for kind in stored.kinds)
     outputs = dict(stored.table.outputs or {})
     by_plain_name = {name.strip().casefold(): name for name in outputs}
-    found = [kind for kind in kinds if kind.names is not None]
-    called = {str(kind.names).strip().casefold() for kind in found}
+    named = [kind for kind in kinds if kind.names is not None]
+    called = {str(kind.names).strip().casefold() for kind in named}
     if not called or (len(called) == 1 and not joined) or NODE_NAME in by_plain_name:
-        first = next((str(kind.names).strip().casefold() for kind in found), None)
+        first = next((str(kind.names).strip().casefold() for kind in named), None)
         return stored._replace(kinds=kinds), None if first is None else by_plain_name[first]
-    texts = (f"CAST({kind.table.columns[str(kind.names)].sql} AS VARCHAR)" for kind in found)
+    texts = (f"CAST({kind.table.columns[str(kind.names)].sql} AS VARCHAR)" for kind in named)
     outputs[NODE_NAME] = Column(f"coalesce({', '.join(texts)})", "VARCHAR")
     return stored._replace(kinds=kinds, table=replace(stored.table, outputs=outputs)), NODE_NAME
 
@@ -136,15 +136,15 @@ def _number_rows(db: DuckDBPyConnection, title: str) -> None:
 
 
 def _whole_table(title: str, whole: bool, kinds: Sequence[NodeKind]) -> Table:
-    own = {NODE_KIND: Column(NODE_KIND, "VARCHAR"), ORIGINAL_ID: Column(ORIGINAL_ID, "BIGINT" if whole else "VARCHAR")}
-    columns = dict(own)
+    of_all_kinds = {NODE_KIND: Column(NODE_KIND, "VARCHAR"), ORIGINAL_ID: Column(ORIGINAL_ID, "BIGINT" if whole else "VARCHAR")}
+    columns = dict(of_all_kinds)
     alike: dict[str, list[tuple[str, Column]]] = defaultdict(list)
     for kind in kinds:
         columns |= {qualified_name(kind.name, name): column for name, column in kind.table.columns.items()}
         for name, column in flat_columns(kind.table).items():
             alike[name.strip().casefold()].append((name, column))
-    merged = {found[0][0]: _either([column for _, column in found]) for found in alike.values()}
-    return Table(title, "node_table", columns, outputs=own | merged)
+    merged = {columns_alike[0][0]: _either([column for _, column in columns_alike]) for columns_alike in alike.values()}
+    return Table(title, "node_table", columns, outputs=of_all_kinds | merged)
 
 
 def _either(columns: list[Column]) -> Column:

@@ -11,8 +11,8 @@ from clnr.tables.io.source import is_table
 
 NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"
 """The columns that say of which kind a node is, which id it has in its table, and its name if kinds have several columns."""
-_RESERVED = frozenset(",:=.")
-_WAY = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
+_RESERVED_SIGNS = frozenset(",:=.")
+_EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
 
 
 def qualified_name(kind: str, column: str) -> str:
@@ -42,13 +42,13 @@ class Ends(NamedTuple):
     target: str
 
 
-class NamedEdges(NamedTuple):
-    """A table of edges.
+class NamedTable(NamedTuple):
+    """A table of edges or of nodes.
 
     Attributes:
         table: A file or a data frame; or what was opened of it.
-        kind: What its edges are called; None for a single table without a name.
-        ends: The kinds of nodes at its ends; None if nodes have no kinds.
+        kind: What its edges or nodes are called; None for a single table without a name.
+        ends: Of edges: the kinds of nodes at their ends; None if nodes have no kinds.
     """
 
     table: Any
@@ -56,47 +56,40 @@ class NamedEdges(NamedTuple):
     ends: Ends | None = None
 
 
-class NamedNodes(NamedTuple):
-    """A table of nodes, and what these are called: None for a single table without a name."""
-
-    table: Any
-    kind: str | None = None
-
-
-def edges_by_kind(edges: Any) -> tuple[NamedEdges, ...]:
+def edges_by_kind(edges: Any) -> tuple[NamedTable, ...]:
     """The tables of edges: one, or several by the names of their kinds; or by source, relation and target, as in PyG."""
     if not isinstance(edges, Mapping):
-        return () if edges is None else (NamedEdges(edges),)
+        return () if edges is None else (NamedTable(edges),)
     _check_values(edges, "edges")
     tables = tuple(_edges_of(key, table) for key, table in edges.items())
     if len({each.ends is None for each in tables}) > 1:
         plain = next(each.kind for each in tables if each.ends is None)
-        raise DataError(f"edges '{plain}': it is not said which kinds of nodes they join, as it is for others; {_WAY}")
+        raise DataError(f"edges '{plain}': it is not said which kinds of nodes they join, as it is for others; {_EDGE_NAMING}")
     _check_distinct([each.kind for each in tables], "edges")
     return tables
 
 
-def _edges_of(key: Any, table: Any) -> NamedEdges:
+def _edges_of(key: Any, table: Any) -> NamedTable:
     if isinstance(key, tuple):
         if len(key) != 3:
-            raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_WAY}")
+            raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_EDGE_NAMING}")
         source, relation, target = (_checked(name, "edges") for name in key)
-        return NamedEdges(table, f"{source},{relation},{target}", Ends(source, target))
-    return NamedEdges(table, _checked(key, "edges"))
+        return NamedTable(table, f"{source},{relation},{target}", Ends(source, target))
+    return NamedTable(table, _checked(key, "edges"))
 
 
-def nodes_by_kind(nodes: Any) -> tuple[NamedNodes, ...]:
+def nodes_by_kind(nodes: Any) -> tuple[NamedTable, ...]:
     """The tables of nodes: one, or several by the names of their kinds."""
     if not isinstance(nodes, Mapping):
-        return () if nodes is None else (NamedNodes(nodes),)
+        return () if nodes is None else (NamedTable(nodes),)
     _check_values(nodes, "nodes")
-    tables = tuple(NamedNodes(table, _checked(kind, "nodes")) for kind, table in nodes.items())
+    tables = tuple(NamedTable(table, _checked(kind, "nodes")) for kind, table in nodes.items())
     _check_distinct([each.kind for each in tables], "nodes")
     return tables
 
 
 def check_node_kinds(
-    edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], earlier: Sequence[str] | None, extends: bool
+    edges: Sequence[NamedTable], nodes: Sequence[NamedTable], earlier: Sequence[str] | None, extends: bool
 ) -> None:
     """Raise unless tables of edges and nodes go together, and with the kinds of nodes of an earlier graph, if there is one.
 
@@ -109,7 +102,7 @@ def check_node_kinds(
         known = ", ".join(earlier)
         raise DataError(
             f"the earlier graph has nodes of several kinds ({known}), so new tables must say of which theirs are: "
-            f"--nodes {earlier[0]}=FILE; {_WAY}"
+            f"--nodes {earlier[0]}=FILE; {_EDGE_NAMING}"
             if earlier
             else "the earlier graph has nodes of one kind: give --nodes FILE and --edges FILE without names of kinds of nodes"
         )
@@ -117,7 +110,7 @@ def check_node_kinds(
         raise DataError(f"the earlier graph has no nodes of the kind '{new[0]}', only {', '.join(earlier)}")
     if named and (plain := [each for each in edges if each.ends is None]):
         which = "the table of edges" if plain[0].kind is None else f"edges '{plain[0].kind}'"
-        raise DataError(f"nodes are of several kinds ({', '.join(named)}), and {which} must say which it joins; {_WAY}")
+        raise DataError(f"nodes are of several kinds ({', '.join(named)}), and {which} must say which it joins; {_EDGE_NAMING}")
     if joined and nodes and not named:
         ways = " ".join(f"--nodes {kind}=FILE" for kind in joined)
         raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: give a table for each: {ways}")
@@ -137,9 +130,11 @@ def _check_values(tables: Mapping[Any, Any], role: str) -> None:
 def _checked(name: Any, role: str) -> str:
     """The name of a kind, trimmed."""
     plain = name.strip() if isinstance(name, str) else ""
-    if not plain or not plain.isprintable() or _RESERVED.intersection(plain):
-        more = f", or (source, relation, target); {_WAY}" if role == "edges" else ", such as user"
-        raise DataError(f"a kind of {role} is a name without any of '{''.join(sorted(_RESERVED))}'{more}, not {name!r:.80}")
+    if not plain or not plain.isprintable() or _RESERVED_SIGNS.intersection(plain):
+        more = f", or (source, relation, target); {_EDGE_NAMING}" if role == "edges" else ", such as user"
+        raise DataError(
+            f"a kind of {role} is a name without any of '{''.join(sorted(_RESERVED_SIGNS))}'{more}, not {name!r:.80}"
+        )
     return plain
 
 

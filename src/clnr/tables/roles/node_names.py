@@ -7,8 +7,8 @@ from typing import Any
 
 from clnr.graph.csr import Array
 
-_ENDINGS = ("name", "title")
-_LONGEST = 120
+_NAME_ENDINGS = ("name", "title")
+_LONGEST_NAME_LETTERS = 120
 
 
 def can_name(kind: Any) -> bool:
@@ -26,7 +26,7 @@ def guess_name(columns: Any, taken: Collection[str | None]) -> str | None:
     than half of them are distinct. A column called exactly 'name' or 'title' comes first.
     """
     ends = [column for column in columns.column_names if column not in taken and may_name(column)]
-    ends.sort(key=lambda column: column.strip().casefold() not in _ENDINGS)
+    ends.sort(key=lambda column: column.strip().casefold() not in _NAME_ENDINGS)
     return next((column for column in ends if _look_like_names(columns[column])), None)
 
 
@@ -41,12 +41,12 @@ def _look_like_names(values: Any) -> bool:
     if not there or 2 * there < len(texts) or 2 * pc.count_distinct(texts).as_py() <= there:
         return False
     numbers = pc.sum(pc.match_substring_regex(texts, r"^[-+.,\d]+$")).as_py()
-    return 2 * numbers <= there and pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST
+    return 2 * numbers <= there and pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST_NAME_LETTERS
 
 
 def may_name(column: str) -> bool:
     """Whether a column is called as one of names is."""
-    return column.strip().casefold().endswith(_ENDINGS)
+    return column.strip().casefold().endswith(_NAME_ENDINGS)
 
 
 def names_at(columns: Any, column: str, rows: Array, ids: Sequence[str]) -> list[str]:

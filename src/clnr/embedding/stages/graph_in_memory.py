@@ -40,7 +40,7 @@ MOST_NODES = 1_000_000
 _MEASURED_NODES = 2048
 
 
-class MemoryGraph(JobGraph[Array]):
+class GraphInMemory(JobGraph[Array]):
     """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training.
 
     Args:
@@ -58,9 +58,9 @@ class MemoryGraph(JobGraph[Array]):
         self._z_seen: Tensor | None = None
         self._geometry: dict[str, float] = {}
 
-    def beside(self, method: Method, recipe: Recipe) -> tuple[MemoryGraph, Recipe]:
+    def beside(self, method: Method, recipe: Recipe) -> tuple[GraphInMemory, Recipe]:
         same_width = recipe_beside(method, self.settings.method, recipe, self.table_graph.graph)
-        return MemoryGraph(self.table_graph, dataclasses.replace(self.settings, method=method, auto=False)), same_width
+        return GraphInMemory(self.table_graph, dataclasses.replace(self.settings, method=method, auto=False)), same_width
 
     def tune(self, job: Job) -> Recipe:
         settings = self.settings

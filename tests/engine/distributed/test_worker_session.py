@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch.distributed as dist
-import typer
 
-from clnr.cli.parallel.worker_session import session
-from clnr.engine.distributed import worker_group
+from clnr.engine.distributed import worker_session
+from clnr.engine.distributed.worker_session import session
 from clnr.errors import ClnrError, DataError, LostWorker
 from clnr.support.processes.launch import LOST, USER_ERROR, Place
 from clnr.support.processes.workers import Alone
@@ -20,8 +19,8 @@ def ended(error: Exception, monkeypatch, tells: bool = True) -> Exception:
         def claim(self) -> bool:
             return tells
 
-    monkeypatch.setattr(worker_group, "join", lambda device, timeout: Group())
-    with pytest.raises((ClnrError, OSError, typer.Exit)) as caught, session(Place(1, 2, 1, 2, 0), "cpu", 1):
+    monkeypatch.setattr(worker_session, "join", lambda device, timeout: Group())
+    with pytest.raises((ClnrError, OSError, SystemExit)) as caught, session(Place(1, 2, 1, 2, 0), "cpu", 1, print):
         raise error
     return caught.value
 
@@ -30,20 +29,20 @@ def test_an_exception_is_one_line_and_no_loss(monkeypatch):
     found = ended(ZeroDivisionError("by zero\nor so"), monkeypatch)
     assert type(found) is ClnrError
     assert str(found).startswith("worker 1 of 2 failed: ZeroDivisionError: by zero or so (test_worker_session.py, line ")
-    assert ended(ZeroDivisionError(), monkeypatch, tells=False).exit_code == USER_ERROR
+    assert ended(ZeroDivisionError(), monkeypatch, tells=False).code == USER_ERROR
 
 
 def test_an_error_of_the_user_keeps_its_words(monkeypatch):
     assert str(ended(DataError("no such file"), monkeypatch)) == "worker 1 of 2: no such file"
     assert str(ended(OSError("no space"), monkeypatch)) == "no space"
-    assert ended(OSError("no space"), monkeypatch, tells=False).exit_code == USER_ERROR
+    assert ended(OSError("no space"), monkeypatch, tells=False).code == USER_ERROR
 
 
 @pytest.mark.parametrize("error", [LostWorker("worker 1 of 2 lost another one"), dist.DistNetworkError("reset by peer")])
 def test_a_loss_starts_all_again(error, monkeypatch, capsys):
-    assert ended(error, monkeypatch).exit_code == LOST
-    assert str(error) in capsys.readouterr().err
+    assert ended(error, monkeypatch).code == LOST
+    assert str(error) in capsys.readouterr().out
 
 
 def test_an_exit_stays_what_it_is(monkeypatch):
-    assert ended(typer.Exit(5), monkeypatch).exit_code == 5
+    assert ended(SystemExit(5), monkeypatch).code == 5

@@ -11,12 +11,12 @@ import torch
 
 from clnr import Recipe, evaluation
 from clnr.datasets import split_of
-from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.job import fit_graph
 from clnr.embedding.scoring.scoring import Scorer
-from clnr.embedding.stages import memory_graph
+from clnr.embedding.stages import graph_in_memory
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, logistic_probe, predictions, score_cosines
@@ -51,7 +51,7 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
 
 def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monkeypatch):
     seen, kept = [], []
-    learn, embed = memory_graph.learn, FittedModel.embed
+    learn, embed = graph_in_memory.learn, FittedModel.embed
 
     def noted(*arguments, **more):
         trained = learn(*arguments, **more)
@@ -62,7 +62,7 @@ def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monke
         kept.append(seen[0]() is not None)
         return embed(*arguments)
 
-    monkeypatch.setattr(memory_graph, "learn", noted)
+    monkeypatch.setattr(graph_in_memory, "learn", noted)
     monkeypatch.setattr(FittedModel, "embed", asked)
     fitted(method=CLNR_MIX, baselines=())
     assert kept == [False]
@@ -107,21 +107,21 @@ def test_a_classifier_needs_no_probe():
 
 @pytest.mark.parametrize("bound", ["MOST_NODES", "MOST_EDGES"])
 def test_on_a_huge_graph_baselines_are_left_out_and_that_is_said(bound, monkeypatch):
-    monkeypatch.setattr(memory_graph, bound, 50)
+    monkeypatch.setattr(graph_in_memory, bound, 50)
     result = fitted()
     assert result.baselines == {}
     assert any(line.startswith("baselines were not scored: the graph has more than ") for line in result.warnings)
 
 
 def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
-    learn = memory_graph.learn
+    learn = graph_in_memory.learn
 
     def failing(method, *rest):
         if method == UNTRAINED:
             raise TrainingError("it does not work here")
         return learn(method, *rest)
 
-    monkeypatch.setattr(memory_graph, "learn", failing)
+    monkeypatch.setattr(graph_in_memory, "learn", failing)
     result = fitted()
     assert result.baselines.keys() == {"Raw"}
     assert "Untrained was not scored: it does not work here" in result.warnings

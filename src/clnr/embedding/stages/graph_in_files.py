@@ -30,13 +30,13 @@ from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.storage.atomic_io import resolve_path
-from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.folder_read import read_table_info
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
 _ALL, _SEEN = "all", "seen"
 
 
-class FileGraph(JobGraph[Shards]):
+class GraphInFiles(JobGraph[Shards]):
     """A graph in files, trained on by sampled steps and embedded layer by layer, into shards.
 
     Args:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
-from clnr.cli.app import print_stderr
+from clnr.engine.distributed.worker_group import is_loss, join
 from clnr.errors import ClnrError
 from clnr.support.processes.launch import LOST, USER_ERROR, Place, launched_here
 
 
 @contextmanager
-def session(place: Place, device: str, timeout: float) -> Iterator[None]:
-    """Be one of the workers."""
-    from clnr.engine.distributed.worker_group import is_loss, join
+def session(place: Place, device: str, timeout: float, report: Callable[[str], None]) -> Iterator[None]:
+    """Be one of the workers. Where another one is lost, or tells of an error, the process ends with an exit code.
 
+    Args:
+        place: Which worker this is.
+        device: Where it will compute.
+        timeout: Seconds after which a worker that does not answer is given up.
+        report: Is told of a lost worker, unless the process that launched this one sees it by the exit code.
+    """
     if place.rank:
         warnings.simplefilter("ignore")
     group = None
@@ -31,16 +35,14 @@ def session(place: Place, device: str, timeout: float) -> Iterator[None]:
         group = join(device, timeout)
         yield
         group.leave()
-    except typer.Exit:
-        raise
     except Exception as error:
         if is_loss(error):
             # To a process that launched this one, the exit code tells all.
             if not launched_here() and tells():
-                print_stderr(str(error))
-            raise typer.Exit(LOST) from None
+                report(str(error))
+            sys.exit(LOST)
         if not tells():
-            raise typer.Exit(USER_ERROR) from None
+            sys.exit(USER_ERROR)
         if not isinstance(error, (ClnrError, OSError, MemoryError)):
             raise ClnrError(f"worker {place.rank} of {place.size} failed: {describe(error)}") from error
         if place.rank and isinstance(error, ClnrError):

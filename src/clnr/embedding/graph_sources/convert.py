@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.edge_lists import edge_columns, edge_table, is_array
+from clnr.embedding.graph_sources.edge_lists import edge_columns, edge_table, is_array
 from clnr.errors import DataError, OutOfMemory
 from clnr.graph import Graph
 from clnr.graph.arrays import as_array
@@ -26,7 +26,7 @@ from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.columns.column_info import NOT_USED
 from clnr.tables.columns.structural import degree_features
-from clnr.tables.folder_ingest import in_memory
+from clnr.tables.folder_read import in_memory
 from clnr.tables.io.source import is_table
 
 _SUPPORTED = (

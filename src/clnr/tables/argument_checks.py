@@ -1,0 +1,123 @@
+"""Table arguments, checked: each by itself, and whether they go together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from clnr.errors import DataError, UnknownName
+from clnr.support.arguments import check_choice, check_type
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.infer import KINDS
+from clnr.tables.kinds.kind_columns import check_apart
+from clnr.tables.kinds.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
+from clnr.tables.table_arguments import NEGATIVE_WEIGHTS, TableArguments
+from clnr.tables.table_graph import TableGraph
+
+# What a value must be an instance of, and how that is called, by the type of its field.
+_EXPECTED: dict[Any, tuple[Any, str]] = {
+    "str | None": (str | None, "text"),
+    "bool": (bool | None, "True or False"),
+    "bool | None": (bool | None, "True or False"),
+    "float | None": (int | float | None, "a number"),
+    "FeatureEncoder | None": (FeatureEncoder | None, "a FeatureEncoder"),
+    "TableGraph | None": (TableGraph | None, "a result of read_tables"),
+    "Mapping[str, str]": (Mapping, "kinds by the names of columns"),
+}
+
+
+def check_arguments(function: str, edges: Any, nodes: Any, named: Mapping[str, Any]) -> TableArguments:
+    """What a function was called with, lists of columns as tuples; raises unless each is right and all go together."""
+    for name in named.keys() - {each.name for each in fields(TableArguments)}:
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    arguments = TableArguments(edges, nodes, **named)
+    if arguments.negative_weights is not None:
+        check_choice("negative_weights", arguments.negative_weights, NEGATIVE_WEIGHTS)
+    for each in fields(arguments):
+        if each.type in _EXPECTED:
+            check_type(each.name, getattr(arguments, each.name), *_EXPECTED[each.type], DataError)
+    for column, kind in arguments.types.items():
+        check_type("each column of types", column, str, "text", DataError)
+        if kind not in KINDS:
+            raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
+    columns = {name: getattr(arguments, name) for name in ("weight", "edge_time", "features", "ignore")}
+    columns |= {name: (columns[name],) for name in ("weight", "edge_time") if isinstance(columns[name], str)}
+    columns = {name: _column_names(name, given) for name, given in columns.items() if given is not None}
+    arguments = replace(arguments, **columns)
+    _check_kinds(arguments)
+    _check_times(arguments)
+    _check_tables(arguments)
+    return arguments
+
+
+def _column_names(argument: str, given: Any) -> tuple[str, ...]:
+    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else (None,)
+    if not all(isinstance(each, str) for each in names):
+        raise DataError(f"{argument} must be a list of names of columns, not a value of type {type(given).__name__}")
+    return names
+
+
+def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
+    """The kinds of nodes: those that have a table, else those that edges join; none if nodes have no kinds."""
+    named = tuple(each.kind for each in nodes_by_kind(arguments.nodes) if each.kind is not None)
+    joined = {kind for each in edges_by_kind(arguments.edges) for kind in each.ends or ()}
+    return named or tuple(sorted(joined))
+
+
+def _check_kinds(given: TableArguments) -> None:
+    if isinstance(given.edges, Mapping) and given.edge_type is not None:
+        raise DataError("edges are of the kinds that their tables are called: leave out edge_type (--edge-type)")
+    if given.feature_matrix is not None and node_kinds(given):
+        raise DataError("a feature matrix has the rows of one node table; leave it out where nodes are of several kinds")
+    known: tuple[str, ...] | None = None
+    if given.base is not None:
+        known = given.base.ingest_report.node_kinds
+    elif given.feature_encoder is not None and given.feature_encoder.encodes:
+        known = given.feature_encoder.node_kinds
+    edges = edges_by_kind(given.edges) if given.edges_query is None else (NamedTable(given.edges_query),)
+    nodes = nodes_by_kind(given.nodes) if given.nodes_query is None else (NamedTable(given.nodes_query),)
+    check_node_kinds(edges, nodes, known, extends=given.base is not None)
+
+
+def _check_times(given: TableArguments) -> None:
+    check_apart(given.weights, given.edge_times)
+    for option, value in (("until", given.until), ("half_life", given.half_life)):
+        if value is not None and not given.edge_times:
+            raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
+    if given.half_life is not None and not 0 < given.half_life < math.inf:
+        raise DataError(f"half_life must be above 0 (--half-life), not {given.half_life}")
+    if given.base is not None:
+        if given.half_life is not None and given.until is None:
+            raise DataError("the age of edges that extend an earlier graph is as of a day: give it as until (--until)")
+        if bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
+            has = "has" if given.base.ingest_report.edge_types else "does not have"
+            raise DataError(
+                f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type), or "
+                "tables by the names of their kinds (--edges NAME=FILE)"
+            )
+
+
+def _no_edges(given: TableArguments) -> bool:
+    return given.edges is None and given.edges_query is None
+
+
+def _check_tables(given: TableArguments) -> None:
+    for role, table, query in (("edges", given.edges, given.edges_query), ("nodes", given.nodes, given.nodes_query)):
+        if table is not None and query is not None:
+            raise DataError(f"{role} and {role}_query are one table; leave out one of them")
+    base, encoder = given.base, given.feature_encoder
+    no_nodes = given.nodes is None and given.nodes_query is None
+    if _no_edges(given) and (base is None or no_nodes):
+        raise DataError("there is nothing to read: give a table of edges, or one of nodes that extend an earlier graph (base)")
+    if base is not None and encoder is not None:
+        raise DataError("an earlier graph is extended by its own feature encoder; leave out either feature_encoder or base")
+    if base is not None and base.feature_encoder is None:
+        raise DataError("the earlier graph did not come from tables, so it has no feature encoder for the nodes of a table")
+    if base is not None and given.directed not in (None, given.is_directed):
+        kind = "directed" if given.is_directed else "undirected"
+        raise DataError(f"the earlier graph is {kind}, so directed={given.directed} cannot extend it")
+    if (base is not None or encoder is not None) and (given.features is not None or given.types):
+        which = "types (--as)" if given.types else "features (--features)"
+        raise DataError(f"columns are read as by the earlier feature encoder: leave out {which}")

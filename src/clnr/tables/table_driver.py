@@ -1,0 +1,138 @@
+"""From tables to a graph, step by step in DuckDB; a sink takes each part of it, into memory or into files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clnr.graph.csr import Array
+from clnr.support.humanize import plural
+from clnr.tables.argument_checks import node_kinds
+from clnr.tables.columns.column_info import ColumnInfo
+from clnr.tables.columns.columns import register_classes
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.fit_encoder import encoder_for
+from clnr.tables.columns.structural import StructuralFeatures
+from clnr.tables.edges.edge_list import merge_rows
+from clnr.tables.edges.ingest_report import IngestReport
+from clnr.tables.io.source import Table
+from clnr.tables.io.sql import run
+from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.open_tables import OpenTables, open_tables
+from clnr.tables.table_arguments import TableArguments
+from clnr.tables.table_graph import TableGraph
+from clnr.tables.table_info import TableInfo
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+class GraphSink(ABC):
+    """What takes the parts of a graph from DuckDB, in the order of these methods."""
+
+    def check_tables(self, tables: OpenTables) -> None:  # noqa: B027
+        """Raise if tables that are not read yet will be too large."""
+
+    def check_loaded(self, loaded: Loaded) -> None:  # noqa: B027
+        """Raise if tables that are in DuckDB are too large."""
+
+    @abstractmethod
+    def take_ids(self, as_integers: bool) -> None:
+        """The node ids of the SQL relation ``ids``, in the order of its ``i``."""
+
+    @abstractmethod
+    def take_edges(self, loaded: Loaded) -> list[str]:
+        """The edges of the SQL table ``distinct_edges``, if there are any; returns notes for the user."""
+
+    @abstractmethod
+    def take_labels(self, node_table: Table | None, label: str | None) -> None:
+        """The classes of nodes by a column of the node table, if there are both; see ``label_sql``."""
+
+    @abstractmethod
+    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> None:
+        """Features of the rows of the node table, by an encoder of its columns."""
+
+    @abstractmethod
+    def take_structure(self, structure: StructuralFeatures | None) -> StructuralFeatures:
+        """Features from the edges that were taken; returns how they are scaled, which is fitted if it is not given."""
+
+    @abstractmethod
+    def take_columns(self, node_table: Table | None) -> Any:
+        """The columns of the node table, if there is one; returns some rows of them, or all, as an Arrow table."""
+
+    @abstractmethod
+    def finish(self) -> int:
+        """Complete the graph, when nothing is asked of DuckDB any more; returns the number of nodes without an edge."""
+
+
+def build_graph(db: DuckDBPyConnection, arguments: TableArguments, sink: GraphSink) -> TableInfo:
+    """Read tables, and hand all parts of their graph to a sink; returns how they were read."""
+    tables = open_tables(db, arguments)
+    sink.check_tables(tables)
+    loaded = load_tables(db, tables, arguments)
+    sink.check_loaded(loaded)
+    base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
+    new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
+    sink.take_ids(loaded.as_integers)
+    report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
+    edge_notes = sink.take_edges(loaded)
+    encoder, encoder_notes = encoder_for(db, loaded, arguments)
+    if base is not None and encoder.encodes and loaded.from_edges and new_rows:
+        encoder_notes.append(f"known from edges alone, with all values missing: {plural(new_rows, 'new node')}")
+    classes = () if base is None else base.class_names
+    if node_table is not None and label is not None:
+        classes = register_classes(db, node_table, label, classes)
+    sink.take_labels(node_table, label)
+    if encoder.encodes:
+        sink.take_features(loaded, encoder)
+    else:
+        encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
+    names = name_of(loaded, sink.take_columns(node_table), arguments)
+    columns = _with_others(loaded.describe(db, names, encoder), base)
+    report = replace(
+        report,
+        isolated=sink.finish(),
+        remarks=(*loaded.remarks, *edge_notes, *report.remarks, *encoder_notes),
+        directed=arguments.is_directed,
+        names=names,
+        columns=columns,
+        edge_types=report.edge_types if base is None else base.ingest_report.edge_types,
+        fading=loaded.fading,
+        negative_weights=arguments.with_negative_weights,
+        node_kinds=node_kinds(arguments) if base is None else base.ingest_report.node_kinds,
+    )
+    return TableInfo(encoder, classes, report)
+
+
+def _number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> int:
+    """Make the SQL relation ``ids`` of all node ids and their indices; those of ``base`` come first.
+
+    Without a node table, ``row_ids`` are made of the edges' sources and targets. Returns the number of ``row_ids``.
+    """
+    import pyarrow as pa
+
+    new = ""
+    if earlier is not None:
+        old = pa.array(earlier, pa.int64()) if as_integers else pa.array([str(each) for each in earlier.tolist()], pa.string())
+        db.register("base_ids", pa.table({"id": old, "i": pa.array(np.arange(len(earlier)))}))
+        new = "ANTI JOIN base_ids USING (id)"
+    if by_edges:
+        both = "SELECT s AS id FROM edges UNION SELECT t FROM edges"
+        numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS i FROM ({both}) {new}"
+        run(db, f"CREATE TEMP TABLE row_ids AS {numbered}", "edges")
+    if earlier is None:
+        run(db, "CREATE TEMP VIEW ids AS SELECT id, i FROM row_ids", "nodes")
+    else:
+        fresh = f"SELECT id, {len(earlier)} + row_number() OVER (ORDER BY row_ids.i) - 1 AS i FROM row_ids {new}"
+        run(db, f"CREATE TEMP TABLE ids AS SELECT id, i FROM base_ids UNION ALL {fresh}", "nodes")
+    ((rows,),) = run(db, "SELECT count(*) FROM row_ids", "nodes")
+    return int(rows)
+
+
+def _with_others(columns: tuple[ColumnInfo, ...], base: TableGraph | None) -> tuple[ColumnInfo, ...]:
+    """These columns, and those of tables that the graph that is extended had, and that were not given now."""
+    given = {info.table for info in columns}
+    return (*columns, *(() if base is None else (info for info in base.ingest_report.columns if info.table not in given)))

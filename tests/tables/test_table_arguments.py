@@ -1,0 +1,66 @@
+"""The arguments of tables stand in one place; what repeats their names lists all of them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+
+import pytest
+
+from clnr import ingest, read_tables
+from clnr.cli import cmd_embed, cmd_ingest
+from clnr.cli.table_options import option_of
+from clnr.errors import DataError
+from clnr.tables.table_arguments import TableArguments
+
+NAMES = [field.name for field in fields(TableArguments)]
+
+
+def test_read_tables_takes_and_describes_them_all():
+    parameters = inspect.signature(read_tables).parameters
+    assert list(parameters) == NAMES
+    assert [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD] == ["edges", "nodes"]
+    described = re.findall(r"^ {8}(\w+): ", inspect.getdoc(read_tables).replace("\n    ", "\n        "), re.MULTILINE)
+    assert described == NAMES
+
+
+def test_the_commands_have_their_options_first():
+    options = TableArguments.options()
+    assert options.keys() < set(NAMES)
+    for command in (cmd_embed.embed, cmd_ingest.ingest):
+        assert list(inspect.signature(command).parameters)[: len(options)] == list(options)
+    assert [option_of(name) for name in ("edges_query", "names", "types", "header", "directed", "out")] == [
+        *("--edges-query", "--name", "--as", "--header", "--directed", "--out")
+    ]
+
+
+@pytest.mark.parametrize("function", [read_tables, ingest])
+def test_an_argument_that_there_is_not_is_named(function, tmp_path):
+    more = {"out": tmp_path / "out"} if function is ingest else {}
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'sorce'"):
+        function("edges.csv", sorce="a", **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"source": 3}, "source must be text, not a value of type int"),
+        ({"directed": "yes"}, "directed must be True or False, not a value of type str"),
+        ({"half_life": "3"}, "half_life must be a number, not a value of type str"),
+        ({"types": ["age"]}, "types must be kinds by the names of columns, not a value of type list"),
+        ({"weight": 3}, "weight must be a list of names of columns, not a value of type int"),
+        ({"ignore": "age"}, "ignore must be a list of names of columns, not a value of type str"),
+        ({"base": 3}, "base must be a result of read_tables, not a value of type int"),
+        ({"memory": 4}, "memory must be text, not a value of type int"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(given, said):
+    with pytest.raises(DataError, match=said):
+        read_tables("edges.csv", **given)
+
+
+def test_a_column_is_not_both_time_and_weight_however_it_is_written(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,when\na,b,2020-01-01\n")
+    with pytest.raises(DataError, match="column 'when' cannot be both time and weight"):
+        read_tables(tmp_path / "edges.csv", weight="When", edge_time="when")
