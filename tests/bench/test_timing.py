@@ -12,12 +12,11 @@ from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
 
-PlainCLNR = pytest.importorskip("clnr.bench.pyg_baseline").PlainCLNR
-
 SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10)
 
 
 def test_both_implementations_take_turns():
+    pytest.importorskip("torch_geometric")
     row = measure(tiny(), SMALL, cpu_engine(), epochs=3, turns=2)
     assert (row.graph, row.nodes) == ("tiny", 40)
     assert row.edges == len(tiny().edges()[0])
@@ -55,8 +54,9 @@ def test_graphs_grow_until_the_time_is_up(monkeypatch):
 @pytest.mark.parametrize("encoder", ["gcn", "mlp"])
 def test_the_baseline_learns(encoder):
     """It is a fair one only if its loss falls."""
+    baseline = pytest.importorskip("clnr.bench.pyg_baseline")
     torch.manual_seed(0)
-    training = PlainCLNR(
+    training = baseline.PlainCLNR(
         tiny(), SMALL.but(encoder=encoder, sampled_nodes=0, edge_drop=0.1, feature_mask=0.1), torch.device("cpu")
     )
     before = [value.detach().clone() for value in training.model.parameters()]

@@ -785,6 +785,7 @@ def test_a_layout_whose_library_is_missing_is_refused_before_training(clnr, file
     assert not (files / "mine").exists()
 
 
+@pytest.mark.full
 def test_tuning_chooses_by_validation(clnr, files):
     pytest.importorskip("optuna")
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report", "--tune", "3")

@@ -95,6 +95,7 @@ def test_the_built_in_graph_is_what_its_row_says():
 # -- real data -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", AT_HAND)
 def test_real_data_loads_verified_and_stays_sparse(real_data, name):
     graph = load(name, real_data)
@@ -128,6 +129,7 @@ def copied(real_data: Path, name: str, root: Path) -> list[Path]:
     return [root / file for file in files]
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("title", PLANETOID)
 def test_planetoid_equals_pygs_own_reading(real_data, tmp_path, title):
@@ -142,6 +144,7 @@ def test_planetoid_equals_pygs_own_reading(real_data, tmp_path, title):
         assert part.tolist() == mask.nonzero().reshape(-1).tolist()
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("title", AMAZON)
 def test_amazon_equals_pygs_own_reading(real_data, tmp_path, title):
@@ -151,6 +154,7 @@ def test_amazon_equals_pygs_own_reading(real_data, tmp_path, title):
     assert_same(load(title, real_data), Amazon(str(tmp_path / "Amazon"), title)[0])
 
 
+@pytest.mark.full
 def test_another_packing_of_the_same_arrays_is_the_same_data(real_data, tmp_path):
     (file,) = copied(real_data, "photo", tmp_path)
     with np.load(file) as parts:
@@ -273,6 +277,7 @@ def test_altered_npz_data_is_refused(real_data, tmp_path, change, message):
     assert message in assert_refused("photo", tmp_path, files)
 
 
+@pytest.mark.full
 def test_loading_leaves_the_data_folder_as_it_was(real_data, tmp_path):
     copied(real_data, "cora", tmp_path / "root")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "root").rglob("*")}

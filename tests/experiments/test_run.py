@@ -311,6 +311,7 @@ def test_arguments_of_the_wrong_kind(call, given, more, said):
         call(*given, **more)
 
 
+@pytest.mark.full
 def test_cora_reaches_what_the_paper_says(real_data, threads):
     result = run(CLNR, load("cora", real_data), 0, device="cpu")
     assert result.strict > 82.5

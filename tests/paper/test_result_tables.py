@@ -129,6 +129,7 @@ def test_times_are_of_the_epochs_that_were_trained_and_of_methods_that_were_aske
     assert cells(table, "Photo", "5 / 5", "0 / 0")[:3] == ["-", "not run", "-"]
 
 
+@pytest.mark.full
 def test_sizes_are_counted_in_the_data(real_data):
     table = result_tables.sizes(Scope(datasets=("cora", "photo")), results(data_root=real_data))
     assert cells(table, "Cora") == ["2,708", "10,556", "1,433", "7", "2,708 / 10,556 / 1,433 / 7"]
