@@ -108,7 +108,8 @@ SMALL = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_colu
 def inner_products(name):
     """Of the vectors of a few nodes, after three epochs on the built-in graph with seed 7; 1 is the mean square length.
 
-    On one thread of the CPU in float32. Machines differ in the last bits, and vectors then in signs and rotations.
+    On one thread of the CPU in float32. Machines differ in the last bits, and vectors then in signs and rotations, and by
+    up to 0.014 here; methods differ by 0.1 and more.
     """
     method = METHODS[name]
     recipe = recipe_for(name, "toy").but(**{key: value for key, value in SMALL.items() if key in method.keys})
@@ -129,7 +130,7 @@ def test_the_vectors_of_every_method_are_frozen():
 @pytest.mark.parametrize("name", METHODS)
 def test_training_gives_the_vectors_that_it_always_gave(name):
     frozen = json.loads(VECTORS.read_text()).get(name)
-    assert inner_products(name) == pytest.approx(frozen, abs=5e-3), f"write them anew: {__name__}.write_vectors()"
+    assert inner_products(name) == pytest.approx(frozen, abs=2e-2), f"write them anew: {__name__}.write_vectors()"
 
 
 def write_vectors():

@@ -145,7 +145,7 @@ def test_scores_are_those_of_the_sample(folder, made):
     assert 1 < scores["effective_rank"] <= 8
     assert 0 <= scores["alignment"] <= 4
     losses, kept, warnings, baselines = load_metrics(ArtifactFiles.open(out))
-    assert (losses, kept, warnings, baselines) == (result.losses, *result.scored)
+    assert (losses, kept, warnings, baselines) == (result.losses, result.scores, result.warnings, result.baselines)
     assert any(f"scores from files are of samples: {held.shape[1]} held-out edges" in line for line in warnings)
     assert any(f"{len(graph.labels[graph.labels >= 0])} of {NODES // 3 + 1} labelled nodes" in line for line in warnings)
 
