@@ -23,9 +23,9 @@ import numpy as np
 import torch
 
 from benchmarks import command, positive
+from benchmarks._fit_graph import fit_graph
 from clnr import CLNR, datasets, recipe_for, rng
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.job import fit_graph
 from clnr.embedding.result import EmbeddingResult
 from clnr.engine import Engine, choose
 from clnr.errors import DataError

@@ -321,6 +321,7 @@ def test_save_and_load(tmp_path):
 
 
 @pytest.mark.parametrize("begun", ["float32", "bfloat16"])
+@pytest.mark.full
 def test_a_training_is_resumed_in_the_precision_that_it_began_in(tmp_path, monkeypatch, begun):
     monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
     how = {"epochs": 5, "checkpoint": tmp_path / "state", "checkpoint_every": 2, "resume": True}

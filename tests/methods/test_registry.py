@@ -315,6 +315,7 @@ COMMON_EXAMPLES = {tuple(name for name in method.keys if name in COMMON): method
 
 
 @pytest.mark.parametrize("method", in_tiers(EXAMPLES))
+@pytest.mark.full
 def test_its_keys_are_those_that_have_a_say(method, told):
     """The run changes if and only if the method lists the key: those are changed one at a time, all others together."""
     # What samples no nodes has no say in how.
@@ -682,6 +683,7 @@ QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT
     ],
     ids=METHODS,
 )
+@pytest.mark.full
 def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     """An epoch with sparse features, dropout and all; by Triton's interpreter where there is no GPU."""
     pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")

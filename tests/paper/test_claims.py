@@ -197,6 +197,7 @@ def test_a_claim_fails_where_the_runs_speak_against_it(world, method, sets, shif
         assert verdict == "fails", beginning
 
 
+@pytest.mark.full
 def test_speed_sensitivity_and_clusters_can_fail_too(world):
     def slower(run):
         return (

@@ -377,6 +377,7 @@ def parallel_seeds(method, seeds, recipe=SMALL, engine=None):
 @pytest.mark.parametrize(
     "method", [CLNR, METHODS["BGRL"], METHODS["GCN"], METHODS["Untrained"]], ids=lambda method: method.name
 )
+@pytest.mark.full
 def test_side_by_side_each_is_what_it_would_be_alone(method, patience, sampled):
     recipe = SMALL.but(patience=patience, learning_rate=0.05, **sampled)
     for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe), strict=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.embedding.extension import extend
-from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.memory_plan import MemoryPlan
@@ -23,16 +23,14 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job, Output
-from clnr.embedding.stages.stages import FITTING, all_stages, run_stages
+from clnr.embedding.stages.stages import all_stages, run_stages
 from clnr.embedding.store.artifact import differences, load_folder, load_result, not_asked_for
 from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE, SOURCE
 from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import write_reserved
 from clnr.embedding.store.work_folder import WorkFolder
-from clnr.engine import Engine
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.methods import Method
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import gigabytes
 from clnr.support.progress import Bar
@@ -139,36 +137,6 @@ def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> 
     recipe, planned = plan(table_graph, settings)
     settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
     return _run(table_graph, settings, recipe, planned, None, bar)
-
-
-def fit_graph(
-    table_graph: TableGraph,
-    method: Method,
-    recipe: Recipe,
-    seed: int,
-    engine: Engine,
-    *,
-    hold_out: float = HOLD_OUT,
-    evaluate: bool = True,
-    baselines: Collection[Method] = (),
-) -> EmbeddingResult:
-    """Train on a graph without some of its edges, score by those edges, and embed the whole graph; nothing is planned.
-
-    Args:
-        table_graph: The graph.
-        method: What to train.
-        recipe: Its hyper-parameters.
-        seed: Decides everything random.
-        engine: Where to compute.
-        hold_out: The share of edges that training does not see; 0 for none, and no score by them.
-        evaluate: Whether to evaluate the embedding by labels, if there are any.
-        baselines: Methods without an objective to score beside it.
-    """
-    settings = Settings(method, engine, recipe=recipe, seed=seed, hold_out=hold_out, evaluate=evaluate)
-    graph = GraphInMemory(table_graph, settings)
-    job = Job(graph, recipe, baselines)
-    run_stages(job, FITTING)
-    return graph.result(job)
 
 
 def _run(

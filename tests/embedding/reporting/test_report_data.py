@@ -7,9 +7,9 @@ from html import escape
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources.convert import as_table_graph
-from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting.report_data import format_scores, report_data
 from clnr.embedding.search import table_nodes
 from clnr.embedding.search.table_nodes import TableNodes

@@ -8,13 +8,13 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from benchmarks._fit_graph import fit_graph
 
 from clnr import Recipe, evaluation
 from clnr.datasets import split_of
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.graph_sources.convert import as_table_graph
-from clnr.embedding.job import fit_graph
 from clnr.embedding.scoring.scoring import Scorer
 from clnr.embedding.stages import graph_in_memory
 from clnr.engine import cpu_engine, unit_rows

@@ -203,6 +203,7 @@ def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkey
 
 
 @pytest.mark.parametrize("moments", ["all", "sampled"])
+@pytest.mark.full
 def test_training_repeats_bit_for_bit_and_follows_float32(moments):
     graph, recipe = tiny(300, 900), Recipe(hidden=32, dimension=16, sampled_nodes=100, epochs=30, moments=moments)
 

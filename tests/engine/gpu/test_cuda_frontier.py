@@ -337,6 +337,7 @@ def loss_and_gradients(engine, graph, **keys):
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize(("name", "encoder"), [("usual", "gcn"), ("sparse features", "mlp")])
 @pytest.mark.parametrize("engine", [pytest.param(fused, id="fused"), *KERNELS[1:]], indirect=True)
+@pytest.mark.full
 def test_a_step_is_that_of_the_reference(engine, name, encoder):
     expected = loss_and_gradients(reference(), SOME[name], encoder=encoder)
     for one, other in zip(loss_and_gradients(engine, SOME[name], encoder=encoder), expected, strict=True):

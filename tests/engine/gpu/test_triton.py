@@ -165,6 +165,7 @@ def test_the_sum_is_kept_in_float32_whatever_goes_in_and_out():
 
 
 @pytest.mark.parametrize(("name", "drop"), [*(("usual", drop) for drop in DROPS), ("one row", "some"), ("hub", "each, pairs")])
+@pytest.mark.full
 def test_the_transposed_product_is_the_adjoint(name, drop):
     a = MATRICES[name]
     rule = drops(a)[drop]

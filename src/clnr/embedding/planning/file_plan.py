@@ -146,9 +146,6 @@ class FileSizes(JobSizes):
         """How many rows a block of nodes may gather while it is embedded."""
         return max(_LEAST_BLOCK_ROWS, int((self.usable - self.fixed) / 2 / self._row_bytes))
 
-    def tune(self) -> StageCost:
-        return StageCost()
-
     def train(self) -> StageCost:
         folder, recipe, size = self.folder, self.recipe, _size(self.folder)
         share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / self.workers))
@@ -175,12 +172,6 @@ class FileSizes(JobSizes):
         # A block of many edges has the row of a node once.
         blocks = min(self.usable / 4, self._row_bytes * min(self.block_rows, self.folder.num_nodes))
         return StageCost(memory=self.fixed + blocks, disk=self.embed_disk)
-
-    def score(self) -> StageCost:
-        return StageCost()
-
-    def draw(self) -> StageCost:
-        return StageCost()
 
 
 @dataclass(frozen=True)

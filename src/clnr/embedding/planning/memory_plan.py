@@ -72,13 +72,6 @@ class MemorySizes(JobSizes):
         cost = training(self.method, self.recipe, size_of(self.graph), self.engine)
         return StageCost(cost.seconds, (self.local_workers if self.engine.device.type == "cpu" else 1) * cost.memory)
 
-    def fit_readout(self) -> StageCost:
-        # With the training.
-        return StageCost()
-
-    def embed(self) -> StageCost:
-        return StageCost()
-
     def score(self) -> StageCost:
         return StageCost(self.evaluated * self._probe_seconds())
 

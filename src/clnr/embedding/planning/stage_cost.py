@@ -30,19 +30,19 @@ class JobSizes(ABC):
     """The sizes of a job, on which the cost of its stages depends: those of a graph in memory, or of one in files."""
 
     @abstractmethod
-    def tune(self) -> StageCost: ...
-
-    @abstractmethod
     def train(self) -> StageCost: ...
 
-    @abstractmethod
-    def fit_readout(self) -> StageCost: ...
+    def tune(self) -> StageCost:
+        return StageCost()
 
-    @abstractmethod
-    def embed(self) -> StageCost: ...
+    def fit_readout(self) -> StageCost:
+        return StageCost()
 
-    @abstractmethod
-    def score(self) -> StageCost: ...
+    def embed(self) -> StageCost:
+        return StageCost()
 
-    @abstractmethod
-    def draw(self) -> StageCost: ...
+    def score(self) -> StageCost:
+        return StageCost()
+
+    def draw(self) -> StageCost:
+        return StageCost()

@@ -64,7 +64,12 @@ def _mark(folder: Path, title: str) -> bytes:
     if not (folder / DIGESTS).is_file():
         return b""
     parts = [(folder / DIGESTS).read_bytes(), title.encode("utf-8", "replace"), __version__.encode()]
-    package = Path(str(resources.files("clnr")))
-    code = (path for name in _DRAWN_BY for path in sorted((package / name).iterdir()) if path.is_file())
-    digests = [hashlib.sha256(part).digest() for part in (*parts, *(path.read_bytes() for path in code))]
+    digests = [hashlib.sha256(part).digest() for part in (*parts, *(path.read_bytes() for path in drawing_code()))]
     return f"<!-- drawn from {hashlib.sha256(b''.join(digests)).hexdigest()} -->\n".encode()
+
+
+def drawing_code() -> list[Path]:
+    """The files of the package that decide what a report shows."""
+    package = Path(str(resources.files("clnr")))
+    files = (path for name in _DRAWN_BY for path in sorted((package / name).rglob("*")))
+    return [path for path in files if path.is_file() and path.suffix != ".pyc"]
