@@ -15,11 +15,13 @@ from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.job import embed_tables
 from clnr.embedding.stages import stages
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS, SVD_MIX
+from clnr.support.processes.workers import ALONE, Alone
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
 from tests.embedding.test_fit_settings import SMALL, settings
@@ -143,3 +145,16 @@ def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, 
     assert embed_tables(tables, tmp_path / "out", again, layout=None) is None
     monkeypatch.setattr(stages, "score", lambda *a: real(*a)._replace(baselines={}))
     assert embed_tables(tables, tmp_path / "own", asked, layout=None).model.method == CLNR_MIX
+
+
+def test_what_is_taken_instead_is_trained_by_one_worker(tables):
+    """By the first one, when the others have left."""
+
+    class OneOfTwo(Alone):
+        size = 2
+
+    graph = GraphInMemory(read_tables(**tables), settings(workers=OneOfTwo(), **choose_method("auto")))
+    other, recipe = graph.beside(METHODS["Cleora"], SMALL)
+    assert other.settings.workers is ALONE
+    assert not other.settings.auto
+    assert recipe.dimension == SMALL.dimension

@@ -60,7 +60,9 @@ class GraphInMemory(JobGraph[Array]):
 
     def beside(self, method: Method, recipe: Recipe) -> tuple[GraphInMemory, Recipe]:
         same_width = recipe_beside(method, self.settings.method, recipe, self.table_graph.graph)
-        return GraphInMemory(self.table_graph, dataclasses.replace(self.settings, method=method, auto=False)), same_width
+        # By the worker that has the scores, alone.
+        settings = dataclasses.replace(self.settings, method=method, auto=False, workers=ALONE)
+        return GraphInMemory(self.table_graph, settings), same_width
 
     def tune(self, job: Job) -> Recipe:
         settings = self.settings

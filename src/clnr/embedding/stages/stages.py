@@ -30,7 +30,7 @@ class Stage(ABC):
         """Do this worker's share of it."""
 
     def cost(self, sizes: JobSizes) -> StageCost:
-        """What it takes, if that counts: a plan is the sum of its stages."""
+        """What it takes, if that counts: a plan adds up seconds and passes, and takes the most memory and disk of any stage."""
         return StageCost()
 
 
@@ -172,6 +172,7 @@ class TakeBest(Stage):
     """Take the baseline with the best score by validation nodes or, without labels, by edges, if that is asked for."""
 
     def run(self, job: Job) -> None:
+        # Only the first worker has scores.
         if not (job.settings.auto and job.scored):
             return
         scores, baselines = job.scored.scores, job.scored.baselines
@@ -199,7 +200,7 @@ class WriteFolder(Stage):
     output: Output | None = None
 
     def run(self, job: Job) -> None:
-        if job.scored is not None and self.output is not None:
+        if job.settings.workers.first and self.output is not None:
             job.graph.write(job, self.output)
             job.settings.remove_checkpoint()
 
