@@ -19,7 +19,7 @@ test: $(VENV)/test.stamp
 
 # What test-full adds to test; fuzz tests try more cases than there.
 test-rest: $(VENV)/test.stamp
-	CLNR_FUZZ=$${CLNR_FUZZ:-100} $(PYTEST) -m '(full or fuzz) and not slow'
+	CLNR_FUZZ=$${CLNR_FUZZ:-40} $(PYTEST) -m '(full or fuzz) and not slow'
 
 test-full:
 	@$(MAKE) test
