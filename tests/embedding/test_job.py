@@ -8,7 +8,7 @@ import inspect
 import numpy as np
 import pytest
 
-from clnr import NodeEmbedder
+from clnr import NodeEmbedder, Recipe
 from clnr.cli import cmd_embed
 from clnr.embedding import job
 from clnr.embedding.defaults import choose_method
@@ -154,7 +154,7 @@ def test_what_is_taken_instead_is_trained_by_one_worker(tables):
         size = 2
 
     graph = GraphInMemory(read_tables(**tables), settings(workers=OneOfTwo(), **choose_method("auto")))
-    other, recipe = graph.beside(METHODS["Cleora"], SMALL)
+    other, recipe = graph.beside(METHODS["Cleora"], Recipe(dimension=24))
     assert other.settings.workers is ALONE
     assert not other.settings.auto
-    assert recipe.dimension == SMALL.dimension
+    assert recipe.dimension == 24
