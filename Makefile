@@ -17,9 +17,9 @@ test: $(VENV)/test.stamp
 	$(BIN)/mypy
 	$(PYTEST)
 
-# What test-full adds to test; fuzz tests try more cases than there.
+# What test-full adds to test.
 test-rest: $(VENV)/test.stamp
-	CLNR_FUZZ=$${CLNR_FUZZ:-40} $(PYTEST) -m '(full or fuzz) and not slow'
+	$(PYTEST) -m 'full and not slow'
 
 test-full:
 	@$(MAKE) test
