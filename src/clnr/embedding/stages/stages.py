@@ -89,7 +89,7 @@ class Train(KeptStage):
             path = checkpoint.path
             missing = f"there is no checkpoint {path}: training starts from scratch"
             job.log(f"resuming from {path}" if path.is_file() else missing)
-        with shown(settings, job.recipe, job.graph.num_nodes, job.bar) as progress:
+        with settings.engine.use_threads(), shown(settings, job.recipe, job.graph.num_nodes, job.bar) as progress:
             job.model, job.losses = job.graph.train(job.recipe, progress, checkpoint)
 
     def cost(self, sizes: JobSizes) -> StageCost:
