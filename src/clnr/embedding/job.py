@@ -204,7 +204,8 @@ def embed_folder(
     with _reserved(out, settings, force, SOURCE) as finished, shared_folder(folder.path):
         recipe, planned = file_plan.plan(folder, settings, bound)
         about = settings.about(folder.digest, recipe)
-        workers.check_same_on_all_ranks(lambda: {"graph folder": about.pop("tables"), **about})
+        about = {"graph folder" if name == "tables" else name: value for name, value in about.items()}
+        workers.check_same_on_all_ranks(lambda: about)
         folder = replace(folder, resident=planned.resident, loop_weight=folder.median_weight)
         work = WorkFolder(resolve_path(out), folder, settings, recipe)
         if workers.broadcast_object(finished and work.is_finished(force)):

@@ -95,14 +95,14 @@ def file_samples(
         return raw(ends), raw(labelled) if with_labels else None
 
     return Samples(
-        cast(Any, folder),
-        _labels_alone(folder, labels),
-        split,
-        link_vectors,
-        lambda: read_vectors(labelled),
-        lambda: _geometry(model, settings.engine, given, read_vectors),
-        width,
-        {RAW: raw_rows} if baselines else {},
+        graph=cast(Any, folder),
+        labelled=_labels_alone(folder, labels),
+        links=split,
+        seen=link_vectors,
+        rows=lambda: read_vectors(labelled),
+        geometry=lambda: _geometry(model, settings.engine, given, read_vectors),
+        width=width,
+        baselines={RAW: raw_rows} if baselines else {},
         remarks=lambda scorer: _remarks(folder, links, scorer, total),
     )
 

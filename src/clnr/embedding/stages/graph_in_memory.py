@@ -113,20 +113,19 @@ class GraphInMemory(JobGraph[Array]):
         graph = self.table_graph.graph
         assert self._recipe is not None
         too_large = graph.num_nodes > MOST_NODES or graph.num_edges > MOST_EDGES
+        reason = f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"
         beside = {each: self._rows_of(each, model, self._recipe) for each in (RAW, *baselines)} if baselines else {}
         return Samples(
-            graph,
-            graph,
-            self._split,
-            lambda: self._z_seen,
-            lambda: vectors,
-            lambda: self._geometry,
-            vectors.shape[1],
-            beside,
-            f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"
-            if too_large
-            else None,
-            untrained(model.method, self._recipe),
+            graph=graph,
+            labelled=graph,
+            links=self._split,
+            seen=lambda: self._z_seen,
+            rows=lambda: vectors,
+            geometry=lambda: self._geometry,
+            width=vectors.shape[1],
+            baselines=beside,
+            no_baselines=reason if too_large else None,
+            notes=untrained(model.method, self._recipe),
         )
 
     def _rows_of(self, baseline: Method, model: FittedModel, recipe: Recipe) -> BaselineRows:
