@@ -31,18 +31,6 @@ def test_another_seed_adds_other_edges_and_the_same_seed_the_same():
     assert with_noise(graph, 0.5, 0).digest == with_noise(graph, 0.5, 0).digest != with_noise(graph, 0.5, 1).digest
 
 
-def test_pairs_are_drawn_evenly():
-    graph = Graph.from_edges([0], [1], np.zeros((6, 1)), undirected=True)
-    drawn = np.zeros((6, 6))
-    for seed in range(700):
-        (pair,) = pairs(with_noise(graph, 1.0, seed)) - pairs(graph)
-        drawn[tuple(sorted(pair))] += 1
-    counts = drawn[np.triu_indices(6, 1)]
-    assert counts[0] == 0
-    # 14 cells of 50 on average: chi-square with 13 degrees of freedom is above 34.5 once in a thousand times.
-    assert ((counts[1:] - 50) ** 2 / 50).sum() < 34.5
-
-
 def test_weights_and_directions_stay_and_new_edges_weigh_one():
     graph = Graph.from_edges([0, 1, 3], [1, 2, 3], np.zeros((9, 1)), weight=[5.0, 7.0, 2.0])
     noisy = with_noise(graph, 1.0, 0).to_scipy().toarray()
@@ -82,13 +70,14 @@ def test_all_non_edges_of_a_dense_graph_are_found_with_few_draws(ends, monkeypat
     edges, nodes = dense(200), 200
     expected = non_edges(edges, nodes, *(range(nodes),) * 2 if ends is None else [each.tolist() for each in ends])
     assert 100 < len(expected) < 700
-    found = sample_non_edges(edges, nodes, len(expected), rng.key(0), ends)
-    assert sorted(found.tolist()) == sorted(expected)
+    sampled = sample_non_edges(edges, nodes, len(expected), rng.key(0), ends)
+    assert sorted(sampled.tolist()) == sorted(expected)
     assert sum(draws) < 200 * len(expected)
 
 
-def test_listed_non_edges_are_drawn_evenly(monkeypatch):
-    monkeypatch.setattr(noise, "_DRAW_ROUNDS", 0)
+@pytest.mark.parametrize("rounds", [16, 0], ids=["drawn", "listed"])
+def test_non_edges_are_drawn_evenly(rounds, monkeypatch):
+    monkeypatch.setattr(noise, "_DRAW_ROUNDS", rounds)
     edges = np.array([1, 2, 9])
     counts = dict.fromkeys(non_edges(edges, 6, range(6), range(6)), 0)
     for seed in range(600):
@@ -103,11 +92,11 @@ def test_listed_non_edges_are_drawn_evenly(monkeypatch):
 @pytest.mark.parametrize("share", [0.01, 0.5])
 def test_other_graphs_keep_their_draws(share):
     edges, nodes, wanted, key = dense(60, share), 60, 300, rng.key(3)
-    found, at = [], 0
-    while len(found) < wanted:
+    drawn, at = [], 0
+    while len(drawn) < wanted:
         one, other = (int(rng.draw(key, 2 * at + end)) * nodes >> 32 for end in (0, 1))
         pair = min(one, other) * nodes + max(one, other)
-        if one != other and pair not in found and pair not in edges:
-            found.append(pair)
+        if one != other and pair not in drawn and pair not in edges:
+            drawn.append(pair)
         at += 1
-    assert sample_non_edges(edges, nodes, wanted, key).tolist() == found
+    assert sample_non_edges(edges, nodes, wanted, key).tolist() == drawn

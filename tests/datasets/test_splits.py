@@ -26,16 +26,18 @@ def test_sizes_are_one_to_one_to_eight(nodes, sizes):
     assert tuple(len(part) for part in random_split(labelled(nodes), 0)) == sizes
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**40, 2**63 - 1])
-def test_each_node_stands_in_exactly_one_part(seed):
-    split = random_split(labelled(437), seed)
-    assert sorted(np.concatenate(split).tolist()) == list(range(437))
+@pytest.mark.parametrize("seed", [0, 2**63 - 1])
+def test_each_labelled_node_stands_in_exactly_one_part(seed):
+    split = random_split(labelled(200, tuple(range(0, 200, 4))), seed)
+    assert sorted(np.concatenate(split).tolist()) == [i for i in range(200) if i % 4]
+    assert [len(part) for part in split] == [15, 15, 120]
     assert all(part.tolist() == sorted(part) for part in split)
 
 
-def test_the_same_seed_gives_the_same_split_whatever_the_graph_is_called():
-    first, second = random_split(labelled(300), 5), random_split(labelled(300).named("other"), 5)
-    for a, b in zip(first, second, strict=True):
+def test_the_split_follows_from_the_seed_and_neither_from_name_nor_labels():
+    graph = labelled(120)
+    other = dataclasses.replace(graph, labels=graph.labels[::-1].copy()).named("other")
+    for a, b in zip(random_split(graph, 1), random_split(other, 1), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -46,29 +48,6 @@ def test_seeds_give_different_splits_that_overlap_as_chance_would():
     # Each overlap is hypergeometric with mean 10 and variance 8.1; 190 of them have a mean within 10 +- 1.
     assert 9 < np.mean(overlaps) < 11
     assert max(overlaps) < 30
-
-
-def test_every_node_gets_its_turn_in_training():
-    counts = np.zeros(100)
-    for seed in range(400):
-        counts[random_split(labelled(100), seed).train] += 1
-    # Binomial(400, 0.1): mean 40, standard deviation 6.
-    assert counts.min() > 40 - 5 * 6
-    assert counts.max() < 40 + 5 * 6
-
-
-def test_nodes_without_a_label_stand_in_no_part():
-    absent = tuple(range(0, 200, 4))
-    split = random_split(labelled(200, absent), 3)
-    assert sorted(np.concatenate(split).tolist()) == [i for i in range(200) if i % 4]
-    assert [len(part) for part in split] == [15, 15, 120]
-
-
-def test_the_split_does_not_look_at_the_labels():
-    graph = labelled(120)
-    other = dataclasses.replace(graph, labels=graph.labels[::-1].copy())
-    for a, b in zip(random_split(graph, 1), random_split(other, 1), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(("nodes", "absent"), [(9, ()), (30, tuple(range(21))), (12, tuple(range(12)))])

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler, normalize
 
-from clnr.graph.kind_rows import KindScale, kind_cosines, unit
+from clnr.graph.kind_rows import KindScale, kind_cosines
 
 random = np.random.default_rng(0)
 Z = random.normal(2, 3, (30, 6)).astype(np.float32)
@@ -48,8 +48,3 @@ def test_rows_that_do_not_differ_become_zeros(z):
     scale = KindScale(z.shape[1])
     scale.add(z)
     np.testing.assert_array_equal(scale.standardise(z), np.zeros_like(z))
-
-
-def test_unit_rows():
-    z = np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)
-    np.testing.assert_allclose(unit(z), [[0.6, 0.8], [0, 0]])

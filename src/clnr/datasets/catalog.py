@@ -36,10 +36,7 @@ class Dataset:
         layouts: Alternative lists of files below a data root; the first complete one is read, and the first is downloaded.
         urls: Where the files of the first layout are published.
         reader: Reads a graph from those files.
-        nodes: Number of nodes in the paper's table, like the next three.
-        edges: Number of directed edges; each undirected one counts twice.
-        features: Number of features.
-        classes: Number of classes.
+        nodes: Number of nodes in the paper's table, like the next three; its directed edges count an undirected one twice.
         split: Description of the split.
         content: SHA-256 of the arrays as read, the same for every packing of the data; None if unknown.
         loaded_edges: Number of edges of the graph, if the paper's table counts them differently.
@@ -107,9 +104,8 @@ def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int, 
     )
 
 
-def _npz(
-    name: str, folder: str, file: str, about: str, nodes: int, edges: int, features: int, classes: int, content: str
-) -> Dataset:
+def _npz(name: str, folder: str, file: str, about: str, sizes: tuple[int, int, int, int], content: str) -> Dataset:
+    nodes, edges, features, classes = sizes
     return Dataset(
         name=name,
         title=folder.partition("/")[2],
@@ -163,10 +159,7 @@ _CATALOG = (
         "Amazon/Computers",
         "amazon_electronics_computers",
         _ABOUT_AMAZON,
-        13_752,
-        491_722,
-        767,
-        10,
+        (13_752, 491_722, 767, 10),
         "cf93d42dfffca01bcdf732b27adce1c29ef42c6dbc12c7b4dc4cd03c31e0922c",
     ),
     _npz(
@@ -174,10 +167,7 @@ _CATALOG = (
         "Amazon/Photo",
         "amazon_electronics_photo",
         _ABOUT_AMAZON,
-        7_650,
-        238_162,
-        745,
-        8,
+        (7_650, 238_162, 745, 8),
         "6da1eba5a503280b127787b86d61c26bcedafda553cf74b72945f0252ce59a8a",
     ),
     _npz(
@@ -185,10 +175,7 @@ _CATALOG = (
         "Coauthor/CS",
         "ms_academic_cs",
         _ABOUT_COAUTHOR,
-        18_333,
-        163_788,
-        6_805,
-        15,
+        (18_333, 163_788, 6_805, 15),
         "1a8202bbd52ff6a216e92b31b439bb2dddfd4fcb199582271c42db4a49b3dbd6",
     ),
     _npz(
@@ -196,10 +183,7 @@ _CATALOG = (
         "Coauthor/Physics",
         "ms_academic_phy",
         _ABOUT_COAUTHOR,
-        34_493,
-        495_924,
-        8_415,
-        5,
+        (34_493, 495_924, 8_415, 5),
         "b866eb820d31b71c793eba706c11a561d765ceb8306778a20ab5ef9419f13393",
     ),
     Dataset(

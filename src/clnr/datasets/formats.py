@@ -18,8 +18,8 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
+from clnr.graph.arrays import check_csr
 from clnr.graph.csr import Array
-from clnr.graph.sparse_formats import check_csr
 from clnr.support.humanize import describe_error
 
 Reader = Callable[[list[Path]], Graph]
@@ -87,11 +87,6 @@ class _Rows(_Inert):
         return check_csr(data, indices, indptr, self.state["_shape"])
 
 
-def _dictionary(*arguments: Any) -> dict[Any, Any]:
-    """Stands in for ``defaultdict``; the pickle then fills it."""
-    return {}
-
-
 class _Unpickler(pickle.Unpickler):
     """Allows arrays of numbers, one sparse matrix class and a dictionary of lists, and refuses any other class."""
 
@@ -100,7 +95,7 @@ class _Unpickler(pickle.Unpickler):
         ("numpy", "dtype"): _Type,
         ("numpy.core.multiarray", "_reconstruct"): _Array,
         ("scipy.sparse.csr", "csr_matrix"): _Rows,
-        ("collections", "defaultdict"): _dictionary,
+        ("collections", "defaultdict"): lambda *arguments: {},  # The pickle then fills it.
         ("__builtin__", "list"): _Inert,
         ("builtins", "list"): _Inert,
     }
@@ -174,18 +169,19 @@ def _matrix(parts: Any, name: str) -> sp.csr_array:
 
 
 def ogb(files: list[Path], names: Sequence[str]) -> Graph:
-    """OGB's raw tables (Hu et al., 2020), from its zip or from the folder it unpacks to; edges go both ways.
+    """OGB's raw tables (Hu et al., 2020), from its zip, by their names there, or from the folder it unpacks to.
 
-    Args:
-        files: The zip, or the files of all tables.
-        names: Those of the tables in the zip, in the order of the files.
+    Edges go both ways.
     """
     if len(files) == 1:
         with zipfile.ZipFile(files[0]) as archive:
             members = {member.partition("/")[2]: member for member in archive.namelist()}
             tables = [_csv(archive.open(members[name])) for name in names]
     else:
-        tables = [_table(file) for file in files]
+        tables = []
+        for file in files:
+            with _naming(file):
+                tables.append(_csv(file.open("rb")))
     edges, features, labels, *counts, train, validation, test = tables
     for what, rows, count in zip(("features", "edges"), (features, edges), counts, strict=True):
         if len(rows) != int(count[0, 0]):
@@ -193,11 +189,6 @@ def ogb(files: list[Path], names: Sequence[str]) -> Graph:
     source, target = edges.T
     split = Split(*(part[:, 0] for part in (train, validation, test)))
     return Graph.from_edges(source, target, features, undirected=True, labels=labels[:, 0], split=split)
-
-
-def _table(file: Path) -> Array:
-    with _naming(file):
-        return _csv(file.open("rb"))
 
 
 def _csv(stream: IO[bytes]) -> Array:

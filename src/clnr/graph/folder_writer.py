@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 
 class FolderWriter:
-    """Writes the arrays of a graph into an empty folder, one piece after the other; the last step makes it a graph folder.
-
-    Args:
-        folder: Where to write.
-        feature_type: How features are stored: one of ``FEATURE_TYPES``.
-    """
+    """Writes the arrays of a graph into an empty folder, one piece after the other; the last step makes it a graph folder."""
 
     def __init__(self, folder: Path, feature_type: str = "float32"):
         self.folder, self.feature_type = folder, feature_type
@@ -44,13 +39,7 @@ class FolderWriter:
 
     @contextmanager
     def array(self, name: str, dtype: str, width: int | None = None) -> Iterator[Callable[[Array], None]]:
-        """Open an array; what is yielded appends to it.
-
-        Args:
-            name: One of ``ARRAYS``.
-            dtype: The type of its numbers.
-            width: Numbers in a row; None for an array of one dimension.
-        """
+        """Open one of ``ARRAYS``, with so many numbers in a row, or of one dimension; what is yielded appends to it."""
         assert name in ARRAYS
         total, count = hashlib.sha256(), 0
         with (self.folder / array_file(name)).open("wb") as file:

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph import interop
-from clnr.graph.arrays import as_float32
+from clnr.graph.arrays import as_adjacency, as_array, as_float32
 from clnr.graph.csr import CSR, Array, draw_neighbours, median_weight, to_csr, transpose
-from clnr.graph.sparse_formats import as_adjacency
 from clnr.graph.validation import (
     Matrix,
     as_features,
@@ -101,24 +100,7 @@ class Graph:
             split: Published split: three lists of node indices.
             name: What to call it in reports.
         """
-        more = {"weight": weight, "undirected": undirected, "labels": labels, "ids": ids, "split": split, "name": name}
-        return cls._of(source, target, as_features(features), **more)
-
-    @classmethod
-    def _of(
-        cls,
-        source: Any,
-        target: Any,
-        matrix: Matrix,
-        *,
-        weight: Any = None,
-        undirected: bool = False,
-        labels: Any = None,
-        ids: Any = None,
-        split: Split | None = None,
-        name: str = "graph",
-    ) -> Graph:
-        """``from_edges`` with features that are checked already."""
+        matrix = as_features(features)
         count = matrix.shape[0]
         source, target = as_node_indices(source, count, "an edge's source"), as_node_indices(target, count, "an edge's target")
         if source.shape != target.shape:
@@ -259,11 +241,12 @@ class Graph:
             features: As in ``from_edges``.
             more: Other arguments of ``from_edges``, by name.
         """
-        a, x = as_adjacency(adjacency), as_features(features)
-        if x.shape[0] != a.shape[0]:
-            raise DataError(f"the adjacency matrix is {a.shape[0]} x {a.shape[1]}, but there are {x.shape[0]} rows of features")
+        a = as_adjacency(adjacency)
+        shape = features.shape if hasattr(features, "shape") else as_array(features, "features").shape
+        if len(shape) == 2 and shape[0] != a.shape[0]:
+            raise DataError(f"the adjacency matrix is {a.shape[0]} x {a.shape[1]}, but there are {shape[0]} rows of features")
         plain = bool((a.data == 1).all())
-        return cls._of(a.row, a.col, x, weight=None if plain else a.data, **more)
+        return cls.from_edges(a.row, a.col, features, weight=None if plain else a.data, **more)
 
     def to_scipy(self) -> sp.csr_array:
         """The adjacency matrix, entry ``[i, j]`` an edge from ``i`` to ``j``."""
@@ -282,7 +265,7 @@ class Graph:
 
     def to_pyg(self) -> Data:
         """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
-        return interop.to_pyg(self)
+        return interop.to_pyg(self.features, self.edges(), self.labels, self.ids, self.split or ())
 
     @classmethod
     def from_networkx(
@@ -301,7 +284,8 @@ class Graph:
 
     def to_networkx(self) -> networkx.Graph:
         """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
-        return interop.to_networkx(self)
+        names = range(self.num_nodes) if self.ids is None else list(self.ids)
+        return interop.to_networkx(self.features, self.edges(), self.directed, self.labels, names)
 
 
 def _split(split: Split, count: int) -> Split:

@@ -33,9 +33,12 @@ from clnr.graph.stored_arrays import (
     ArrayInfo,
     FileInfo,
     MappedArray,
+    StoredRows,
     array_file,
+    check_labels,
+    check_order,
+    finite_values,
 )
-from clnr.graph.stored_rows import StoredRows, check_labels, check_order, finite_values
 from clnr.graph.validation import check_class_count
 from clnr.support.storage.checked_files import (
     check_count,
@@ -74,20 +77,9 @@ def check_nodes(count: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GraphFolder:
-    """A graph in a folder, of which nothing is in memory until it is asked for.
+    """A graph in a folder, of which nothing is in memory until it is asked for; what it shares with ``Graph`` is named so.
 
-    Attributes:
-        path: The folder.
-        num_nodes: Number of nodes.
-        num_edges: Directed edges; an undirected edge counts twice.
-        num_features: Features of a node.
-        num_classes: Number of classes; 0 without labels.
-        directed: Whether edges are directed.
-        name: What to call it in reports.
-        arrays: Type and shape of each array.
-        files: Size and digest of each file.
-        resident: Bytes of its files that may be mapped into memory at a time.
-        loop_weight: As ``Graph.loop_weight``.
+    At most ``resident`` bytes of its files should be mapped into memory at a time.
     """
 
     path: Path
@@ -175,7 +167,7 @@ class GraphFolder:
             expected["labels.values"] = ("int64",), (nodes,)
         for name, (types, shape) in expected.items():
             info = self.arrays.get(name)
-            if info is None or info.dtype not in types or info.shape != shape or len(shape) != len(info.shape):
+            if info is None or info.dtype not in types or info.shape != shape:
                 raise DataError(f"the array {name} is not {' or '.join(types)} of shape {shape}, but {info}")
             if self.files.get(array_file(name), FileInfo(-1, "")).bytes != info.bytes:
                 raise DataError(f"the file of {name} does not have {info.bytes:,} bytes")
@@ -203,11 +195,7 @@ class GraphFolder:
             check_labels(self.map("labels.values"), self.num_classes)
 
     def verify(self, progress: Callable[[str], None] | None = None) -> None:
-        """Read every file, and raise if one is not as it was written.
-
-        Args:
-            progress: Called with the name of each file before it is read.
-        """
+        """Read every file, and raise if one is not as it was written; ``progress`` is told the name of each before that."""
         for name, (_, digest) in self.files.items():
             if progress is not None:
                 progress(name)
@@ -288,25 +276,22 @@ class GraphFolder:
         self.check_places()
         features = self._features()
         try:
-            return self._graph(features)
+            with errors_name(self.path):
+                incoming = self._edges("incoming")
+                labels = self.labels
+                return Graph(
+                    features=features,
+                    incoming=incoming,
+                    outgoing=self._edges("outgoing") if self.directed else incoming,
+                    labels=None if labels is None else labels.astype(np.int64),
+                    ids=self.ids(0, self.num_nodes).to_numpy(zero_copy_only=False),
+                    name=self.name,
+                )
         except DataError:
             # An error that names the file and the row is better.
             for name in (*self._ways, *(["features"] if self.sparse else [])):
                 self.rows(name).span(0, self.num_nodes)
             raise
-
-    def _graph(self, features: Any) -> Graph:
-        with errors_name(self.path):
-            incoming = self._edges("incoming")
-            labels = self.labels
-            return Graph(
-                features=features,
-                incoming=incoming,
-                outgoing=self._edges("outgoing") if self.directed else incoming,
-                labels=None if labels is None else labels.astype(np.int64),
-                ids=self.ids(0, self.num_nodes).to_numpy(zero_copy_only=False),
-                name=self.name,
-            )
 
     def _edges(self, way: str) -> CSR:
         indptr, indices = (self.map(f"{way}.{part}").values.astype(np.int64) for part in _CSR)

@@ -45,16 +45,11 @@ class KindScale:
 
 
 def kind_cosines(rows: Any, pairs: Array, kinds: Array, neighbours: Any) -> Array:
-    """How similar the two nodes of each pair are, which may be of different kinds.
+    """How similar the two nodes of each pair, [2, n], are, which may be of different kinds, numbered from 0 on.
 
     Of one kind: the cosine of their standardised rows. Of two: the mean of two cosines, each of one node and the neighbours of
-    the other that are of its own kind; 0 in place of one where there are no such neighbours.
-
-    Args:
-        rows: Rows of all nodes: an array, or a sparse matrix, whose columns are not standardised.
-        pairs: Nodes, [2, n].
-        kinds: The kind of each node, as a number from 0 on.
-        neighbours: Who is linked with whom, in either direction: a CSR matrix.
+    the other that are of its own kind; 0 in place of one where there are no such neighbours. Rows are those of all nodes: an
+    array, or a sparse matrix, whose columns are not standardised. Neighbours, in either direction, are a CSR matrix.
     """
     c = standardised(rows, kinds) if isinstance(rows, np.ndarray) else _sparse_unit(rows)
     blocks = np.array_split(pairs, max(1, -(-pairs.shape[1] // _BLOCK_PAIRS)), axis=1)

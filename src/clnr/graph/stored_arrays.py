@@ -1,8 +1,12 @@
-"""Flat arrays in files of their own, little-endian, memory-mapped when they are read."""
+"""Flat arrays in files of their own, little-endian, memory-mapped and checked as they are read.
+
+An error names the file and the row.
+"""
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +21,9 @@ RESIDENT = 1 << 30
 FEATURE_TYPES = ("float32", "float16", "bfloat16")
 # bfloat16 is the upper half of a float32, which NumPy does not know.
 _NUMPY_TYPES = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+# So many numbers are looked at before their pages are given back; and so many stay in a processor's cache.
+_BLOCK_NUMBERS = 1 << 20
+_CACHED_NUMBERS = 1 << 16
 
 
 def array_file(name: str) -> str:
@@ -96,3 +103,109 @@ def to_stored(values: Array, dtype: str) -> Array:
             return np.ascontiguousarray(values, _NUMPY_TYPES[dtype])
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2")
+
+
+class StoredRows(NamedTuple):
+    """The rows of a sparse array, edges or features: the entries of row ``i`` are from ``indptr[i]`` to ``indptr[i + 1]``.
+
+    Without ``values`` all are 1. Where they ``are_edges``, columns of a row are sorted, none twice, and no value is negative.
+    """
+
+    indptr: MappedArray
+    indices: MappedArray
+    values: MappedArray | None
+    columns: int
+    are_edges: bool
+
+    @property
+    def arrays(self) -> list[MappedArray]:
+        return [self.indptr, self.indices, *([] if self.values is None else [self.values])]
+
+    def bounds(self, rows: Array) -> tuple[Array, Array]:
+        """Where the entries of some rows begin, and where they end."""
+        indptr, count = self.indptr.values, len(self.indices.mapped)
+        starts, ends = indptr[rows], indptr[rows + 1]
+        if len(rows) and not (starts.min() >= 0 and (ends - starts).min() >= 0 and ends.max() <= count):
+            at = int(np.flatnonzero((starts < 0) | (ends < starts) | (ends > count))[0])
+            raise self.indptr.damaged(f"row {rows[at]} is from entry {starts[at]} to {ends[at]} of {count:,}")
+        return starts, ends
+
+    def span(self, start: int, stop: int) -> tuple[Array, Array, Array | None]:
+        """``indptr``, columns and values of a range of rows."""
+        starts, ends = self.bounds(np.arange(start, stop))
+        indptr = np.append(starts, ends[-1:]) if len(starts) else np.zeros(1, np.int64)
+        entries = slice(int(indptr[0]), int(indptr[-1]))
+        return self._checked(np.arange(start, stop), indptr - indptr[0], entries)
+
+    def gather(self, rows: Array) -> tuple[Array, Array, Array | None]:
+        """``indptr``, columns and values of some rows, in their order."""
+        starts, ends = self.bounds(rows)
+        indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+        return self._checked(rows, indptr, np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1]))
+
+    def entries(self, places: Array) -> tuple[Array, Array]:
+        """The rows and columns of some entries."""
+        rows = np.searchsorted(self.indptr.values, places, "right") - 1
+        return rows, self._checked(rows, np.arange(len(places) + 1), places)[1]
+
+    def _checked(self, rows: Array, indptr: Array, entries: Array | slice) -> tuple[Array, Array, Array | None]:
+        columns = self.indices.values[entries]
+        if len(columns) and not 0 <= columns.min() <= columns.max() < self.columns:
+            at = np.flatnonzero((columns < 0) | (columns >= self.columns))[0]
+            raise self.indices.damaged(f"row {_row(rows, indptr, at)} has column {columns[at]} of {self.columns:,}")
+        if self.are_edges:
+            follows = np.ones(len(columns) + 1, np.bool_)
+            follows[1:-1] = columns[1:] > columns[:-1]
+            follows[indptr] = True
+            if not follows.all():
+                raise self.indices.damaged(f"row {_row(rows, indptr, np.argmin(follows))} is not sorted, or has a column twice")
+        if self.values is None:
+            return indptr, columns, None
+        values = to_float32(self.values.values[entries], self.values.dtype)
+        right = np.isfinite(values)
+        if self.are_edges:
+            right &= values >= 0
+        if not right.all():
+            at = np.argmin(right)
+            rule = "finite and not negative" if self.are_edges else "finite"
+            raise self.values.damaged(f"row {_row(rows, indptr, at)} has {values[at]}, and numbers must be {rule}")
+        return indptr, columns, values
+
+
+def _row(rows: Array, indptr: Array, entry: int | np.integer) -> int:
+    return int(rows[np.searchsorted(indptr, entry, "right") - 1])
+
+
+def check_order(indptr: MappedArray) -> None:
+    """Raise unless each row ends where it begins, or later."""
+    for start, part in _parts(indptr, 1):
+        if not (part[1:] >= part[:-1]).all():
+            raise indptr.damaged(f"row {start + np.argmax(part[1:] < part[:-1])} ends before it begins")
+
+
+def check_labels(labels: MappedArray, classes: int) -> None:
+    """Raise unless each label is that of a class, or -1."""
+    for start, part in _parts(labels):
+        if not (part.min() >= -1 and part.max() < classes):
+            at = np.argmax((part < -1) | (part >= classes))
+            raise labels.damaged(f"row {start + at} has label {part[at]}, and there are {classes:,} classes, and -1 for none")
+
+
+def _parts(array: MappedArray, more: int = 0) -> Iterator[tuple[int, Array]]:
+    """Where each part of an array begins, and its numbers, with so many of the next one."""
+    for start in range(0, len(array.mapped) - more, _BLOCK_NUMBERS):
+        yield start, array.values[start : start + _BLOCK_NUMBERS + more]
+        array.release()
+
+
+def finite_values(array: MappedArray, row_of: Callable[[int], int]) -> Array:
+    """All of an array in memory, as float32; raise unless all numbers are finite. ``row_of`` is by the place in the file."""
+    values = np.empty(array.mapped.shape, np.float32)
+    flat = values.reshape(-1)
+    for start in range(0, len(flat), _CACHED_NUMBERS):
+        part = flat[start : start + _CACHED_NUMBERS]
+        part[:] = to_float32(array.values.reshape(-1)[start : start + _CACHED_NUMBERS], array.dtype)
+        if not (finite := np.isfinite(part)).all():
+            at = int(np.argmin(finite))
+            raise array.damaged(f"row {row_of(start + at)} has {part[at]}, and numbers must be finite")
+    return values

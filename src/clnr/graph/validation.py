@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.arrays import as_array, as_float32, as_int64, to_host
+from clnr.graph.arrays import as_array, as_float32, as_int64, check_csr_indices, check_sparse, is_sparse, to_host
 from clnr.graph.csr import CSR, Array
-from clnr.graph.sparse_formats import check_csr_indices, check_sparse, is_sparse
 
 Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
 

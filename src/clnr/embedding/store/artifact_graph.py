@@ -20,8 +20,8 @@ from clnr.embedding.store.artifact_files import (
 )
 from clnr.errors import DataError
 from clnr.graph import Graph
+from clnr.graph.arrays import check_csr
 from clnr.graph.csr import Array
-from clnr.graph.sparse_formats import check_csr
 from clnr.graph.validation import as_labels
 from clnr.support.storage.checked_files import check_count
 from clnr.tables import TableGraph

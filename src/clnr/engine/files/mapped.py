@@ -19,8 +19,7 @@ from clnr.engine.view import Drop
 from clnr.errors import MethodError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.graph.stored_arrays import MappedArray
-from clnr.graph.stored_rows import StoredRows
+from clnr.graph.stored_arrays import MappedArray, StoredRows
 
 # After so many rows, pages of files beyond the bound are given back. Where the system does not tell how many there are, all of
 # them.

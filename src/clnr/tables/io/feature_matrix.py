@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
+from clnr.graph.arrays import check_sparse
 from clnr.graph.csr import Array
-from clnr.graph.sparse_formats import check_sparse
 from clnr.support.humanize import describe_error, one_line
 
 _MARKET_ENDINGS = (".mtx", ".mtx.gz", ".mm")
