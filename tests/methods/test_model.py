@@ -207,12 +207,6 @@ def test_kernels_agree_with_the_reference(name):
     np.testing.assert_allclose(model.embed(graph, KernelEngine(device)), model.embed(graph, REFERENCE), rtol=1e-3, atol=1e-4)
 
 
-@ROWS
-def test_it_repeats_bit_for_bit(name):
-    (_, first), (_, second) = fitted(name, tiny()), fitted(name, tiny())
-    assert (first == second).all()
-
-
 # -- inputs -----------------------------------------------------------------------------------------------------------------
 
 
@@ -229,16 +223,6 @@ def test_inputs_follow_one_another():
     assert {name: value.shape for name, value in model.empty_inputs(12, 40).items()} == {
         name: value.shape for name, value in parameters.items()
     }
-
-
-def test_structure_is_a_key_of_every_method_with_features():
-    plain, _ = fitted("CLNR-hops", tiny())
-    rich, z = fitted("CLNR-hops", tiny(), structure=3)
-    assert plain.parameters["encoder.0.weight"].shape[0] == 12
-    assert rich.parameters["encoder.0.weight"].shape[0] == 12 + 9
-    assert z.shape == (40, 6)
-    assert "structure" in CLNR.keys
-    assert "structure" not in METHODS["Spectral"].keys
 
 
 def test_a_read_out_does_not_change_the_training():

@@ -19,7 +19,7 @@ from clnr.augment.augmentations import (
     ShuffleNodes,
 )
 from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName
-from clnr.methods.settings import Probe, Training, in_order
+from clnr.methods.settings import Probe, RecipeValues, Training, in_order
 from clnr.nn.encoders import (
     GAT,
     GCN,
@@ -42,7 +42,6 @@ from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
     from clnr.methods.model import Model
-    from clnr.methods.recipe import Recipe
 
 Part = TypeVar("Part")
 
@@ -81,13 +80,11 @@ class Method:
                 raise MethodError(f"{self.name}: {place} is a tuple of parts, not {getattr(self, place)!r}")
         if not isinstance(self.parent, Method | None):
             raise MethodError(f"{self.name}: parent is a Method or None, not {self.parent!r}")
-        self._check("encoder", Encoder, self.encoder)
-        self._check("views", Augmentation, *(part for view in self.views for part in view))
-        self._check("postprocess", Postprocess, *self.postprocess)
-        self._check("inputs", Input, *self.inputs)
-        self._check("readout", Block, *self.readout)
-        if self.objective is not None:
-            self._check("objective", Objective, self.objective)
+        for place, kind in PLACES.items():
+            for part in self._parts_of(place):
+                wrong = _mistake(part, kind)
+                if wrong is not None:
+                    raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
         right = SOME if self.objective is None else self.objective.views
         if len(self.views) not in right:
             counts = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
@@ -101,12 +98,14 @@ class Method:
         # Of all fields it would take long, and every recipe asks for the hashes of all methods.
         return hash((self.name, self.encoder, self.objective))
 
-    def _check(self, place: str, kind: type, *parts: Any) -> None:
-        """Raise an error for a part that does not fit its place."""
-        for part in parts:
-            wrong = _mistake(part, kind)
-            if wrong is not None:
-                raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
+    def _parts_of(self, place: str) -> tuple[Any, ...]:
+        """The classes in a place, some maybe more than once."""
+        held = getattr(self, place)
+        if place == "views":
+            return tuple(part for view in held for part in view)
+        if place == "objective" and held is None:
+            return ()
+        return held if isinstance(held, tuple) else (held,)
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
         """A new method: this one with some places changed.
@@ -138,31 +137,32 @@ class Method:
     @property
     def all_parts(self) -> tuple[type[Any], ...]:
         """The classes of all its parts, some maybe more than once."""
-        views = (part for view in self.views for part in view)
-        objective = () if self.objective is None else (self.objective,)
-        readout = (*self.readout, Readout) if self.readout else ()
-        return (*self.inputs, self.encoder, *views, *self.postprocess, *objective, *readout)
+        places = ("inputs", "encoder", "views", "postprocess", "objective", "readout")
+        return (*(part for place in places for part in self._parts_of(place)), *([Readout] if self.readout else []))
 
     @functools.cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys of a recipe that matter to this method, in a recipe's order."""
-        found = self._training_keys | ({} if self.symmetric_views else declared(UNIFORM))
+        keys = self._training_keys | self._measuring_keys
         if self.supervised:
             # The classes decide how wide a classifier's rows are, and no probe evaluates them.
-            found.pop("dimension", None)
+            keys.pop("dimension", None)
         else:
-            found |= declared([Probe])
-        return tuple(in_order(found))
+            keys |= declared([Probe])
+        return tuple(in_order(keys))
 
     @functools.cached_property
     def measuring(self) -> tuple[str, ...]:
         """Those of its keys that training does not read: they draw the views on which its geometry is measured."""
-        measured = {} if self.symmetric_views else declared(UNIFORM)
-        return tuple(key for key in in_order(measured) if key not in self._training_keys)
+        return tuple(key for key in in_order(self._measuring_keys) if key not in self._training_keys)
 
     @property
     def _training_keys(self) -> dict[str, HyperParameter]:
         return declared([*self.all_parts, *([Training] if self.objective else [])])
+
+    @property
+    def _measuring_keys(self) -> dict[str, HyperParameter]:
+        return {} if self.symmetric_views else declared(UNIFORM)
 
     @property
     def symmetric_views(self) -> bool:
@@ -215,30 +215,30 @@ class Method:
         if self.removed:
             raise MethodError(f"{self.name} was {self.summary}; vectors that it made can still be read")
 
-    def build(self, recipe: Recipe) -> Model:
+    def build(self, recipe: RecipeValues) -> Model:
         """The method with the values of a recipe. A key that the recipe lacks has its default."""
         from clnr.methods.model import Model
 
         self.check_kept()
-        # By what it can: its class is above this module, since its keys are those of all methods.
-        if not hasattr(recipe, "of_view"):
+        if not isinstance(recipe, RecipeValues):
             raise RecipeError(f"recipe must be a Recipe, not a value of type {type(recipe).__name__}")
         self.check(recipe)
+        blocks = tuple(_fill(part, recipe) for part in self.readout)
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
             objective=None if self.objective is None else _fill(self.objective, recipe),
             inputs=tuple(_fill(part, recipe) for part in self.inputs),
-            readout=self._readout(recipe),
+            readout=dataclasses.replace(_fill(Readout, recipe), blocks=blocks) if blocks else None,
         )
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, recipe: RecipeValues) -> None:
         """Refuse values that its parts cannot have together."""
         if self.objective is not None and self.whole_part and _fill(self.objective, recipe).sampled_moments:
             raise RecipeError(f"{self.name}: {self.why_whole}, so moments must be 'all'")
 
-    def check_shared(self, recipe: Recipe) -> None:
+    def check_shared(self, recipe: RecipeValues) -> None:
         """Refuse what several workers cannot train together: they share sampled steps, and no others."""
         alone = "so one worker must train it"
         if self.objective is None:
@@ -253,13 +253,15 @@ class Method:
                 f"--set moments=sampled, or train {self.name} with one"
             )
 
-    def _readout(self, recipe: Recipe) -> Readout | None:
-        if not self.readout:
-            return None
-        return dataclasses.replace(_fill(Readout, recipe), blocks=tuple(_fill(part, recipe) for part in self.readout))
 
-
-PLACES = ("encoder", "views", "postprocess", "objective", "inputs", "readout")
+PLACES: dict[str, type[Any]] = {
+    "encoder": Encoder,
+    "views": Augmentation,
+    "postprocess": Postprocess,
+    "objective": Objective,
+    "inputs": Input,
+    "readout": Block,
+}
 
 
 def _mistake(part: Any, kind: type) -> str | None:
@@ -299,7 +301,7 @@ class Architecture(NamedTuple):
     negatives: bool
 
 
-def _fill(part: type[Part], recipe: Recipe) -> Part:
+def _fill(part: type[Part], recipe: RecipeValues) -> Part:
     """A part with the values of a recipe."""
     values = recipe.to_dict()
     names = [field.name for field in dataclasses.fields(part) if declaration(field)]  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 
@@ -35,6 +36,15 @@ class Probe:
     probe_steps: int = hyper_parameter(2000, 1, 10**6, "full-batch Adam steps of the linear probe", source="authors' runs")
     probe_learning_rate: float = hyper_parameter(1e-2, 1e-12, 10.0, "of the linear probe")
     probe_weight_decay: float = hyper_parameter(1e-4, 0.0, 10.0, "of the linear probe (L2)")
+
+
+@runtime_checkable
+class RecipeValues(Protocol):
+    """What parts of a method are filled from: a ``Recipe``, whose keys are those of all methods."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+    def of_view(self, index: int) -> RecipeValues: ...
 
 
 # Keys that recipes have had so far, in the order in which they are written.
