@@ -56,22 +56,15 @@ def test_too_few_labels_are_a_data_error_with_the_count(nodes, absent):
         random_split(labelled(nodes, absent), 0)
 
 
-def test_a_graph_without_labels_cannot_be_split():
-    with pytest.raises(DataError, match="tiny has no labels"):
-        split_of(dataclasses.replace(tiny(), labels=None), 0)
-
-
-def test_a_published_split_is_kept_for_every_seed():
+def test_a_published_split_is_kept_for_every_seed_and_else_a_random_one_is_made():
     published = Split(np.array([3, 1]), np.array([0]), np.array([2]))
     graph = Graph.from_edges([0], [1], np.ones((5, 2)), labels=[0, 1, 0, 1, 0], split=published)
     for seed in (0, 1):
         assert [part.tolist() for part in split_of(graph, seed)] == [[3, 1], [0], [2]]
-
-
-def test_without_a_published_split_a_random_one_is_made():
-    graph = tiny()
-    for a, b in zip(split_of(graph, 4), random_split(graph, 4), strict=True):
-        np.testing.assert_array_equal(a, b)
+        for a, b in zip(split_of(tiny(), seed), random_split(tiny(), seed), strict=True):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(DataError, match="tiny has no labels"):
+        split_of(tiny().without_labels(), 0)
 
 
 @pytest.mark.parametrize(

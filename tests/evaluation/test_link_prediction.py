@@ -32,22 +32,11 @@ def test_what_is_held_out_is_gone_both_ways_and_nothing_else(weighted, undirecte
         gone[a, b] = gone[b, a] = True
     np.testing.assert_array_equal(left, np.where(gone, 0, whole))
     assert held.graph.features is graph.features
-
-
-def test_pairs_that_are_apart_are_no_edges_of_the_whole_graph_and_differ():
-    graph = tiny()
-    held = hold_out(graph, 0.3, seed=1)
     apart = set(zip(*held.negatives.tolist(), strict=True))
-    assert len(apart) == held.positives.shape[1]
+    assert len(apart) == len(joined)
     assert not apart & pairs(graph)
     assert all(a < b for a, b in apart)
-
-
-def test_another_seed_holds_out_others_and_the_same_the_same():
-    graph = tiny()
-    one, two, again = (hold_out(graph, 0.2, seed) for seed in (0, 1, 0))
-    assert one.positives.tolist() != two.positives.tolist()
-    assert one.positives.tolist() == again.positives.tolist()
+    assert held.positives.tolist() != hold_out(graph, 0.3, seed=2).positives.tolist()
 
 
 def of_kinds(kinds, pairs):
@@ -102,15 +91,6 @@ def test_scores_are_those_of_all_comparisons():
     found = score_cosines(link_cosines(rows, held))
     assert found["auc"] == pytest.approx(auc, abs=1e-6)
     assert found["average_precision"] == pytest.approx(precision[hits == 1].mean(), abs=1e-6)
-
-
-def test_an_embedding_that_knows_the_edges_scores_one():
-    """Nodes of one clique are all alike: every held-out edge is nearer than any pair apart."""
-    count = 12
-    source, target = zip(*((a, b) for a in range(count) for b in range(a) if a % 2 == b % 2), strict=True)
-    graph = Graph.from_edges(source, target, np.eye(count), undirected=True)
-    rows = unit_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(count // 2, 1))
-    assert score_cosines(link_cosines(rows, hold_out(graph, 0.3, 0))) == {"auc": 1.0, "average_precision": 1.0}
 
 
 @pytest.mark.parametrize("block", [3, 1 << 16])

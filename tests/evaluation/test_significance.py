@@ -37,14 +37,6 @@ def test_without_ties_it_is_scipys(shift):
         assert wilcoxon(differences) == pytest.approx(stats.wilcoxon(differences, method="exact").pvalue, rel=1e-9)
 
 
-def test_signs_order_and_scale_do_not_matter():
-    differences = np.random.default_rng(0).integers(-4, 9, 15) * 0.1
-    p = wilcoxon(differences)
-    assert 0 < p < 1
-    for same in (-differences, differences[::-1], 1000 * differences, [*differences, 0.0, 0.0]):
-        assert wilcoxon(same) == pytest.approx(p, abs=1e-15)
-
-
 def test_the_fewest_and_the_clearest():
     assert wilcoxon([]) == wilcoxon([0.0]) == wilcoxon([0.0] * 9) == 1
     assert wilcoxon([3.0]) == wilcoxon([-3.0]) == 1
@@ -56,21 +48,6 @@ def test_accuracies_that_differ_by_the_same_tie_though_binary_cannot_tell():
     """0.3 - 0.2 and 0.2 - 0.1 are not the same float; as ranks they must be."""
     assert 0.3 - 0.2 != 0.2 - 0.1
     assert wilcoxon([0.3 - 0.2, 0.1 - 0.2, 0.5]) == by_all_signs([1, -1, 5])
-
-
-def test_under_the_hypothesis_small_values_are_as_rare_as_they_say():
-    random = np.random.default_rng(1)
-    found = np.array([wilcoxon(random.standard_normal(8)) for _ in range(2000)])
-    for level in (0.05, 0.1, 0.5):
-        assert (found <= level).mean() <= level + 0.025
-
-
-def test_holm_by_hand():
-    """0.01 x 4, then 0.02 x 3, then 0.03 x 2 and 0.04 x 1, of which neither may be under the one before."""
-    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([0.2]) == [0.2]
-    assert holm([]) == []
 
 
 def test_holm_by_definition():
@@ -86,6 +63,7 @@ def test_holm_by_definition():
             left.remove(least)
         return out
 
+    assert holm([]) == []
     random = np.random.default_rng(2)
     for _ in range(60):
         values = (random.integers(1, 12, random.integers(1, 7)) / 100).tolist()

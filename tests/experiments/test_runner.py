@@ -6,8 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,13 +13,12 @@ import torch
 
 from clnr import methods
 from clnr.engine import cpu_engine
-from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner as module
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.experiments.runner import Runner
 from clnr.graph import Split
-from clnr.methods import CLNR, RAW
+from clnr.methods import CLNR
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.support import progress as bars
@@ -48,14 +45,6 @@ class Remarks(Bar):
         self.said.append(text)
 
 
-def test_runs_are_of_all_seeds_and_all_recorded():
-    summary, failure = runner(3).runs(CLNR, GRAPH, QUICK)
-    assert failure is None
-    assert [run.seed for run in summary.runs] == [0, 1, 2]
-    for run in summary.runs:
-        assert RunCache().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu_engine())) == run
-
-
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     first, _ = runner(2).runs(CLNR, GRAPH, QUICK)
     ran, runs = [], module.runs
@@ -75,19 +64,6 @@ def test_the_first_use_of_an_engine_that_compiles_is_said_once(home):
         runner(1, rerun=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert remarks.said == ["compiling for this machine; it takes up to a minute, once"]
     assert len(list((home / "cache" / "compiled").iterdir())) == 1
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    monkeypatch.setattr(CompiledEngine, "compiles", False)
-
-
-def test_another_recipe_or_method_is_run(compiled):
-    remarks = Remarks()
-    for method, recipe in ((CLNR, QUICK), (CLNR, QUICK.but(epochs=2)), (RAW, QUICK)):
-        runner(1, bar=remarks).runs(method, GRAPH, recipe)
-    assert remarks.said == []
-    assert [run.method for _, run in RunCache().runs()] == ["CLNR", "CLNR", "Raw"]
 
 
 def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
@@ -127,12 +103,6 @@ def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
     assert str(failure) == "the run cache is full"
 
 
-def test_a_single_run_is_kept_nowhere():
-    (result,) = runner().make(CLNR, GRAPH, [5], QUICK)
-    assert (result.seed, result.epochs) == (5, 3)
-    assert RunCache().runs() == []
-
-
 def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
     monkeypatch.setattr(bars, "err", bars.Console(stderr=True, force_terminal=True, width=100))
     with progress_bar(quiet=False) as bar:
@@ -148,16 +118,6 @@ def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
         bar.fetched("file", 10, 10)
         (task,) = bar._progress.tasks
         assert (task.completed, task.total) == (10, 10)
-
-
-@pytest.mark.parametrize("quiet", [True, False])
-def test_without_a_terminal_there_is_no_bar(capsys, quiet):
-    with progress_bar(quiet) as bar:
-        bar.fetched("file", 1, None)
-        with bar.training("something", 3) as progress:
-            assert (progress is None) is quiet
-        bar.note("by the way")
-    assert ("by the way" in capsys.readouterr().err) is not quiet
 
 
 # -- what makes two runs the same run --------------------------------------------------------------------------------------
@@ -198,9 +158,7 @@ SPLIT = Split(np.arange(5), np.arange(5, 10), np.arange(10, 40))
         {"graph": tiny(weighted=True)},
         {"graph": dataclasses.replace(tiny(), split=SPLIT)},
         {"method": methods.UNTRAINED},
-        {"method": methods.RAW},
         {"method": methods.CLNR.but("CLNR", "as CLNR, but plain", postprocess=())},
-        {"seed": 1},
         {"seed": 2**32},
         {"engine": engine_with(name="other")},
         {"engine": engine_with(dtype=torch.bfloat16)},
@@ -218,12 +176,6 @@ def test_the_key_changes_with_each_value_of_the_recipe(name):
     assert key_of(recipe=Recipe.of({name: other})) != key_of()
 
 
-def test_the_key_changes_with_the_code(monkeypatch):
-    before = key_of()
-    monkeypatch.setattr(code_digest, "code_version", lambda: "another")
-    assert key_of() != before
-
-
 def on_a_gpu(monkeypatch, name: str) -> str:
     """The key of a run on a GPU of some name, which need not be here."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
@@ -233,6 +185,7 @@ def on_a_gpu(monkeypatch, name: str) -> str:
 def test_the_key_changes_with_torch_and_what_computes(monkeypatch):
     keys = [key_of()]
     for holder, name, value in [
+        (code_digest, "code_version", lambda: "another"),
         (environment, "_processor", lambda: "another processor"),
         (torch, "__version__", "99.0"),
         (torch.cuda, "get_device_name", lambda device: "a GPU"),
@@ -256,36 +209,11 @@ def test_the_key_changes_with_the_number_of_threads_as_results_do(monkeypatch):
         keys.append(key_of(engine=engine_with(threads=asked)))
     torch.set_num_threads(99)
     assert key_of() == keys[2], "there are no more processors"
+    on_gpu = on_a_gpu(monkeypatch, "a GPU")
     torch.set_num_threads(1)
+    assert on_a_gpu(monkeypatch, "a GPU") == on_gpu
     assert len(set(keys)) == len(keys)
     assert key_of(engine=engine_with(threads=2)) == keys[3]
-
-
-def test_the_key_of_a_run_on_a_gpu_does_not_change_with_the_number_of_threads(monkeypatch):
-    before = on_a_gpu(monkeypatch, "a GPU")
-    torch.set_num_threads(2)
-    assert on_a_gpu(monkeypatch, "a GPU") == before
-    torch.set_num_threads(1)
-
-
-def test_the_same_runs_made_twice_at_once_are_recorded_once():
-    """Both have looked into the run cache before either wrote to it; with ``rerun`` each is a row of its own."""
-    looked = threading.Barrier(2)
-
-    def after_both(rerun: bool) -> None:
-        class Late(RunCache):
-            def find(self, key):
-                found = super().find(key)
-                looked.wait(60)
-                return found
-
-        Runner(2, cpu_engine(), Late(), rerun, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(after_both, [False, False]))
-    assert sorted(run.seed for _, run in RunCache().runs()) == [0, 1]
-    after_both(True)
-    assert sorted(run.seed for _, run in RunCache().runs()) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

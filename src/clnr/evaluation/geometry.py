@@ -1,9 +1,11 @@
-"""The geometry of an embedding: alignment, uniformity, effective rank; none needs an N x N matrix."""
+"""The geometry of an embedding: alignment, uniformity and effective rank, none by an N x N matrix; classes as clusters."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from clnr.graph.csr import Array
 
 _BLOCK_ROWS = 2048
 
@@ -13,12 +15,10 @@ def alignment(u: Tensor, v: Tensor) -> float:
     return float((u - v).double().square().sum(1).mean())
 
 
-def uniformity(u: Tensor, scale: float = 2.0) -> float:
-    r"""Log of the mean Gaussian potential over distinct pairs, :math:`\log E \exp(-t \lVert x - y \rVert^2)` (equation 5).
+def uniformity(u: Tensor) -> float:
+    r"""Log of the mean Gaussian potential over distinct pairs, :math:`\log E \exp(-2 \lVert x - y \rVert^2)` (equation 5).
 
-    Args:
-        u: Unit rows, at least two.
-        scale: The t of the equation.
+    Of unit rows, at least two.
     """
     count = u.shape[0]
     if count < 2:
@@ -29,7 +29,7 @@ def uniformity(u: Tensor, scale: float = 2.0) -> float:
     for begin in range(0, count, _BLOCK_ROWS):
         block = u[begin : begin + _BLOCK_ROWS]
         distance = (square[begin : begin + _BLOCK_ROWS, None] + square - 2 * block @ u.T).clamp_(min=0)
-        potential = distance.mul_(-scale).exp_()
+        potential = distance.mul_(-2.0).exp_()
         potential.diagonal(begin).zero_()
         total += potential.sum()
     return float((total / (count * (count - 1))).log())
@@ -52,3 +52,18 @@ def effective_rank(z: Tensor) -> float:
         return 0.0
     p = values / total
     return float((-torch.special.xlogy(p, p).sum()).exp())
+
+
+def clusters(z: Array, labels: Array) -> dict[str, float]:
+    """Three scores of the classes as clusters of the rows of ``z``; needs at least two classes, and more rows than classes.
+
+    The silhouette coefficient (Rousseeuw, 1987; higher is better, at most 1), the Davies-Bouldin index (1979; lower is better)
+    and the Calinski-Harabasz score (1974; higher is better).
+    """
+    from sklearn import metrics
+
+    return {
+        "silhouette": float(metrics.silhouette_score(z, labels)),
+        "davies_bouldin": float(metrics.davies_bouldin_score(z, labels)),
+        "calinski_harabasz": float(metrics.calinski_harabasz_score(z, labels)),
+    }

@@ -33,16 +33,7 @@ class Probe(NamedTuple):
 
 
 def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: float, weight_decay: float) -> Probe:
-    """Fit multinomial logistic regression by full-batch Adam and read the accuracies after every step.
-
-    Args:
-        z: One row per node.
-        labels: Class per node.
-        split: Nodes to fit on, to choose the step by, and to report.
-        steps: Adam steps.
-        learning_rate: Of Adam.
-        weight_decay: L2, of weights and biases alike.
-    """
+    """Fit multinomial logistic regression by full-batch Adam, with L2 of weights and biases, read after every step."""
     return probes([Task(z, split, learning_rate, weight_decay)], labels, steps)[0]
 
 
@@ -97,7 +88,7 @@ class _Fit:
     def __init__(self, tasks: Sequence[Task], labels: Tensor):
         numbered = [_numbered(labels, task.split.train) for task in tasks]
         self._train, self._validation, self._test = (
-            _stacked([_rows(task.z, own, task.split[part]) for task, own in zip(tasks, numbered, strict=True)])
+            _stacked([_rows(task.z, classes, task.split[part]) for task, classes in zip(tasks, numbered, strict=True)])
             for part in range(3)
         )
         x, y = self._train

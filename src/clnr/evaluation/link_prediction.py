@@ -20,13 +20,9 @@ _BLOCK_PAIRS = 1 << 16
 
 
 class LinkSplit(NamedTuple):
-    """A graph without some of its edges.
+    """A graph without some of its edges: those pairs, [2, n], and as many non-edges of the whole graph.
 
-    Attributes:
-        graph: The graph to train on.
-        positives: The pairs held out, [2, n].
-        negatives: As many non-edges of the whole graph, [2, n].
-        kinds: The kind of each node, as a number, where nodes are of several kinds; None where they are not.
+    ``kinds`` has the kind of each node, as a number, where nodes are of several kinds.
     """
 
     graph: Graph
@@ -38,14 +34,8 @@ class LinkSplit(NamedTuple):
 def hold_out(graph: Graph, share: float, seed: int, kinds: Array | None = None) -> LinkSplit | None:
     """Hold out a share of the connected pairs, at most 100,000, in both directions; None if the graph is too small.
 
-    It is if there is not one pair to hold out and one to keep, or no non-edge to compare with.
-
-    Args:
-        graph: The whole graph.
-        share: Of its pairs.
-        seed: Draws pairs and non-edges.
-        kinds: The kind of each node, as a number from 0 on: then non-edges join the same kinds as held-out pairs do. None where
-            nodes are of one kind.
+    It is if there is not one pair to hold out and one to keep, or no non-edge to compare with. The seed draws pairs and
+    non-edges. With the kind of each node, as a number from 0 on, non-edges join the same kinds as held-out pairs do.
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes

@@ -29,15 +29,10 @@ _BLOCK_ROWS = 1 << 14
 
 
 class LogisticProbe(NamedTuple):
-    """A fitted probe.
+    """A fitted probe: accuracies in percent on the test nodes, read once, and on the validation nodes, by which it was chosen.
 
-    Attributes:
-        strict: Accuracy on the test nodes, in percent; they are read once, after the choice.
-        validation: Accuracy on the validation nodes, in percent, by which it was chosen.
-        penalty: The chosen one of ``PENALTIES``.
-        per_column: Whether each column was scaled by its own deviation, or all columns by one.
-        converged: Whether the chosen fit converged.
-        correct: Which of the test nodes it classified correctly.
+    Then the chosen penalty, whether each column was scaled by its own deviation or all by one, whether the chosen fit
+    converged, and which of the test nodes it classified correctly.
     """
 
     strict: float
@@ -69,13 +64,8 @@ def logistic_probe(rows: Any, labels: Array, split: Split, seed: int) -> Logisti
     """Fit multinomial logistic regression (L-BFGS) to the training nodes, for each scaling and penalty; choose by validation.
 
     Dense rows are centred by the mean of the training nodes; sparse rows are not, so that they stay sparse. Of equals, the
-    first is chosen: each column scaled by its own deviation, the largest penalty.
-
-    Args:
-        rows: One row per node, a dense array or a sparse matrix.
-        labels: Class per node.
-        split: Nodes to fit on, to choose by, and to report.
-        seed: Draws the nodes if there are more than ``MOST_NODES``.
+    first is chosen: each column scaled by its own deviation, the largest penalty. The seed draws the nodes if there are more
+    than ``MOST_NODES``.
     """
     from threadpoolctl import threadpool_limits
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 
 from clnr.engine import DeviceGraph, Engine, unit_rows
-from clnr.evaluation import clusters as clusters_of
 from clnr.evaluation import geometry
 from clnr.graph import Split
 from clnr.methods import UNIFORM, Method
@@ -41,7 +40,7 @@ def geometry_metrics(method: Method, engine: Engine, learned: TrainedEmbedding, 
 def clusters(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
     """Clustering scores of the classes in the embedding, over all nodes with a label."""
     labelled = labels >= 0
-    return clusters_of(learned.z[labelled].cpu().numpy(), labels[labelled].cpu().numpy())
+    return geometry.clusters(learned.z[labelled].cpu().numpy(), labels[labelled].cpu().numpy())
 
 
 def points(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, Any]:

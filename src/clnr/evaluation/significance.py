@@ -59,9 +59,7 @@ def accuracy_error(first: Array, second: Array) -> float:
 def auc_error(first: Array, second: Array) -> float:
     """The standard error of the difference of two areas under the ROC curve (DeLong et al., 1988).
 
-    Args:
-        first: Scores of positives, then of as many negatives.
-        second: Other scores of the same.
+    Both are scores of the same positives, then of as many negatives.
     """
     positive, negative = (a - b for a, b in zip(_placements(first), _placements(second), strict=True))
     return float(np.hypot(_mean_error(positive), _mean_error(negative)))

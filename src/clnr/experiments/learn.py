@@ -10,14 +10,13 @@ from dataclasses import replace
 import torch
 
 from clnr import datasets
-from clnr.engine import DeviceGraph, Engine, View
+from clnr.engine import Engine, View
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
-from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.arguments import check_list, check_type
 from clnr.support.machine import memory
@@ -82,13 +81,10 @@ def learn_seeds(
     shared = engine.among(embedders)
     for adapted, supervisions in by_recipe.items():
         prepared = _Prepared(method.build(adapted), seen, engine, shared)
-        spent = prepared.seconds / len(supervisions)
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
         fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
         for seed, each in zip(supervisions, fitted, strict=True):
-            learned[seed] = _embedded(
-                prepared.model, shared, seed, adapted, prepared.device_graph, prepared.inputs, spent, each
-            )
+            learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
     return [learned[seed] for seed in seeds]
 
 
@@ -99,7 +95,7 @@ class _Prepared:
         if not graph.num_nodes:
             raise DataError("the graph has no nodes")
         began = time.perf_counter()
-        self.model, self._engine = model, engine
+        self.model, self._engine, self._shared = model, engine, shared
         self.inputs = model.fit_inputs(graph, shared)
         self._graph = model.prepare(self.inputs, graph, shared)
         self.seconds = time.perf_counter() - began
@@ -111,29 +107,22 @@ class _Prepared:
         graph = self._engine.to_device(datasets.with_noise(self._graph, noise, seed)) if noise else self.device_graph
         return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
-
-def _embedded(
-    model: Model,
-    engine: Engine,
-    seed: int,
-    recipe: Recipe,
-    device_graph: DeviceGraph,
-    inputs: Parameters,
-    spent: float,
-    fitted: TrainingResult | TrainingError,
-) -> TrainedEmbedding | TrainingError:
-    if isinstance(fitted, TrainingError):
-        return fitted
-    parameters = inputs | fitted.parameters
-    if not engine.workers.alone:
-        # The same bits for all who share the rows, whatever machine they are on.
-        parameters = {name: value.contiguous() for name, value in parameters.items()}
-        engine.workers.broadcast(list(parameters.values()))
-    fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + spent)
-    z = model.embed(fitted.parameters, engine.float32, View(device_graph))
-    if not z.isfinite().all():
-        return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
-    return TrainedEmbedding(seed, recipe, device_graph, fitted, z)
+    def embed(
+        self, recipe: Recipe, seed: int, fitted: TrainingResult | TrainingError, seeds: int
+    ) -> TrainedEmbedding | TrainingError:
+        """The embedding after a training, one of so many seeds; its error where it failed."""
+        if isinstance(fitted, TrainingError):
+            return fitted
+        parameters = self.inputs | fitted.parameters
+        if not self._shared.workers.alone:
+            # The same bits for all who share the rows, whatever machine they are on.
+            parameters = {name: value.contiguous() for name, value in parameters.items()}
+            self._shared.workers.broadcast(list(parameters.values()))
+        fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + self.seconds / seeds)
+        z = self.model.embed(fitted.parameters, self._shared.float32, View(self.device_graph))
+        if not z.isfinite().all():
+            return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
+        return TrainedEmbedding(seed, recipe, self.device_graph, fitted, z)
 
 
 def supervision_of(graph: Graph, seed: int, device: torch.device) -> tuple[Supervision, int]:

@@ -100,9 +100,7 @@ class Summary:
             "seeds": len(self.runs),
             "strict": self.accuracy("strict"),
             "paper": self.accuracy("paper"),
-            **{
-                metric: self.mean(metric) for metric in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
-            },
+            **{name: self.mean(name) for name in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")},
             "epoch_ms": self.epoch_ms,
             "parallel_seeds": max(run.parallel_seeds for run in self.runs),
             "peak_memory_bytes": self.peak_memory_bytes,

@@ -6,7 +6,8 @@ load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed ->
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,30 +103,25 @@ def runs(
     most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
-    return (run for group in groups for run in _within_memory(method, graph, group, recipe, engine, progress, metrics))
+    in_parallel = partial(_runs, method, graph, recipe, engine, progress, metrics)
+    return (run for group in groups for run in _within_memory(in_parallel, engine, group))
 
 
 def _within_memory(
-    method: Method,
-    graph: Graph,
-    seeds: list[int],
-    recipe: Recipe,
-    engine: Engine,
-    progress: ProgressCallback | None,
-    extra_metrics: ExtraMetrics,
+    in_parallel: Callable[[list[int]], list[Run | TrainingError]], engine: Engine, seeds: list[int]
 ) -> Iterator[Run]:
     """Runs of some seeds in parallel; if memory is too small for all of them, one half after the other."""
     results: list[Run | TrainingError] = []
     try:
         with memory.enough_memory(), engine.use_threads():
-            results = _runs(method, graph, seeds, recipe, engine, progress, extra_metrics)
+            results = in_parallel(seeds)
     except OutOfMemory:
         if len(seeds) == 1:
             raise
     if not results:
         half = len(seeds) // 2
         for part in (seeds[:half], seeds[half:]):
-            yield from _within_memory(method, graph, part, recipe, engine, progress, extra_metrics)
+            yield from _within_memory(in_parallel, engine, part)
     yield from (each for each in results if isinstance(each, Run))
     for each in results:
         if isinstance(each, TrainingError):
@@ -184,11 +180,11 @@ def method_of(method: Method | str) -> Method:
 def _runs(
     method: Method,
     graph: Graph,
-    seeds: list[int],
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
     extra_metrics: ExtraMetrics,
+    seeds: list[int],
 ) -> list[Run | TrainingError]:
     """Train, evaluate, and put the results together; a seed that failed has its error in place of a run."""
     assert graph.labels is not None

@@ -73,10 +73,9 @@ def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Eng
 
 
 class RunCache:
-    """The runs made so far. Reading changes nothing, and a file that is no run cache is never changed.
+    """The runs made so far: a file, by default in the user's state folder, or in CLNR_HOME.
 
-    Args:
-        path: The file; by default in the user's state folder, or in CLNR_HOME.
+    Reading changes nothing, and a file that is no run cache is never changed.
     """
 
     def __init__(self, path: Path | None = None):
@@ -85,9 +84,9 @@ class RunCache:
     def prepare(self) -> None:
         """Make sure before hours of training that runs can be written: by writing something and deleting it."""
         with self._writing() as base:
-            (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
-            if found != "ok":
-                raise sqlite3.DatabaseError(found)
+            (state,) = base.execute("PRAGMA quick_check(1)").fetchone()
+            if state != "ok":
+                raise sqlite3.DatabaseError(state)
             base.execute("CREATE TABLE IF NOT EXISTS reserve (space BLOB)")
             base.execute("INSERT INTO reserve VALUES (zeroblob(?))", (_RESERVE_BYTES,))
         with self._writing() as base:
@@ -247,19 +246,18 @@ def _document(name: str, value: Any) -> dict[str, Any]:
         document = json.loads(_text(name, value))
     except (ValueError, RecursionError):
         raise _wrong(name, value) from None
-    if not isinstance(document, dict) or _depth(document) > _JSON_LEVELS:
+    if not isinstance(document, dict) or _too_deep(document):
         raise _wrong(name, value)
     if name == "versions" and not ("code" in document and all(isinstance(each, str) for each in document.values())):
         raise _wrong(name, value)
     return document
 
 
-def _depth(value: Any, most: int = _JSON_LEVELS) -> int:
-    """How deep lists and dictionaries are nested, counted up to ``most`` + 1."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    if inner is None or most < 0:
-        return 0
-    return 1 + max((_depth(each, most - 1) for each in inner if isinstance(each, dict | list)), default=0)
+def _too_deep(value: Any, levels: int = _JSON_LEVELS) -> bool:
+    """Whether lists and dictionaries are nested in more than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    return levels == 0 or any(_too_deep(each, levels - 1) for each in (value.values() if isinstance(value, dict) else value))
 
 
 def _wrong(name: str, value: Any) -> ValueError:

@@ -24,15 +24,7 @@ from clnr.support.progress import Bar
 
 @dataclass(frozen=True, eq=False)
 class Runner:
-    """Makes runs of several seeds on an engine, with a run cache.
-
-    Attributes:
-        seeds: How many seeds: 0, 1, 2 ...
-        engine: Where to compute.
-        run_cache: Where runs are kept and looked up.
-        rerun: Make runs again that are in the run cache.
-        bar: Shows progress.
-    """
+    """Makes runs of several seeds, 0, 1, 2 ..., on an engine, with a run cache; with ``rerun`` also those that are there."""
 
     seeds: int
     engine: Engine
@@ -69,11 +61,8 @@ class Runner:
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([note] if note else []), which]
         with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as progress:
-            where: dict[str, Any] = {
-                "device": self.engine.device.type,
-                "precision": self.engine.precision,
-                "threads": self.engine.threads,
-            }
+            engine, device = self.engine, self.engine.device.type
+            where: dict[str, Any] = {"device": device, "precision": engine.precision, "threads": engine.threads}
             yield from runs(method, graph, seeds, recipe=recipe, progress=progress, **where)
 
 
