@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph.arrays import as_array
 from clnr.support.arguments import check_type
-from clnr.support.optional import import_optional
+from clnr.support.lazy import import_optional
 
 if TYPE_CHECKING:
     import networkx
