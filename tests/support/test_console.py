@@ -8,9 +8,10 @@ import re
 
 import pytest
 
+from clnr.errors import shorten
 from clnr.experiments.run_cache import RunCache
 from clnr.support.console import Console, Table
-from clnr.support.humanize import escape_control, shorten
+from clnr.support.humanize import escape_control
 from tests.cli.test_cmd_embed import SMALL
 from tests.command_line import assert_refused, entry_point
 from tests.experiments.test_run_cache import made

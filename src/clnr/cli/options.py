@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.errors import ClnrError
-from clnr.support.humanize import shorten
+from clnr.errors import ClnrError, shorten
 from clnr.tables.table_arguments import TableArguments
 
 SHORT_FORMS = {

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from clnr.errors import ClnrError
-from clnr.support.humanize import shorten
+from clnr.errors import ClnrError, shorten
 from clnr.support.storage.file_locks import file_lock, is_shared, temporary_name, temporary_path
 from clnr.support.storage.owned_files import OwnedFiles
 
