@@ -34,11 +34,18 @@ def entry_point(monkeypatch, capsys):
     return call
 
 
-def outside(*words: str, **environment: str) -> Ended:
-    """The same in a process of its own."""
+def started(*words: str, **environment: str) -> subprocess.Popen[str]:
+    """The same in a process of its own, which goes on."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
-    ended = subprocess.run([sys.executable, "-m", "clnr", *words], env=env, capture_output=True, text=True, timeout=600)
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+    command = [sys.executable, "-m", "clnr", *words]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def outside(*words: str, **environment: str) -> Ended:
+    """What becomes of it."""
+    with started(*words, **environment) as process:
+        out, err = process.communicate(timeout=600)
+    return Ended(process.returncode, out, err)
 
 
 def assert_refused(ended: Ended) -> str:

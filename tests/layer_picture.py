@@ -21,8 +21,6 @@ def picture() -> str:
     inner = [arrow for arrow in arrows() if "." in arrow.source and "." in arrow.target and not arrow.for_types]
     pairs = {(package(arrow.source), package(arrow.target)) for arrow in inner}
     graph = nx.DiGraph((source, target) for source, target in pairs if source != target)
-    # Errors name sizes as people read them, by one module of support.
-    graph.remove_edges_from([("errors", "support")])
     graph.remove_nodes_from([name for name in ("version", "__main__") if name in graph])
     reduced = nx.transitive_reduction(graph)
     order = {name: place for place, name in enumerate(ORDER)}

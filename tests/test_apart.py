@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 
 import numpy as np
 import pytest
@@ -14,40 +13,23 @@ from tests.apart import HELD, MEMORY, process_apart
 KEPT: list[object] = []
 
 
-def harmless(size):
-    KEPT.append(np.ones(size, np.uint8))
+def take(mebibytes):
+    KEPT.append(np.ones(mebibytes << 20, np.uint8))
 
 
-def reserving():
-    KEPT.append(np.empty(4 * MEMORY, np.uint8))
+def reserve(mebibytes):
+    KEPT.append(np.empty(mebibytes << 20, np.uint8))
 
 
-def greedy():
-    KEPT.append(np.ones(MEMORY + (64 << 20), np.uint8))
-
-
-def immense():
-    np.empty(2 * HELD, np.uint8)
-
-
-def crashing():
+def crash():
     ctypes.string_at(0)
 
 
-def aborting():
-    os.abort()
-
-
-def endless():
-    while True:
-        pass
-
-
-def refusing():
+def refuse():
     raise DataError("no")
 
 
-def failing():
+def fail():
     raise KeyError("k")
 
 
@@ -59,25 +41,17 @@ def apart():
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("call", "expected"),
+    ("call", "arguments", "expected"),
     [
-        ("greedy", "took "),
-        ("immense", "numpy"),
-        ("crashing", "crashed: Segmentation fault"),
-        ("aborting", "crashed: Aborted"),
-        ("refusing", "DataError: no"),
-        ("failing", "builtins.KeyError: 'k'"),
+        ("take", [(MEMORY >> 20) + 64], "took "),
+        ("reserve", [2 * HELD >> 20], "numpy"),
+        # What is only reserved does not count.
+        ("reserve", [4 * MEMORY >> 20], "done"),
+        ("crash", [], "crashed: Segmentation fault"),
+        ("refuse", [], "DataError: no"),
+        ("fail", [], "builtins.KeyError: 'k'"),
     ],
 )
-def test_what_goes_wrong_is_said(apart, call, expected):
-    assert apart(f"tests.test_apart:{call}").startswith(expected)
-    assert apart("tests.test_apart:harmless", 1 << 20) == "done"
-
-
-def test_memory_that_is_only_reserved_does_not_count(apart):
-    assert apart("tests.test_apart:reserving") == "done"
-
-
-@pytest.mark.slow
-def test_what_computes_for_ever_is_ended(apart):
-    assert apart("tests.test_apart:endless").startswith("crashed: ")
+def test_what_goes_wrong_is_said(apart, call, arguments, expected):
+    assert apart(f"tests.test_apart:{call}", *arguments).startswith(expected)
+    assert apart("tests.test_apart:take", 1) == "done"

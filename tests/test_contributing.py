@@ -91,15 +91,3 @@ def test_the_recipe_has_the_form_of_the_shipped_ones(followed):
     assert row.pop("source")
     assert set(row) <= set(recipe_keys(followed["GBT"]))
     Recipe.of(row, followed["GBT"])
-
-
-def test_commands_of_the_text_exist():
-    from typer.main import get_command
-
-    from clnr.cli import app
-
-    commands = get_command(app).commands
-    for line in re.findall(r"^    clnr (.*)$", TEXT, re.MULTILINE):
-        name, *words = line.split()
-        options = {option for parameter in commands[name].params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= options

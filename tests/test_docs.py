@@ -10,8 +10,14 @@ import shlex
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
+from typer.main import get_command
 
+import clnr
+from clnr import NodeEmbedder, read_tables
+from clnr.cli import app
 from clnr.datasets import DATASETS
 from clnr.paper import authors, claim_report
 from clnr.paper.exhibits import EXHIBITS, needs
@@ -23,6 +29,7 @@ from tests.conftest import tiny
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+COMMANDS = get_command(app).commands
 HIDDEN = re.compile(r"\.|site$|dist$")
 PAGES = sorted(
     str(path.relative_to(ROOT))
@@ -97,8 +104,6 @@ def test_the_readme_fits_two_screens():
 
 
 def test_the_citation_names_this_version():
-    import clnr
-
     assert f"\nversion: {clnr.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
@@ -117,9 +122,6 @@ def test_the_python_of_the_page_on_reproducing_runs(capsys):
 
 
 def as_parquet(csv: str, name: str) -> None:
-    import pyarrow.csv
-    import pyarrow.parquet
-
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(csv), name)
 
 
@@ -141,8 +143,6 @@ def test_the_python_of_the_page_on_tables_runs(tables):
 
 @pytest.mark.full
 def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
-    from clnr import NodeEmbedder, read_tables
-
     NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")
     Path("new-trades.csv").rename("new-edges.csv")
     as_parquet("new-people.csv", "new-nodes.parquet")
@@ -170,8 +170,6 @@ def test_the_python_of_the_page_on_choosing_runs(capsys):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The tutorial's people, embedded into ``my-graph``, and the three that are most similar to anna."""
-    from clnr import NodeEmbedder, read_tables
-
     folder = tmp_path_factory.mktemp("exported")
     for before, content in blocks("tutorial.md", "csv"):
         (folder / re.findall(r"`([\w-]+\.csv)`:", before)[-1]).write_text(content)
@@ -244,57 +242,36 @@ def commands() -> list[str]:
     return sorted({line for page in PAGES for line in re.findall(r"^ {4,}(clnr .*)$", (ROOT / page).read_text(), re.MULTILINE)})
 
 
-@pytest.mark.parametrize("line", commands())
-def test_commands_and_their_options_exist(line):
-    from typer.main import get_command
-
-    from clnr.cli import app
-
-    known = get_command(app).commands
-    for words in " ".join(line.split(" #")[0].split()).split("; "):
-        name, *rest = words.removeprefix("clnr ").split()
-        options = {option for parameter in known[name].params for option in parameter.opts}
-        assert {word for word in rest if word.startswith("--")} <= options
+def test_commands_and_their_options_exist():
+    for line in commands():
+        for words in " ".join(line.split(" #")[0].split()).split("; "):
+            name, *rest = words.removeprefix("clnr ").split()
+            options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+            assert {word for word in rest if word.startswith("--")} <= options, line
 
 
 ELSEWHERE = {"--fix", "--group", "--help", "--methods", "--pyg-loss", "--strict"}
 """Options of benchmarks and of other programs."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
-def test_options_that_the_text_names_exist(page):
-    """Those of before a release are the changelog's."""
-    from typer.main import get_command
-
-    from clnr.cli import app
-
-    commands = get_command(app).commands.values()
-    parameters = [parameter for command in commands for parameter in command.params]
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere_and_lines_and_options_are_right(page):
+    """Options of before a release are the changelog's."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+        assert ((ROOT / page).parent / target).exists(), target
+    assert [line for line in text.splitlines() if len(line) > 120] == []
+    parameters = [parameter for command in COMMANDS.values() for parameter in command.params]
     known = {option for each in parameters for option in (*each.opts, *each.secondary_opts)} | ELSEWHERE
-    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
-    inline = [word for code in re.findall(r"`([^`\n]+)`", text) if "benchmarks." not in code for word in code.split()]
-    assert {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    inline = [word for code in re.findall(r"`([^`\n]+)`", prose) if "benchmarks." not in code for word in code.split()]
+    assert page == "CHANGELOG.md" or {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known
 
 
 def test_the_api_page_has_every_public_name():
-    import clnr
-
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     for name in clnr.__all__:
         assert name == "__version__" or re.search(rf"^::: clnr\.{name}$|`clnr\.{name}`", text, re.MULTILINE), name
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    folder = (ROOT / page).parent
-    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8")):
-        assert (folder / target).exists(), target
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_no_line_is_over_120_columns(page):
-    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-    assert not [(i, len(line)) for i, line in enumerate(lines, 1) if len(line) > 120]
 
 
 def rows_of(page: str) -> list[list[str]]:
@@ -316,14 +293,14 @@ def recorded(protocol: str) -> dict[str, list[float]]:
 
 
 def mean_of(cell: str) -> float:
-    found = re.match(r"\**(\d+\.\d+)", cell)
-    return float(found[1]) if found else math.nan
+    mean = re.match(r"\**(\d+\.\d+)", cell)
+    return float(mean[1]) if mean else math.nan
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/paper/README.md"])
 def test_accuracies_are_those_of_table_2(page):
     strict, published = recorded("strict"), recorded("published")
-    found = 0
+    compared = 0
     for name, *cells in rows_of(page):
         method = name.split(",")[0]
         if len(cells) != 7 or method not in strict:
@@ -332,8 +309,8 @@ def test_accuracies_are_those_of_table_2(page):
             assert mean_of(cell) == pytest.approx(ours, abs=0.051, nan_ok=True), (name, cell)
             beside = re.search(r"\(([\d.]+)\)$", cell)
             assert beside is None or float(beside[1]) == theirs, (name, cell)
-        found += 1
-    assert found
+        compared += 1
+    assert compared
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/paper/README.md"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -17,22 +18,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_public_names_are_pinned_sorted_and_there():
-    assert clnr.__all__ == [
-        *(
-            "CLNR",
-            "METHODS",
-            "ClnrError",
-            "Graph",
-            "Method",
-            "NodeEmbedder",
-            "Recipe",
-            "Run",
-            "Split",
-            "Summary",
-            "__version__",
-        ),
-        *("embed", "ingest", "load", "read_tables", "recipe_for", "run", "runs"),
-    ]
+    names = "CLNR METHODS ClnrError Graph Method NodeEmbedder Recipe Run Split Summary __version__"
+    assert " ".join(clnr.__all__) == f"{names} embed ingest load read_tables recipe_for run runs"
     assert all(hasattr(clnr, name) for name in clnr.__all__)
     assert (SOURCE / "py.typed").is_file()
 
@@ -40,29 +27,36 @@ def test_public_names_are_pinned_sorted_and_there():
 def test_no_code_branches_on_a_methods_name():
     """Nor looks one up: no comparison, pattern or subscript has a method's name in it."""
     for file in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        # Parsing all takes seconds: only files that have a method's name in them.
+        for node in ast.walk(ast.parse(text if any(f'"{name}"' in text for name in clnr.METHODS) else "")):
             if isinstance(node, ast.Compare | ast.match_case | ast.Subscript):
                 words = {leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)}
                 assert not words & set(clnr.METHODS), f"{file.name}: {ast.unparse(node)}"
 
 
-def python(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+def printed(script: str, **environment: str) -> str:
+    """What a script prints in a process of its own, where a warning is an error."""
+    words = [sys.executable, "-W", "error", "-c", f"import os, sys, clnr; {script}"]
+    done = subprocess.run(words, env=os.environ | environment, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.stdout.strip()
 
 
 def test_importing_says_nothing_and_loads_nothing_heavy():
-    heavy = ("torch", "numpy", "torch_geometric", "matplotlib", "duckdb", "sklearn", "numba", "typer", "rich")
-    done = python(f"import sys, clnr, clnr.__main__; print([name for name in {heavy} if name in sys.modules])")
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
-
-
-def test_declarations_need_no_torch():
     """Methods, their parts and recipes can be looked at without what computes."""
+    heavy = ("torch", "numpy", "scipy", "torch_geometric", "matplotlib", "duckdb", "sklearn", "numba", "typer", "rich")
     names = "CLNR, METHODS, ClnrError, Method, Recipe"
     look = "Recipe(epochs=3).but(hidden=8), [method.keys for method in METHODS.values()], CLNR.but('x', 'y').architecture()"
-    heavy = ("torch", "numpy", "scipy", "clnr.engine", "clnr.graph")
-    done = python(f"import sys; from clnr import {names}; {look}; print([name for name in {heavy} if name in sys.modules])")
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    loaded = f"[name for name in {(*heavy, 'clnr.engine', 'clnr.graph')} if name in sys.modules]"
+    assert printed(f"import clnr.__main__; from clnr import {names}; {look}; print({loaded})") == "[]"
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "1000 1"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None None")])
+def test_torchs_threads_soon_fall_asleep_unless_the_user_says_how_they_wait(monkeypatch, given, expected):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
+        monkeypatch.delenv(name, raising=False)
+    assert printed("print(*map(os.environ.get, ('GOMP_SPINCOUNT', 'KMP_BLOCKTIME')))", **given) == expected
 
 
 def test_the_lowest_versions_are_those_that_the_package_names():
@@ -85,8 +79,7 @@ def test_the_lowest_versions_are_those_that_the_package_names():
 def test_public_names_load_no_heavy_optional_package_but_where_it_is_needed():
     heavy = ("torch_geometric", "matplotlib", "duckdb", "sklearn", "numba")
     light = [name for name in clnr.__all__ if name != "NodeEmbedder"]
-    done = python(f"import sys; from clnr import {', '.join(light)}; print([name for name in {heavy} if name in sys.modules])")
-    assert (done.stdout.strip(), done.stderr.replace(chr(10), "")) == ("[]", "")
+    assert printed(f"from clnr import {', '.join(light)}; print([name for name in {heavy} if name in sys.modules])") == "[]"
 
 
 @pytest.mark.full
@@ -102,5 +95,4 @@ try:
 except AttributeError as error:
     print(error)
 """
-    done = python(script)
-    assert (done.stdout, done.stderr) == ("module 'clnr' has no attribute 'banana'\n", "")
+    assert printed(f"exec({script!r})") == "module 'clnr' has no attribute 'banana'"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.session_folders import made_once
@@ -9,14 +11,9 @@ from tests.session_folders import made_once
 pytest.importorskip("fcntl")
 
 
-class Factory:
+def factory(base):
     """As pytest's, of a process of xdist."""
-
-    def __init__(self, base):
-        self.base = base
-
-    def getbasetemp(self):
-        return self.base
+    return SimpleNamespace(getbasetemp=lambda: base)
 
 
 def test_a_second_process_finds_what_the_first_made(tmp_path, monkeypatch):
@@ -29,7 +26,7 @@ def test_a_second_process_finds_what_the_first_made(tmp_path, monkeypatch):
 
     for name in ("gw0", "gw1"):
         (tmp_path / name).mkdir()
-        assert (made_once(Factory(tmp_path / name), "it", make) / "content").read_text() == "made"
+        assert (made_once(factory(tmp_path / name), "it", make) / "content").read_text() == "made"
     assert calls == [tmp_path / "it"]
 
 
@@ -41,6 +38,6 @@ def test_what_failed_is_made_anew(tmp_path, monkeypatch):
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
-        made_once(Factory(tmp_path), "it", fails)
-    folder = made_once(Factory(tmp_path), "it", lambda folder: (folder / "whole").touch())
+        made_once(factory(tmp_path), "it", fails)
+    folder = made_once(factory(tmp_path), "it", lambda folder: (folder / "whole").touch())
     assert [path.name for path in folder.iterdir()] == ["whole"]

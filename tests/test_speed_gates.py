@@ -28,6 +28,8 @@ _HEAVY = ("torch", "duckdb", "scipy", "sklearn", "numba", "pyarrow", "matplotlib
 _MODULES: dict[str, tuple[int, int, set[str]]] = {
     "--help": (260, 28, set()),
     "embed --help": (370, 28, set()),
+    "embed --edges e.csv --layout x": (380, 40, set()),
+    "embed --edges e.csv --out o --method CLRN": (880, 100, {"scipy"}),
     "similar nowhere 1": (880, 108, {"scipy"}),
 }
 _COUNT_MODULES = f"""

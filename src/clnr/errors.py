@@ -1,16 +1,38 @@
-"""The errors of clnr, with one base class, and the one place that says "did you mean", by Python's own difflib."""
+"""The errors of clnr, with one base class; what their one line is made of; "did you mean", by Python's own difflib."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-
-from clnr.support.humanize import one_line, shorten, show
 
 _MESSAGE_CHARACTERS = 1000
 _NAME_CHARACTERS = 80
 # How alike two names are that are mistaken for each other, from 0 to 1: 'fast' and 'best' have 0.5.
 _SIMILARITY = 0.62
+_ELLIPSIS = " ... "
+_LINE_BREAK_PATTERN = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Any text as one line of at most ``most`` characters."""
+    return shorten(_LINE_BREAK_PATTERN.sub(" ", text.strip()), most)
+
+
+def shorten(text: str, most: int) -> str:
+    """Text of at most ``most`` characters: the middle of a longer one is left out."""
+    if len(text) <= most:
+        return text
+    left = most - len(_ELLIPSIS)
+    return f"{text[: left - left // 2]}{_ELLIPSIS}{text[len(text) - left // 2 :]}"
+
+
+def show(value: object) -> str:
+    """A value as Python writes it; its type, where it cannot be written: a number of many digits, or what is nested deeply."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return f"a value of type {type(value).__name__} that is too long to be shown"
 
 
 class ClnrError(Exception):

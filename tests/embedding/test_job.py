@@ -21,7 +21,7 @@ from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS, SVD_MIX
-from clnr.support.processes.workers import ALONE, Alone
+from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
 from tests.embedding.test_fit_settings import SMALL, settings
@@ -149,11 +149,9 @@ def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, 
 
 def test_what_is_taken_instead_is_trained_by_one_worker(tables):
     """By the first one, when the others have left."""
-
-    class OneOfTwo(Alone):
-        size = 2
-
-    graph = GraphInMemory(read_tables(**tables), settings(workers=OneOfTwo(), **choose_method("auto")))
+    workers = Workers()
+    workers.size = 2
+    graph = GraphInMemory(read_tables(**tables), settings(workers=workers, **choose_method("auto")))
     other, recipe = graph.beside(METHODS["Cleora"], Recipe(dimension=24))
     assert other.settings.workers is ALONE
     assert not other.settings.auto

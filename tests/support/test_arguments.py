@@ -19,26 +19,8 @@ from tests.conftest import tiny
 from tests.experiments.test_run_cache import made
 
 WRONG = {
-    "None": None,
-    "5": 5,
-    "-1": -1,
-    "2**200": 2**200,
-    "1.5": 1.5,
-    "nan": float("nan"),
-    "inf": float("inf"),
-    "True": True,
-    "'x'": "x",
-    "''": "",
-    "'nul'": "a\0b",
-    "b'x'": b"x",
-    "()": (),
-    "[]": [],
-    "{}": {},
-    "[None]": [None],
-    "['x']": ["x"],
-    "[[1, 2], [3]]": [[1, 2], [3]],
-    "[2**200]": [2**200],
-    "{'x': 5}": {"x": 5},
+    **{repr(each): each for each in (None, 5, -1, 2**200, 1.5, float("nan"), float("inf"), True)},
+    **{repr(each): each for each in ("x", "", "a\0b", b"x", (), [], {}, [None], ["x"], [[1, 2], [3]], [2**200], {"x": 5})},
     "object": object(),
     "lambda": lambda *arguments: None,
     "type": complex,
@@ -73,10 +55,6 @@ def fitted(graph: Graph | None = None) -> NodeEmbedder:
     return NodeEmbedder(recipe=QUICK, device="cpu", hold_out=0, graph=graph).fit(GRAPH)
 
 
-def embedder_with(**arguments: Any) -> Any:
-    return NodeEmbedder(**arguments).fit(GRAPH)
-
-
 # A call, and right values of its arguments.
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Graph.named": (GRAPH.named, {"name": "mine"}),
@@ -107,25 +85,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Summary.mean": (Summary.of([made(0), made(1)]).mean, {"metric": "strict"}),
     "Summary.accuracy": (Summary.of([made(0), made(1)]).accuracy, {"protocol": "paper"}),
     "NodeEmbedder": (
-        embedder_with,
-        {
-            "method": "CLNR",
-            "dimension": 4,
-            "epochs": 1,
-            "seed": 0,
-            "recipe": QUICK,
-            "hold_out": 0.1,
-            "device": "cpu",
-            "precision": "float32",
-            "graph": None,
-        },
+        lambda **arguments: NodeEmbedder(**arguments).fit(GRAPH),
+        {"method": "CLNR", "dimension": 4, "epochs": 1, "seed": 0, **ON_CPU, "hold_out": 0.1, "graph": None},
     ),
     "NodeEmbedder.fit": (
         lambda **arguments: NodeEmbedder(recipe=QUICK, device="cpu").fit(**arguments),
-        {"X": GRAPH, "y": None},
-    ),
-    "NodeEmbedder.fit_transform": (
-        lambda **arguments: NodeEmbedder(recipe=QUICK, device="cpu").fit_transform(**arguments),
         {"X": GRAPH, "y": None},
     ),
     "NodeEmbedder.transform": (lambda **arguments: fitted().transform(**arguments), {"X": GRAPH}),
@@ -135,7 +99,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 # What they do beside reading arguments takes long, and others read theirs alike.
-LONG_CALLS = ("run", "runs", "NodeEmbedder.fit_transform")
+LONG_CALLS = ("run", "runs", "embed")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG_CALLS)) for name in CALLS])
@@ -160,17 +124,12 @@ def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
     ("call", "message"),
     [
         (lambda: CLNR.but("mine", "", views=()), "mine, views: there must be 2 of them, not 0"),
-        (lambda: CLNR.but("mine", "", views=((),) * 3), "mine, views: there must be 2 of them, not 3"),
         (lambda: clnr.METHODS["DGI"].but("mine", "", views=((),)), "mine, views: there must be 2, 4, ... of them, not 1"),
         (lambda: clnr.METHODS["Raw"].but("mine", "", views=()), "mine, views: there must be 1, 2, ... of them, not 0"),
         (lambda: CLNR.but("mine", "", postprocess=None), "mine: postprocess is a tuple of parts, not None"),
         (lambda: clnr.load(5), "unknown data set '5'"),
         (lambda: clnr.run(CLNR, GRAPH, device=["cpu"]), "unknown device '['cpu']'"),
         (lambda: clnr.run(CLNR, GRAPH, extra_metrics=5), "extra_metrics must be a list, each a name, not a value of type int"),
-        (
-            lambda: clnr.run(CLNR, GRAPH, extra_metrics="time"),
-            "extra_metrics must be a list, each a name, not a value of type str",
-        ),
         (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "parallel_seeds must be a whole number, not a value of type str"),
         (lambda: clnr.embed(CLNR, GRAPH, progress=5), "progress must be a function"),
         (lambda: Recipe.of([5]), "a recipe's values must be values by key, not a value of type list"),

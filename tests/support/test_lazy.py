@@ -1,14 +1,23 @@
-"""Modules that are imported when they are first used."""
+"""Modules that are imported when they are first used; without an optional package, what needs it says how to install it."""
 
 from __future__ import annotations
 
 import copy
+import os
 import subprocess
 import sys
 
 import pytest
 
-from clnr.support.lazy import lazy
+from clnr import ClnrError
+from clnr.bench import measure
+from clnr.embedding.reporting.map_layouts import check_layout
+from clnr.embedding.store.export import parse_formats
+from clnr.engine import cpu_engine
+from clnr.methods.recipe import Recipe
+from clnr.support.lazy import import_optional, lazy
+from tests.command_line import assert_refused
+from tests.conftest import tiny
 
 
 def test_a_module_is_imported_at_its_first_use():
@@ -37,3 +46,65 @@ def test_a_copy_works_and_what_is_not_there_is_an_error():
         lazy("colorsys").banana  # noqa: B018
     with pytest.raises(ModuleNotFoundError):
         lazy("no_such_module").anything  # noqa: B018
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Hide packages, and their modules that are loaded already."""
+
+    def hide(*packages):
+        for name in list(sys.modules):
+            if name.partition(".")[0] in packages:
+                monkeypatch.setitem(sys.modules, name, None)
+        for name in packages:
+            monkeypatch.setitem(sys.modules, name, None)
+
+    return hide
+
+
+def test_a_package_without_an_extra_is_installed_by_its_own_name():
+    with pytest.raises(ClnrError, match=r"^a test needs no-such-package; install it with: pip install no-such-package$"):
+        import_optional("no_such_package.part", "a test")
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "call"),
+    [
+        ("torch_geometric", "pyg", lambda: tiny().to_pyg()),
+        ("torch_geometric", "pyg", lambda: parse_formats(["csv", "pyg"])),
+        ("torch_geometric", "pyg", lambda: measure(tiny(), Recipe(hidden=8, dimension=6), cpu_engine(), epochs=1, turns=1)),
+        ("umap", "maps", lambda: check_layout("umap")),
+    ],
+    ids=["to_pyg", "embed --format pyg", "bench", "embed --layout umap"],
+)
+def test_without_an_extra_it_says_how_to_get_it(without, package, extra, call):
+    without(package)
+    with pytest.raises(ClnrError, match=rf"needs {package.replace('_', '-')}; install it with: pip install 'clnr\[{extra}\]'$"):
+        call()
+
+
+def test_without_matplotlib_figures_say_so_before_any_run_and_are_planned(without, clnr, home, tmp_path):
+    without("matplotlib")
+    words = ["figure", "2", "--quick", "--datasets", "toy", "--out", str(tmp_path)]
+    said = assert_refused(clnr(*words))
+    assert said == "clnr: drawing figures needs matplotlib; install it with: pip install 'clnr[figures]'\n"
+    assert not list(home.rglob("*.sqlite"))
+    assert clnr(*words, "--dry-run").code == 0
+
+
+@pytest.mark.full
+def test_the_first_command_needs_no_optional_package(tmp_path):
+    """What ``make run`` does, with every optional package hidden."""
+    script = """
+import sys
+for name in ("matplotlib", "torch_geometric", "usearch", "optuna", "networkx", "pandas"):
+    sys.modules[name] = None
+from clnr.__main__ import main
+sys.argv = ["clnr", "run", "CLNR", "toy", "--set", "epochs=2", "--device", "cpu"]
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "CLNR_HOME": str(tmp_path)}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "CLNR" in done.stdout

@@ -36,22 +36,26 @@ def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):
     assert "epoch 1,000" not in said[-1]
 
 
-def test_a_resumed_training_counts_the_time_left_from_where_it_began(clock):
+@pytest.mark.parametrize(
+    ("epochs", "total", "seconds", "lines"),
+    [
+        # A resumed training counts from where it began.
+        (
+            range(80, 90),
+            100,
+            2,
+            ["epoch 84 of 100, loss 1.000, about 32 s left", "epoch 89 of 100, loss 1.000, about 22 s left"],
+        ),
+        (range(1, 81), 82, 0.125, ["epoch 80 of 82, loss 1.000, under 1 s left"]),
+    ],
+)
+def test_the_time_that_is_left(clock, epochs, total, seconds, lines):
     said = []
-    with Bar(None, quiet=False, print_line=said.append).training("CLNR", 100) as on_epoch:
-        for epoch in range(80, 90):
-            clock[0] += 2
+    with Bar(None, quiet=False, print_line=said.append).training("CLNR", total) as on_epoch:
+        for epoch in epochs:
+            clock[0] += seconds
             on_epoch(epoch, 1.0)
-    assert said == ["CLNR: epoch 84 of 100, loss 1.000, about 32 s left", "CLNR: epoch 89 of 100, loss 1.000, about 22 s left"]
-
-
-def test_less_than_a_second_left_is_not_told_as_about_so_much(clock):
-    said = []
-    with Bar(None, quiet=False, print_line=said.append).training("CLNR", 82) as on_epoch:
-        for epoch in range(1, 81):
-            clock[0] += 0.125
-            on_epoch(epoch, 1.0)
-    assert said == ["CLNR: epoch 80 of 82, loss 1.000, under 1 s left"]
+    assert said == [f"CLNR: {line}" for line in lines]
 
 
 def test_a_short_training_and_a_quiet_one_say_nothing(clock, capsys):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.errors import ClnrError, DataError, UnknownName
-from clnr.support.humanize import one_line
+from clnr.errors import ClnrError, DataError, UnknownName, one_line
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.column_info import column_lines

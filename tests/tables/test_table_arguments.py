@@ -10,7 +10,7 @@ import pytest
 
 from clnr import ingest, read_tables
 from clnr.cli import cmd_embed, cmd_ingest
-from clnr.cli.table_options import option_of
+from clnr.cli.options import option_of
 from clnr.errors import DataError
 from clnr.tables.table_arguments import TableArguments
 

@@ -18,8 +18,8 @@ from clnr.experiments.run import recipe_for
 from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
+from clnr.support.lazy import import_optional
 from clnr.support.machine import memory
-from clnr.support.optional import import_optional
 from clnr.training.loop import fit
 
 _EDGES_PER_NODE = 14

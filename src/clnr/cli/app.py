@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
-from clnr.support.humanize import escape_control, shorten
+from clnr.support.humanize import escape_control
 from clnr.version import __version__
 
 if TYPE_CHECKING:

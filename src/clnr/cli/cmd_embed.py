@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_stderr, print_stdout
-from clnr.cli.parallel.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
-from clnr.cli.recipe_options import sets_recipe
-from clnr.cli.table_options import option_of, reads_tables
+from clnr.cli.options import option_of, reads_tables, sets_recipe
+from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
+from clnr.errors import ClnrError
 
 
 @app.command()
@@ -93,23 +94,9 @@ def embed(
 
     With --model, the tables are added to an earlier graph and embedded with its model; nothing is trained.
     """
-    from time import perf_counter
-
-    from clnr.embedding import job
-    from clnr.embedding.defaults import choose_method
-    from clnr.embedding.extension import plan_extension
-    from clnr.embedding.fit_settings import Settings
+    # What can be wrong without looking at a graph is told before torch is imported, which takes seconds.
     from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
-    from clnr.embedding.store.artifact import load_folder
-    from clnr.embedding.store.export import parse_formats
-    from clnr.embedding.store.work_folder import as_begun
-    from clnr.engine import choose
-    from clnr.engine.distributed.worker_group import current_workers
-    from clnr.errors import ClnrError
-    from clnr.methods.recipe import parse
-    from clnr.support.processes.launch import restarted
-    from clnr.support.progress import progress_bar
-    from clnr.training.checkpoint import checkpoint_path
+    from clnr.support.humanize import parse_bytes
 
     given = [name for name, value in tables.items() if value is not None]
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and {"nodes", "nodes_query"}.intersection(given))):
@@ -119,31 +106,57 @@ def embed(
         if value and model is None:
             raise ClnrError(f"{option_of(name)} goes with --model, the earlier graph")
     tables |= {"memory": memory, **allowed}
+    bound = None
     if graph is not None:
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
         tables = {"graph": graph}
+        bound = None if memory is None else parse_bytes(memory)
+        if bound is None and memory is not None:
+            raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
+    elif from_files:
+        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     if layout is not None and not report:
         raise ClnrError("--layout is that of the report's map: leave out --no-report")
     drawn = check_layout(layout or DEFAULT_LAYOUT) if report else None
-    group = current_workers()
     if model is not None:
         _check_no_training(
             method=method, effort=effort, set=assign, tune=tune, checkpoint_every=checkpoint_every, resume=resume
         )
-        if workers > 1 or not group.alone:
-            raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
+
+    from clnr.embedding.defaults import choose_method
+    from clnr.embedding.store.export import parse_formats
+    from clnr.methods.recipe import parse
+
+    method_settings, recipe, exports = choose_method(method, effort), parse(assign or []), parse_formats(formats or [])
+
+    from clnr.embedding import job
+    from clnr.embedding.extension import plan_extension
+    from clnr.embedding.fit_settings import Settings
+    from clnr.embedding.planning import file_plan
+    from clnr.embedding.store.artifact import load_folder
+    from clnr.embedding.store.work_folder import as_begun, is_trained
+    from clnr.engine import choose
+    from clnr.engine.distributed.worker_group import current_workers
+    from clnr.graph.graph_folder import GraphFolder
+    from clnr.support.processes.launch import restarted
+    from clnr.support.progress import progress_bar
+    from clnr.training.checkpoint import checkpoint_path
+
+    group = current_workers()
+    if model is not None and (workers > 1 or not group.alone):
+        raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
         print_stderr(
             f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables"
         )
     settings = Settings(
-        **choose_method(method, effort),
+        **method_settings,
         engine=choose(device, precision, threads),
-        recipe=parse(assign or []),
+        recipe=recipe,
         seed=seed,
         hold_out=hold_out,
         baselines=baselines,
@@ -155,30 +168,40 @@ def embed(
         workers=group,
     )
     settings = as_begun(settings, folder)
-    chosen = parse_formats(formats or [])
-    planned = workers if group.alone else None
-    if from_files and graph is None:
-        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
-    if graph is not None and (from_files or not _embed_in_memory(graph, settings, memory, planned)):
-        _embed_from_files(graph, folder, settings, memory, force, chosen, drawn, dry_run, as_json, quiet, planned)
-        return
+    planned_workers = workers if group.alone else None
+    opened = None if graph is None else GraphFolder.open(graph)
+    if opened is not None and not from_files:
+        # What does not fit on one machine is in files for the workers on all of them.
+        from_files = not group.all_reduce_min(file_plan.fits_memory(opened, settings, bound, planned_workers))
+    if opened is not None and from_files:
+        settings = file_plan.for_files(opened, settings, bound, planned_workers)
+        if exports:
+            raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
     if dry_run:
-        planned_job: Any
-        if model is not None:
-            planned_job = plan_extension(load_folder(model), tables, standalone=standalone)
+        plan: Any
+        if opened is not None and from_files:
+            _, plan = file_plan.plan(opened, settings, bound, planned_workers)
+        elif model is not None:
+            plan = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, planned_job = job.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
+            _, plan = job.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
         if group.first:
-            print_stdout(json.dumps(planned_job.to_dict()) if as_json else str(planned_job))
+            print_stdout(json.dumps(plan.to_dict()) if as_json else str(plan))
         return
     assert folder is not None
     began = perf_counter()
-    options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "layout": drawn}
+    options: dict[str, Any] = {"force": force, "layout": drawn}
     try:
         with progress_bar(quiet or not group.first) as bar:
-            result = job.embed_tables(tables, folder, settings, **options, bar=bar)
+            if opened is not None and from_files:
+                result = job.embed_folder(opened, folder, settings, bound, **options, bar=bar)
+            else:
+                options |= {"model": model, "standalone": standalone, "formats": exports}
+                result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
-        if model is None and group.first:
+        if group.first and from_files and is_trained(folder):
+            print_stderr("stopped; training is complete: the same command with --resume goes on with the next block")
+        elif group.first and model is None:
             _print_stopped(settings.checkpoint)
         raise typer.Exit(130) from None
     if not group.first:
@@ -191,93 +214,9 @@ def embed(
 
 def _check_no_training(**given: Any) -> None:
     """Raise if an option is given that only a training has a use for."""
-    from clnr.errors import ClnrError
-
     if named := [option_of(name) for name, value in given.items() if value]:
         shown = [f"--set {' '.join(given['set'])}" if each == "--set" else each for each in named]
         raise ClnrError(f"--model trains nothing: leave out {', '.join(shown)}")
-
-
-def _embed_in_memory(graph: Path, settings: Any, memory: str | None, workers: int | None) -> bool:
-    from clnr.embedding.planning.file_plan import fits_memory
-    from clnr.graph.graph_folder import GraphFolder
-
-    fits = fits_memory(GraphFolder.open(graph), settings, _bytes(memory), workers)
-    # What does not fit on one machine is in files for the workers on all of them.
-    return bool(settings.workers.all_reduce_min(fits))
-
-
-def _bytes(memory: str | None) -> int | None:
-    from clnr.errors import ClnrError
-    from clnr.support.humanize import parse_bytes
-
-    if memory is not None and parse_bytes(memory) is None:
-        raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
-    return None if memory is None else parse_bytes(memory)
-
-
-def _embed_from_files(
-    graph: Path,
-    folder: Path | None,
-    settings: Any,
-    memory: str | None,
-    force: bool,
-    formats: list[str],
-    layout: str | None,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-    workers: int | None,
-) -> None:
-    """Embed a graph folder from its files."""
-    from time import perf_counter
-
-    from clnr.embedding import job
-    from clnr.embedding.planning import file_plan
-    from clnr.embedding.scoring.baseline_comparison import compare
-    from clnr.embedding.store.work_folder import is_trained
-    from clnr.errors import ClnrError
-    from clnr.experiments.results import without_nan
-    from clnr.graph.graph_folder import GraphFolder
-    from clnr.support.humanize import duration, plural
-    from clnr.support.progress import progress_bar
-
-    opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
-    settings = file_plan.for_files(opened, settings, bound, workers)
-    if formats:
-        raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
-    if dry_run or folder is None:
-        _, planned = file_plan.plan(opened, settings, bound, workers)
-        if first:
-            print_stdout(json.dumps(planned.to_dict()) if as_json else str(planned))
-        return
-    began = perf_counter()
-    try:
-        with progress_bar(quiet or not first) as bar:
-            result = job.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
-    except KeyboardInterrupt:
-        if first and is_trained(folder):
-            print_stderr("stopped; training is complete: the same command with --resume goes on with the next block")
-        elif first:
-            _print_stopped(settings.checkpoint)
-        raise typer.Exit(130) from None
-    if result is None:
-        if first:
-            print_stderr(f"{folder} is finished: there is nothing to resume")
-        return
-    seconds = perf_counter() - began
-    compared = compare(result.model.method, result.scores, result.baselines)
-    (nodes, dimension), shards = result.z.shape, result.z.shards
-    if as_json:
-        content = {"nodes": nodes, "dimension": dimension, "shards": shards, "folder": str(folder)}
-        scored = {"scores": result.scores, "warnings": result.warnings, "baselines": result.baselines}
-        more = {"seconds": round(seconds, 3), "comparison": None if compared is None else compared.sentence}
-        print(json.dumps(without_nan({**content, **scored, **more})))
-        return
-    sizes = f"{plural(nodes, 'node')} in {dimension} dimensions, {plural(shards, 'shard')}"
-    out.print(f"{sizes}, {duration(seconds)}: {folder}", style="bold")
-    _print_scores("score", result.scores, compared, result.warnings)
-    out.print(", ".join(sorted(path.name for path in folder.iterdir())), style="dim")
 
 
 def _print_stopped(checkpoint: Path | None) -> None:
@@ -295,29 +234,38 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.support.humanize import duration, plural
     from clnr.tables.edges.lost_edges import dangling_warning, loses_much
 
-    graph, dimension = result.table_graph.graph, int(result.z.shape[1])
+    nodes, dimension = map(int, result.z.shape)
+    shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines)
+    sentence = None if compared is None else compared.sentence
     files = sorted(path.name for path in folder.iterdir())
+    if as_json and shards is not None:
+        content = {"nodes": nodes, "dimension": dimension, "shards": shards, "folder": str(folder)}
+        scored = {"scores": result.scores, "warnings": result.warnings, "baselines": result.baselines}
+        print(json.dumps(without_nan({**content, **scored, "seconds": round(seconds, 3), "comparison": sentence})))
+        return
     if as_json:
         content = {
-            "nodes": graph.num_nodes,
+            "nodes": nodes,
             "folder": str(folder),
-            "graph": graph_counts(graph),
+            "graph": graph_counts(result.table_graph.graph),
             "dimension": dimension,
             "seconds": round(seconds, 3),
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
-            "comparison": None if compared is None else compared.sentence,
+            "comparison": sentence,
             "warnings": [*table_warnings(result.table_graph), *result.warnings],
             "files": files,
         }
         print(json.dumps(without_nan(content)))
         return
-    out.print(f"{plural(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
-    report = result.table_graph.ingest_report
-    lost = [dangling_warning(report) or ""] if loses_much(report) else []
+    in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
+    out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")
+    lost: list[str] = []
+    if shards is None and loses_much(report := result.table_graph.ingest_report):
+        lost = [dangling_warning(report) or ""]
     if trained:
-        _print_scores("score", result.scores, compared, (*lost, *result.warnings))
+        _print_scores(result.scores, compared, (*lost, *result.warnings))
     else:
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
         out.print(f"scores of the training, before these tables: {known or 'none'}")
@@ -325,12 +273,12 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     out.print(", ".join(files), style="dim")
 
 
-def _print_scores(title: str, scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
+def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
     from clnr.cli import console_tables
     from clnr.embedding.reporting.report_data import format_scores
     from clnr.support.console import Table
 
-    table = Table(title, "value", box=None, pad_edge=False)
+    table = Table("score", "value", box=None, pad_edge=False)
     for description, value in format_scores(scores):
         table.add_row(description, value)
     out.print(table)

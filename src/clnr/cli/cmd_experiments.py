@@ -26,8 +26,9 @@ from clnr.cli.app import (
     out,
     print_stderr,
 )
-from clnr.cli.recipe_options import sets_recipe
+from clnr.cli.options import sets_recipe
 from clnr.errors import ClnrError, RecipeError, RunCacheError
+from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
     from clnr.experiments.results import Summary
@@ -198,8 +199,7 @@ def search(
     if as_json:
         print(json.dumps([without_nan(each.to_dict()) for each in finished]))
     elif finished:
-        where = environment.describe(engine.device)
-        out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {where}", style="bold")
+        out.print(f"{chosen.name} on {name}, {plural(seeds, 'seed')}, {environment.describe(engine.device)}", style="bold")
         out.print(console_tables.trials(finished))
     failed = [trial for trial in finished if trial.failure]
     for trial in failed:
@@ -221,10 +221,9 @@ def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
 
 
 def _title(name: str, summary: Summary) -> None:
-    seeds = len(summary.runs)
     first = summary.runs[0]
     precision = "" if first.precision == "float32" else f", {first.precision}"
-    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {first.machine}{precision}", style="bold")
+    out.print(f"{name}, {plural(len(summary.runs), 'seed')}, {first.machine}{precision}", style="bold")
 
 
 def _positive(seeds: int) -> None:

@@ -1,17 +1,33 @@
-"""Commands that show information: ls, recipe, runs, env."""
+"""Commands that show information: ls, recipe, runs, env, and the speed of this machine: bench."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Annotated
 
 import typer
 
-from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, print_stderr, print_stdout
+from clnr.cli.app import (
+    OPTIMISTIC,
+    DatasetName,
+    Device,
+    Json,
+    MethodName,
+    Precision,
+    Quiet,
+    app,
+    choose_pair,
+    out,
+    print_stderr,
+    print_stdout,
+)
 from clnr.errors import RecipeError, UnknownName
+from clnr.support.arguments import check_choice
+from clnr.support.humanize import plural
 from clnr.version import __version__
 
-_DEVICES = ("cpu", "cuda")
+_EPOCHS_BY_DEVICE = {"cpu": 5, "cuda": 50}
 
 
 @app.command(name="ls")
@@ -72,8 +88,8 @@ def runs(
         method = methods.find(method, saved=True).name
     if dataset is not None:
         dataset = datasets.find(dataset).name
-    if device is not None and device not in _DEVICES:
-        raise UnknownName("device", device, _DEVICES)
+    if device is not None:
+        check_choice("device", device, ("cpu", "cuda"))
     run_cache = RunCache()
     rows = run_cache.runs(method, dataset, device, last)
     if as_json:
@@ -88,15 +104,6 @@ def runs(
 @app.command()
 def env(as_json: Json = False) -> None:
     """Show versions, hardware and folders, for a bug report."""
-    facts = _environment()
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        for name, value in facts.items():
-            print_stdout(f"{name + ':':<17}{value}")
-
-
-def _environment() -> dict[str, str]:
     import os
     import platform
     from importlib import metadata
@@ -108,13 +115,16 @@ def _environment() -> dict[str, str]:
     from clnr.support.machine.code_digest import code_version
     from clnr.support.machine.memory import total_memory
 
+    cuda = "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
+    if torch.cuda.is_available():
+        cuda = f"{torch.version.cuda}, {torch.cuda.get_device_name()}"
     facts: dict[str, str] = {
         "clnr": f"{__version__} (code {code_version()})",
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": platform.platform(),
         "processor": environment.describe(torch.device("cpu")),
         "memory": "unknown" if (total := total_memory()) is None else f"{total / 2**30:.1f} GiB",
-        "cuda": _cuda(),
+        "cuda": cuda,
         "torch": str(torch.__version__),
     }
     for package in ("torch-geometric", "numpy", "scipy", "numba", "pyarrow", "typer", "rich", "triton"):
@@ -124,12 +134,55 @@ def _environment() -> dict[str, str]:
             facts[package] = "not installed"
     facts |= {"record": str(RunCache().path), "cache": str(paths.cache_folder())}
     facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
-    return facts
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        for name, value in facts.items():
+            print_stdout(f"{name + ':':<17}{value}")
 
 
-def _cuda() -> str:
+@app.command()
+def bench(
+    seconds: Annotated[float, typer.Option(help="Approximate time in seconds; the toy graph is always measured.")] = 60,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time an epoch of CLNR on this machine against plain PyG, on graphs of growing size."""
     import torch
 
-    if not torch.cuda.is_available():
-        return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
-    return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"
+    from clnr.bench import growing
+    from clnr.cli import console_tables
+    from clnr.engine import choose
+    from clnr.support.machine import environment
+    from clnr.support.progress import progress_bar
+
+    if not 0 < seconds < math.inf:
+        raise RecipeError(f"--seconds must be a number above 0, not {seconds:g}")
+    engine = choose(device, precision)
+    rows = []
+    stopped = False
+    try:
+        with progress_bar(quiet) as bar:
+            for row in growing(engine, seconds, _EPOCHS_BY_DEVICE[engine.device.type]):
+                bar.note(f"{row.graph}, {row.nodes:,} nodes: {row.ours[1]:.2f} ms an epoch")
+                rows.append(row)
+    except KeyboardInterrupt:
+        stopped = True
+        print_stderr(f"stopped after {plural(len(rows), 'graph')}")
+    if as_json:
+        where = {
+            "machine": environment.describe(engine.device),
+            "precision": engine.precision,
+            "versions": environment.versions(),
+        }
+        print(json.dumps({**where, "graphs": [row.to_dict() for row in rows]}))
+    elif rows:
+        out.print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}", style="bold")
+        out.print(console_tables.measured(rows))
+        out.print("an epoch of CLNR: median (lowest-highest) of 3 repeats; ratio: plain PyG's time over clnr's", style="dim")
+        if engine.device.type == "cpu":
+            out.print("memory is that of the process, which both share; benchmarks/epoch.py measures them apart", style="dim")
+    if stopped:
+        raise typer.Exit(130)

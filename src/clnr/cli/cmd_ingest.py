@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Json, Quiet, app, out, print_stderr
-from clnr.cli.table_options import option_of, reads_tables
+from clnr.cli.options import option_of, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
 
@@ -72,5 +72,5 @@ def _sentence(graph: Any, edges: int, size: int) -> str:
     from clnr.support.humanize import gigabytes, plural
 
     kind = f"{'sparse' if graph.sparse else 'dense'} features in {graph.feature_type}"
-    found = plural(edges, "directed edge" if graph.directed else "undirected edge")
-    return f"{graph.path}: {plural(graph.num_nodes, 'node')}, {found}, {graph.num_features:,} {kind}, {gigabytes(size)}"
+    counted = plural(edges, "directed edge" if graph.directed else "undirected edge")
+    return f"{graph.path}: {plural(graph.num_nodes, 'node')}, {counted}, {graph.num_features:,} {kind}, {gigabytes(size)}"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clnr.cli.app import Device, Precision, Quiet, app, print_stderr, print_stdout
 from clnr.cli.cmd_experiments import DataRoot, stoppable
-from clnr.errors import ClnrError, DataError, UnknownName
+from clnr.cli.options import parameters_of, with_options
+from clnr.errors import ClnrError, DataError
+from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
     from clnr.paper.exhibits import Exhibit
@@ -75,9 +76,8 @@ def _asked(
 
     if jobs < 1:
         raise ClnrError(f"--jobs must be at least 1, not {jobs}")
-    for what, word, known in (("device", device, DEVICES), ("precision", precision, PRECISIONS)):
-        if word not in known:
-            raise UnknownName(what, word, known)
+    check_choice("device", device, DEVICES)
+    check_choice("precision", precision, PRECISIONS)
     if from_runs and dry_run:
         raise ClnrError("--dry-run shows what would be run, and --runs runs nothing; give one of them")
     return Asked(
@@ -94,19 +94,12 @@ def _asked(
 
 def _asking(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first argument holds the shared options, which follow its own on the command line."""
-    of_command, shared = (list(inspect.signature(each).parameters.values()) for each in (command, _asked))
+    shared = parameters_of(_asked)
 
-    def call(**given: Any) -> None:
+    def run(**given: Any) -> None:
         command(_asked(**{each.name: given.pop(each.name) for each in shared}), **given)
 
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(_asked, include_extras=True)
-    parameters = [
-        each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY) for each in of_command[1:] + shared
-    ]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
-    return call
+    return with_options(run, command, [*parameters_of(command)[1:], *shared])
 
 
 @app.command()
@@ -126,7 +119,7 @@ def table(
     from clnr.paper.exhibits import TABLES
 
     exhibit = _numbered("table", TABLES, number)
-    _check(form)
+    check_choice("format", form, _FORMS)
     results = _results([exhibit], asked, folder)
     if results is None:
         return
@@ -187,7 +180,7 @@ def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: 
     from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
     from clnr.paper.paper_runs.scope import Scope
 
-    _check(form)
+    check_choice("format", form, _FORMS)
     run_filter = RunFilter(any_version=any_version or bool(from_runs))
     results = ResultSet(RunIndex(_source(from_runs), run_filter))
     print_stdout(getattr(claim_report.report(Scope(), results), form)().rstrip("\n"))
@@ -199,11 +192,6 @@ def _source(from_runs: list[Path] | None) -> RunSource:
     from clnr.paper.paper_runs.runs_file import RunsFiles
 
     return RunsFiles(from_runs) if from_runs else RunCache()
-
-
-def _check(form: str) -> None:
-    if form not in _FORMS:
-        raise UnknownName("format", form, _FORMS)
 
 
 def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:

@@ -11,6 +11,7 @@ from clnr.methods import METHODS, Method
 from clnr.methods.presets import ANY_DATASET, Published, preset
 from clnr.methods.recipe import recipe_keys
 from clnr.support.console import Table
+from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
     from clnr.bench import BenchmarkResult
@@ -19,19 +20,17 @@ if TYPE_CHECKING:
     from clnr.experiments.grid_search import Trial
 
 _MIB = 2**20
+_SCORES, _PUBLISHED = ("strict\n%", "paper\nrule % *"), ("publi-\nshed %",)
 
 
 def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     """One row per method: its scores, the published result, the geometry, and the cost."""
     rows = list(rows)
-    published = [result for _, result in rows]
+    shown = any(result for _, result in rows)
     costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "epochs", "train\ns", "ms an\nepoch", "peak\nMiB")
-    scores = ("strict\n%", "paper\nrule % *", *(["publi-\nshed %"] if any(published) else []))
-    table = _table("method", numbers=(*scores, *costs))
+    table = _table("method", numbers=(*_SCORES, *_PUBLISHED[:shown], *costs))
     for summary, result in rows:
-        cells = _scored(summary)
-        if any(published):
-            cells.append(f"{result.accuracy:.1f}" if result else "-")
+        cells = _scored(summary, result, shown)
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean(name):.0f}" for name in ("effective_rank", "epochs")]
         cells += [f"{summary.mean('train_seconds'):.2f}"]
@@ -40,8 +39,10 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     return table
 
 
-def _scored(summary: Summary) -> list[str]:
-    return [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper"))]
+def _scored(summary: Summary, published: Published | None, shown: bool) -> list[str]:
+    """The method, its accuracies and, if it is shown, the published one."""
+    beside = [f"{published.accuracy:.1f}" if published else "-"]
+    return [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper")), *beside[:shown]]
 
 
 def _accuracy(summary: Summary, protocol: str) -> str:
@@ -52,7 +53,7 @@ def _accuracy(summary: Summary, protocol: str) -> str:
 
 def runs(rows: Iterable[tuple[str, Run]]) -> Table:
     """One row per run, as the run cache has it."""
-    table = _table("made (UTC)", "method", "data set", numbers=("seed", "strict\n%", "paper\nrule % *", "train\ns"))
+    table = _table("made (UTC)", "method", "data set", numbers=("seed", *_SCORES, "train\ns"))
     for name in ("device", "code", "changed in the recipe"):
         table.add_column(name)
     for made, run in rows:
@@ -84,13 +85,10 @@ def _changes(run: Run) -> str:
 def comparison(compared: Comparison, published: list[Published | None]) -> Table:
     """One row per method, with its difference from the first and the p-value."""
     shown = any(published)
-    scores = ("strict\n%", "paper\nrule % *", *(["publi-\nshed %"] if shown else []))
     costs = ("align-\nment", "uniform-\nity", "epochs", "train\ns", "differ-\nence", "p **")
-    table = _table("method", numbers=(*scores, *costs))
+    table = _table("method", numbers=(*_SCORES, *_PUBLISHED[:shown], *costs))
     for summary, result, difference in zip(compared.summaries, published, (None, *compared.differences), strict=True):
-        cells = _scored(summary)
-        if shown:
-            cells.append(f"{result.accuracy:.1f}" if result else "-")
+        cells = _scored(summary, result, shown)
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
         cells += ["", ""] if difference is None else [f"{difference.mean:+.2f}", _p(difference.corrected)]
@@ -107,8 +105,8 @@ def test_note(compared: Comparison) -> str:
     seeds, tests = len(compared.summaries[0].runs), len(compared.differences)
     corrected = f", Holm-corrected for {tests} comparisons" if tests > 1 else ""
     least = min(1.0, tests * 2.0 ** (1 - seeds))
-    count = f"{seeds} seed{'s' if seeds > 1 else ''}"
-    return f"Wilcoxon's signed-rank test over seeds, exact, two-sided{corrected}; {count} cannot give less than {_p(least)}"
+    test = f"Wilcoxon's signed-rank test over seeds, exact, two-sided{corrected}"
+    return f"{test}; {plural(seeds, 'seed')} cannot give less than {_p(least)}"
 
 
 def trials(ranked: list[Trial]) -> Table:
@@ -192,7 +190,7 @@ def measured(rows: Sequence[BenchmarkResult]) -> Table:
     table = _table("graph", numbers=("nodes", "edges", "plain PyG ms", "clnr ms", "ratio", "PyG MiB", "clnr MiB"))
     for row in rows:
         plain, ours = (_spread(times) for times in (row.plain, row.ours))
-        peaks = ("-" if peak is None else f"{peak / 2**20:,.0f}" for peak in (row.plain_bytes, row.our_bytes))
+        peaks = ("-" if peak is None else f"{peak / _MIB:,.0f}" for peak in (row.plain_bytes, row.our_bytes))
         ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"
         table.add_row(row.graph, f"{row.nodes:,}", f"{row.edges:,}", plain, ours, ratio, *peaks)
     return table

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from clnr.errors import RecipeError
-from clnr.experiments.run import method_of
 from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
+from clnr.methods.registry import method_of
 from clnr.support.arguments import check_choice
 from clnr.support.lazy import lazy
 

@@ -35,7 +35,7 @@ from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import gigabytes
 from clnr.support.progress import Bar
 from clnr.support.storage.atomic_io import check_folder, reserve_folder, resolve_path
-from clnr.support.storage.folder_locks import shared_folder
+from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 
 

@@ -19,7 +19,7 @@ from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.progress import Bar
-from clnr.support.storage.folder_locks import shared_folder
+from clnr.support.storage.file_locks import shared_folder
 
 
 def fit_files(

@@ -15,7 +15,7 @@ import torch
 
 from clnr import datasets, methods
 from clnr.engine import Engine, choose
-from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
+from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
 from clnr.evaluation.metrics import ExtraMetrics, TrainedEmbedding, find_extra_metrics, geometry_metrics
 from clnr.experiments.learn import check_seeds, learn, learn_seeds
@@ -25,6 +25,7 @@ from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
+from clnr.methods.registry import method_of
 from clnr.support.arguments import check_int
 from clnr.support.deprecation import renamed_arguments
 from clnr.support.machine import environment, memory
@@ -167,14 +168,6 @@ def _resolve(
     if not isinstance(recipe, Recipe):
         raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
     return method, graph, recipe.of_method(method)
-
-
-def method_of(method: Method | str) -> Method:
-    """The method itself, or the one of this name."""
-    chosen = methods.find(method) if isinstance(method, str) else method
-    if not isinstance(chosen, Method):
-        raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
-    return chosen
 
 
 def _runs(

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clnr.datasets.catalog import OLD_NAMES
-from clnr.errors import RunCacheError
+from clnr.errors import RunCacheError, shorten
 from clnr.experiments.results import Run
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
-from clnr.support.humanize import shorten
 from clnr.support.machine import code_digest, environment
 from clnr.support.machine.paths import state_folder
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.storage.folder_locks import is_wanted
+from clnr.support.storage.file_locks import is_wanted
 
 RESIDENT = 1 << 30
 """Bytes of files that may be mapped into memory, if nothing else is said."""

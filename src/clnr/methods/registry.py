@@ -417,3 +417,11 @@ def find(name: str, *, saved: bool = False) -> Method:
                 method.check_kept()
             return method
     raise UnknownName("method", name, METHODS)
+
+
+def method_of(method: Method | str) -> Method:
+    """The method itself, or the one of this name."""
+    chosen = find(method) if isinstance(method, str) else method
+    if not isinstance(chosen, Method):
+        raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
+    return chosen

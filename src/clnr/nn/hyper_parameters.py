@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from clnr.errors import MethodError, RecipeError
+from clnr.errors import MethodError, RecipeError, show
 from clnr.support.arguments import check_choice
-from clnr.support.humanize import show
 
 _LARGEST_FLOAT = sys.float_info.max
 _METADATA_KEY = "hyper_parameter"

@@ -13,7 +13,7 @@ from clnr.paper import drawing, figures, result_tables
 from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.scope import Batch, Scope
 from clnr.paper.table_format import Table
-from clnr.support.optional import import_optional
+from clnr.support.lazy import import_optional
 from clnr.support.storage.atomic_io import write_atomic
 
 if TYPE_CHECKING:

@@ -8,9 +8,7 @@ import re
 _CONTROL_CODES = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROL_CODES}
 
-_ELLIPSIS = " ... "
 _BYTES_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
-_LINE_BREAK_PATTERN = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 def duration(seconds: float) -> str:
@@ -46,27 +44,6 @@ def plural(count: int, noun: str) -> str:
 def escape_control(text: str) -> str:
     """Text with its control characters escaped, as ``\\x1b``, so that a terminal only shows it."""
     return text.translate(_ESCAPES)
-
-
-def one_line(text: str, most: int = 300) -> str:
-    """Any text as one line of at most ``most`` characters."""
-    return shorten(_LINE_BREAK_PATTERN.sub(" ", text.strip()), most)
-
-
-def shorten(text: str, most: int) -> str:
-    """Text of at most ``most`` characters: the middle of a longer one is left out."""
-    if len(text) <= most:
-        return text
-    left = most - len(_ELLIPSIS)
-    return f"{text[: left - left // 2]}{_ELLIPSIS}{text[len(text) - left // 2 :]}"
-
-
-def show(value: object) -> str:
-    """A value as Python writes it; its type, where it cannot be written: a number of many digits, or what is nested deeply."""
-    try:
-        return repr(value)
-    except (ValueError, RecursionError):
-        return f"a value of type {type(value).__name__} that is too long to be shown"
 
 
 def describe_error(error: Exception) -> str:

@@ -1,12 +1,17 @@
-"""Modules that are imported when they are first used: torch alone takes seconds, and many commands need none of it.
+"""Modules that are imported when they are first used: torch alone takes seconds, and many commands need none of it. Those of
+optional packages, if they are missing, with an error that says how to install them.
 
 By hand, as lazy_loader is one more package and, like Python's LazyLoader, delays modules but no function or class in one.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+from clnr.errors import ClnrError
 
 
 class _Lazy:
@@ -42,3 +47,29 @@ def lazy(module: str, name: str | None = None) -> Any:
             torch = lazy("torch")
     """
     return _Lazy(module, name)
+
+
+def import_optional(module: str, purpose: str, extra: str | None = None) -> ModuleType:
+    """Import a module of an optional package.
+
+    Args:
+        module: Such as ``matplotlib.figure``.
+        purpose: What it is needed for, for the message.
+        extra: The extra of clnr that installs it; if None, the package is installed by its own name.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise _missing(module, purpose, extra) from None
+
+
+def check_installed(module: str, purpose: str, extra: str | None = None) -> None:
+    """Raise the error of ``import_optional`` if a module is not installed; it is not imported, which may take long."""
+    if importlib.util.find_spec(module) is None:
+        raise _missing(module, purpose, extra)
+
+
+def _missing(module: str, purpose: str, extra: str | None) -> ClnrError:
+    package = module.partition(".")[0].replace("_", "-")
+    wanted = package if extra is None else f"'clnr[{extra}]'"
+    return ClnrError(f"{purpose} needs {package}; install it with: pip install {wanted}")

@@ -10,8 +10,9 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from clnr.errors import shorten
 from clnr.support.console import Console
-from clnr.support.humanize import duration, gigabytes, shorten
+from clnr.support.humanize import duration, gigabytes
 
 _LINE_CHARACTERS = 1000
 # Without a terminal: the seconds to the next line, and what share of the time so far they are at least.

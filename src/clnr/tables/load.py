@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line
+from clnr.errors import DataError, one_line
 from clnr.tables.columns.column_info import ColumnInfo
 from clnr.tables.columns.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.feature_encoder import FeatureEncoder

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.humanize import one_line
 from clnr.tables.edges.edge_list import EdgeList
 
 

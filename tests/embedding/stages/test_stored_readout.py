@@ -32,7 +32,7 @@ from clnr.graph.csr import draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout, structure
 from clnr.nn.structure import walks
-from clnr.support.processes.workers import Alone
+from clnr.support.processes.workers import Workers
 
 pytest.importorskip("numba")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -219,7 +219,7 @@ def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
 
 
 def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, tmp_path):
-    class OneOfTwo(Alone):
+    class OneOfTwo(Workers):
         size = 2
 
         def __init__(self, rank, taken):

@@ -9,13 +9,13 @@ from clnr.engine.distributed import worker_session
 from clnr.engine.distributed.worker_session import session
 from clnr.errors import ClnrError, DataError, LostWorker
 from clnr.support.processes.launch import LOST, USER_ERROR, Place
-from clnr.support.processes.workers import Alone
+from clnr.support.processes.workers import Workers
 
 
 def ended(error: Exception, monkeypatch, tells: bool = True) -> Exception:
     """How the second of two workers ends after an error."""
 
-    class Group(Alone):
+    class Group(Workers):
         def claim(self) -> bool:
             return tells
 

@@ -22,8 +22,8 @@ from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.methods.presets import preset
-from clnr.support.storage import folder_locks
-from clnr.support.storage.folder_locks import shared_folder
+from clnr.support.storage import file_locks
+from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import ingest
 from clnr.training.loop import fit
 from tests.apart import process_apart
@@ -224,7 +224,7 @@ def test_rows_are_not_read_while_another_program_waits_to_write(tmp_path):
     folder = written(tmp_path)
     graph, path = map_folder(folder), folder.path / "features.values.bin"
     with shared_folder(folder.path):
-        if path not in folder_locks._leases:
+        if path not in file_locks._leases:
             pytest.skip("a system, or a file system, without leases")
         graph.features.rows(np.arange(3))
         with pytest.raises(BlockingIOError):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from clnr.errors import ClnrError
 from clnr.experiments.run_cache import RunCache
 from clnr.support.machine.paths import cache_folder, state_folder
 
@@ -21,54 +22,37 @@ def user(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_linux_folders(user):
-    assert cache_folder() == user / ".cache" / "clnr"
-    assert state_folder() == user / ".local" / "state" / "clnr"
-
-
-def test_macos_folders(user, monkeypatch):
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache_folder() == user / "Library" / "Caches" / "clnr"
-    assert state_folder() == user / "Library" / "Application Support" / "clnr"
-
-
-@pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_xdg_variables_win_over_the_systems_folders(user, monkeypatch, platform):
+@pytest.mark.parametrize(
+    ("platform", "variables", "cache", "state"),
+    [
+        ("linux", {}, ".cache/clnr", ".local/state/clnr"),
+        ("darwin", {}, "Library/Caches/clnr", "Library/Application Support/clnr"),
+        ("linux", {"XDG_CACHE_HOME": "/c", "XDG_STATE_HOME": "/s"}, "/c/clnr", "/s/clnr"),
+        ("darwin", {"XDG_CACHE_HOME": "/c", "XDG_STATE_HOME": "/s"}, "/c/clnr", "/s/clnr"),
+        # The XDG specification says to ignore what is no absolute path.
+        ("linux", {"XDG_CACHE_HOME": "relative/place", "XDG_STATE_HOME": "~/place"}, ".cache/clnr", ".local/state/clnr"),
+        ("linux", {"XDG_CACHE_HOME": "", "CLNR_HOME": ""}, ".cache/clnr", ".local/state/clnr"),
+        ("linux", {"XDG_CACHE_HOME": "/c", "CLNR_HOME": "/all"}, "/all/cache", "/all/state"),
+        ("linux", {"CLNR_HOME": "~/mine"}, "mine/cache", "mine/state"),
+        ("linux", {"CLNR_HOME": "here"}, "work/here/cache", "work/here/state"),
+    ],
+)
+def test_folders(user, monkeypatch, platform, variables, cache, state):
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(user / "c"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(user / "s"))
-    assert cache_folder() == user / "c" / "clnr"
-    assert state_folder() == user / "s" / "clnr"
-
-
-@pytest.mark.parametrize("value", ["relative/place", "~/place", ""])
-def test_xdg_variables_that_are_no_absolute_path_are_ignored(user, monkeypatch, value):
-    monkeypatch.setenv("XDG_CACHE_HOME", value)
-    monkeypatch.setenv("XDG_STATE_HOME", value)
-    assert cache_folder() == user / ".cache" / "clnr"
-    assert state_folder() == user / ".local" / "state" / "clnr"
-
-
-def test_clnr_home_wins_over_all(user, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(user / "c"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(user / "s"))
-    monkeypatch.setenv("CLNR_HOME", str(user / "all"))
-    assert cache_folder() == user / "all" / "cache"
-    assert state_folder() == user / "all" / "state"
-
-
-def test_an_empty_clnr_home_counts_as_not_set(user, monkeypatch):
-    monkeypatch.setenv("CLNR_HOME", "")
-    assert state_folder() == user / ".local" / "state" / "clnr"
-
-
-@pytest.mark.parametrize(("value", "place"), [("~/mine", "mine"), ("here", "work/here")])
-def test_clnr_home_may_be_relative_or_begin_with_a_tilde(user, monkeypatch, value, place):
     (user / "work").mkdir()
     monkeypatch.chdir(user / "work")
-    monkeypatch.setenv("CLNR_HOME", value)
-    assert cache_folder() == user / place / "cache"
-    assert cache_folder().is_absolute()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert (cache_folder(), state_folder()) == (user / cache, user / state)
+
+
+def test_a_user_without_a_home_is_told(user, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(ClnrError, match="set CLNR_HOME"):
+        state_folder()
 
 
 def test_asking_for_a_place_makes_nothing(user):

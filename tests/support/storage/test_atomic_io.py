@@ -82,34 +82,21 @@ def test_a_file_outlasts_a_kill_at_any_moment(clear, tmp_path, monkeypatch):
 # -- folders ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_appears_whole(tmp_path):
-    with reserve_folder(tmp_path / "new", OWNED_FILES), atomic_folder(tmp_path / "new", False, OWNED_FILES) as part:
+@EXCHANGES
+def test_a_folder_appears_whole_and_takes_the_place_of_another(exchange, tmp_path, monkeypatch):
+    if exchange is not None:
+        monkeypatch.setattr(atomic_io, "_exchange", exchange)
+    new = tmp_path / "new"
+    with reserve_folder(new, OWNED_FILES), atomic_folder(new, False, OWNED_FILES) as part:
         (part / "a").write_text("1")
-        assert not (tmp_path / "new").exists()
-    assert there(tmp_path) == ["new"]
-    assert content(tmp_path / "new") == {"a": "1"}
-
-
-@EXCHANGES
-def test_a_folder_takes_the_place_of_another(exchange, tmp_path, monkeypatch):
-    if exchange is not None:
-        monkeypatch.setattr(atomic_io, "_exchange", exchange)
-    write(tmp_path / "new", a="1")
-    write(tmp_path / "new", force=True, b="2")
-    assert content(tmp_path / "new") == {"b": "2"}
-    assert there(tmp_path) == ["new"]
-
-
-@EXCHANGES
-def test_nothing_is_left_of_the_folder_that_another_took_the_place_of(exchange, tmp_path, monkeypatch):
-    if exchange is not None:
-        monkeypatch.setattr(atomic_io, "_exchange", exchange)
-    write(tmp_path / "new", a="1")
+        assert not new.exists()
+    write(new, force=True, b="2")
+    assert content(new) == {"b": "2"}
     (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "b").write_text("2")
-    with reserve_folder(tmp_path / "new", OWNED_FILES):
-        move_folder(tmp_path / "made", tmp_path / "new", True, OWNED_FILES)
-    assert content(tmp_path / "new") == {"b": "2"}
+    (tmp_path / "made" / "c").write_text("3")
+    with reserve_folder(new, OWNED_FILES):
+        move_folder(tmp_path / "made", new, True, OWNED_FILES)
+    assert content(new) == {"c": "3"}
     assert there(tmp_path) == ["new"]
 
 
@@ -155,6 +142,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
         (tmp_path / "loop" / "below", "cannot be"),
         (tmp_path / ("long" * 100), "cannot be"),
         (tmp_path / "a\0b", "cannot be"),
+        (tmp_path / ("ä" * 120), "a name of 240 bytes is too long; choose one of at most 233"),
         (Path("/"), "is the root of a file system"),
     ):
         with pytest.raises(ClnrError, match=said):

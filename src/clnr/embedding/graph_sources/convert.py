@@ -15,12 +15,12 @@ import scipy.sparse as sp
 import torch
 
 from clnr.embedding.graph_sources.edge_lists import edge_columns, edge_table, is_array
-from clnr.errors import DataError, OutOfMemory
+from clnr.errors import DataError, OutOfMemory, one_line
 from clnr.graph import Graph
 from clnr.graph.arrays import as_adjacency, as_array
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.humanize import gigabytes, one_line
+from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.columns.column_info import NOT_USED

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from clnr.errors import one_line
 from clnr.graph import Graph
 from clnr.graph.csr import Array, median_weight
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.humanize import one_line, plural
+from clnr.support.humanize import plural
 from clnr.tables import TableGraph
 from clnr.tables.edges.lost_edges import dangling_warning, loses_much
 

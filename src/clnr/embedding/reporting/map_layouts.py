@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clnr.support.arguments import check_choice
-from clnr.support.optional import check_installed, import_optional
+from clnr.support.lazy import check_installed, import_optional
 
 if TYPE_CHECKING:
     from clnr.embedding.search.neighbors import NeighborList

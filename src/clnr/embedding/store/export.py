@@ -16,7 +16,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.validation import as_ids
 from clnr.support.humanize import plural
-from clnr.support.optional import import_optional
+from clnr.support.lazy import import_optional
 
 if TYPE_CHECKING:
     import pyarrow

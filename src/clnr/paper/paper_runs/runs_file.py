@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, shorten
 from clnr.experiments.results import Run
 from clnr.experiments.run_cache import check_run
 from clnr.methods import METHODS, find
@@ -17,7 +17,6 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse
 from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.scope import Batch
-from clnr.support.humanize import shorten
 from clnr.support.storage.atomic_io import write_atomic
 
 _TEXT_COLUMNS = ("method", "dataset", "device", "machine", "precision")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from clnr.errors import OutOfMemory
 from clnr.support.lazy import lazy
-from clnr.support.machine.cgroups import cgroups
+from clnr.support.machine.processors import cgroups
 
 if TYPE_CHECKING:
     import torch
@@ -40,11 +40,7 @@ _CGROUP_FILES = {
 def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
     """Bytes that are free on a device, if the system tells; in main memory including what this process already uses.
 
-    On Linux, memory limits of cgroups count, as in a container.
-
-    Args:
-        device: The device.
-        root: Where ``proc`` and ``sys`` are.
+    On Linux, memory limits of cgroups count, as in a container. ``root`` is where ``proc`` and ``sys`` are.
     """
     if device.type == "cuda":
         # What torch holds and nobody uses counts as used where the driver is asked.
@@ -76,16 +72,14 @@ def _kilobytes(path: Path) -> dict[str, int]:
 def _free_in_groups(root: Path) -> Iterator[int]:
     """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
     for version, group in cgroups("memory", root):
+        limit, usage, reclaimable = _CGROUP_FILES[version]
         with contextlib.suppress(OSError, ValueError):
-            yield _free_in(group, *_CGROUP_FILES[version])
-
-
-def _free_in(group: Path, limit: str, usage: str, reclaimable: str) -> int:
-    stat = {name: int(value) for name, value in (line.split() for line in (group / "memory.stat").read_text().splitlines())}
-    most = int((group / limit).read_text())
-    # Version 1 also lists limits of groups that are not visible.
-    most = min(most, stat.get("hierarchical_memory_limit", most))
-    return most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
+            lines = (group / "memory.stat").read_text().splitlines()
+            stat = {name: int(value) for name, value in map(str.split, lines)}
+            most = int((group / limit).read_text())
+            # Version 1 also lists limits of groups that are not visible.
+            most = min(most, stat.get("hierarchical_memory_limit", most))
+            yield most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
 
 
 @contextlib.contextmanager
@@ -100,11 +94,8 @@ def enough_memory() -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         advice = "a smaller hidden, dimension or sampled_nodes (--set) needs less"
-        raise OutOfMemory(f"out of memory: {_first_sentence(error)}; {advice}") from None
-
-
-def _first_sentence(error: RuntimeError) -> str:
-    return str(error).partition("DefaultCPUAllocator: ")[2].partition(". ")[0] or str(error).partition(". ")[0]
+        sentence = str(error).rpartition("DefaultCPUAllocator: ")[2].partition(". ")[0]
+        raise OutOfMemory(f"out of memory: {sentence}; {advice}") from None
 
 
 class MemoryMeter:
@@ -124,11 +115,9 @@ class MemoryMeter:
     def peak(self) -> int:
         if self._device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._device)
-        try:
-            status = Path("/proc/self/status").read_text()
-            return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-        except (OSError, StopIteration):
-            return lifetime_peak()
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            return _kilobytes(Path("/proc/self/status"))["VmHWM"]
+        return lifetime_peak()
 
 
 def lifetime_peak() -> int:

@@ -51,17 +51,10 @@ class Place(NamedTuple):
         if _RENDEZVOUS_VARIABLE not in variables and "MASTER_ADDR" not in variables:
             return None
 
-        def number(name: str, default: int) -> int:
-            return int(variables[name]) if variables.get(name, "").isdigit() else default
-
         rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
-        return cls(
-            rank,
-            size,
-            number("LOCAL_RANK", rank),
-            number("LOCAL_WORLD_SIZE", size),
-            number(RESTARTS_VARIABLE, 0),
-        )
+        more = {"LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size, RESTARTS_VARIABLE: 0}
+        local = [int(variables[name]) if variables.get(name, "").isdigit() else default for name, default in more.items()]
+        return cls(rank, size, *local)
 
 
 def rendezvous_url() -> str:
@@ -225,7 +218,9 @@ class _Attempt:
         if failed and not self._killed:
             self.trouble = ", ".join(failed)
             return FAILED
-        self.trouble = ", ".join(self._killed) or ", ".join(self._silent) or "a worker was lost"
+        # Those that are still there when others have given up waiting for them.
+        silent = [f"{self._name(rank)} did not answer" for rank, code in enumerate(codes) if code is None]
+        self.trouble = ", ".join(self._killed) or ", ".join(silent) or "a worker was lost"
         return LOST
 
     @property
@@ -236,12 +231,6 @@ class _Attempt:
             for rank, code in codes.items()
             if code is not None and code < 0
         ]
-
-    @property
-    def _silent(self) -> list[str]:
-        """Those that are still there when others have given up waiting for them."""
-        ranks = [rank for rank, process in enumerate(self._processes) if process.poll() is None]
-        return [f"{self._name(rank)} did not answer" for rank in ranks]
 
     def _name(self, rank: int) -> str:
         return f"worker {rank} of {len(self._processes)}"

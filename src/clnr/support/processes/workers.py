@@ -1,4 +1,4 @@
-"""The processes that share a training by sampled steps. Here: what they do together, and one alone, for whom that is nothing.
+"""The processes that share a training by sampled steps. Here: what they do together, which for one alone is nothing.
 
 In a step every worker draws the same nodes and views, and takes its share of the nodes. The loss is the sum of the workers'
 parts of it: each differentiates its own part, what crosses between workers passes gradients back, and the gradients of the
@@ -7,7 +7,6 @@ parameters are added up. So each worker does the same step of the optimiser.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,8 +18,8 @@ Value = TypeVar("Value", float, "Tensor")
 Plain = TypeVar("Plain")
 
 
-class Workers(ABC):
-    """A group of processes as one of them sees it.
+class Workers:
+    """A group of processes as one of them sees it: here a group of one; ``WorkerGroup`` is one of several.
 
     Attributes:
         rank: Which of them this is; 0 is the first, who reads checkpoints, writes and speaks.
@@ -32,6 +31,9 @@ class Workers(ABC):
     size: int
     local_size: int
 
+    def __init__(self) -> None:
+        self.rank, self.size, self.local_size = 0, 1, 1
+
     @property
     def first(self) -> bool:
         return self.rank == 0
@@ -42,51 +44,50 @@ class Workers(ABC):
 
     # -- a step -------------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def sharing(self, rows: int) -> Workers:
         """These workers in a step in which they have so many rows together, a share each: in the order of rank."""
+        return self
 
-    @abstractmethod
     def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
         """This worker's share of the nodes of a step; None stands for all nodes."""
+        return nodes
 
-    @abstractmethod
     def num_rows(self, rows: Tensor) -> int:
         """How many rows there are, of which ``rows`` are this worker's share."""
+        return len(rows)
 
-    @abstractmethod
     def mean(self, values: Tensor, dim: int | None = None) -> Tensor:
         """This worker's part of the mean, along ``dim`` if given, of all workers' values, as many for each row of its share."""
+        return values.mean(dim)
 
-    @abstractmethod
     def part(self, value: Value) -> Value:
         """This worker's part of a value that all workers have computed alike."""
+        return value
 
-    @abstractmethod
     def all_reduce_with_grad(self, value: Tensor) -> Tensor:
         """The sum of all workers' values, on each of them; gradients pass."""
+        return value
 
-    @abstractmethod
     def all_gather_with_grad(self, rows: Tensor) -> Tensor:
         """All workers' rows in the order of the step's nodes; gradients pass."""
+        return rows
 
-    @abstractmethod
     def all_gather(self, rows: Tensor) -> Tensor:
         """``all_gather_with_grad`` without gradients."""
+        return rows
 
-    @abstractmethod
     def all_reduce(self, *values: Tensor) -> list[Tensor]:
         """The sums of all workers' values, without gradients; those given may be overwritten."""
+        return list(values)
 
-    @abstractmethod
     def own_rows(self, count: int) -> slice:
         """Which of so many rows, of all nodes, this worker computes for all."""
+        return slice(0, count)
 
-    @abstractmethod
     def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
         """So many rows, each from the worker whose own it is; without gradients."""
+        return own
 
-    @abstractmethod
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         """What each row counts where several workers may have that of one node: one over how many have it.
 
@@ -97,33 +98,32 @@ class Workers(ABC):
         Returns:
             A weight for each row; None, for one worker, where all count 1.
         """
+        return None
 
     # -- a training ---------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         """Fail where the workers' descriptions of the training differ; one alone is not asked for its own."""
 
-    @abstractmethod
     def broadcast_object(self, value: Plain) -> Plain:
         """The value that the first worker gives: a number, or anything else that JSON has."""
+        return value
 
-    @abstractmethod
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first worker."""
 
     # -- pieces of work that need nobody else --------------------------------------------------------------------------------
 
-    @abstractmethod
     def work_queue(self, count: int) -> Iterable[int]:
         """Numbers below ``count``, in order, each given to one of the workers: to whoever is the next to ask."""
+        return range(count)
 
-    @abstractmethod
     def all_reduce_min(self, number: int) -> int:
         """The smallest of all workers' numbers, once all have come here.
 
         However long they take: one is given up only if it has taken no piece of work for the time after which it is.
         """
+        return number
 
     def barrier(self) -> None:
         """Wait until all workers have come here, as long as ``all_reduce_min`` does."""
@@ -131,87 +131,17 @@ class Workers(ABC):
 
     # -- the end ------------------------------------------------------------------------------------------------------------
 
-    @abstractmethod
     def claim(self) -> bool:
         """Whether this worker is the one to tell of an error: the first that asks."""
+        return True
 
-    @abstractmethod
     def leave(self) -> None:
         """Wait until the first worker is done: it evaluates and writes after the others have ended their training."""
 
     @property
-    @abstractmethod
     def sent(self) -> int:
         """How many bytes this worker has sent to others so far."""
-
-
-class Alone(Workers):
-    """One worker: everything is its own."""
-
-    rank = 0
-    size = 1
-    local_size = 1
-
-    def sharing(self, rows: int) -> Workers:
-        return self
-
-    def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
-        return nodes
-
-    def num_rows(self, rows: Tensor) -> int:
-        return len(rows)
-
-    def mean(self, values: Tensor, dim: int | None = None) -> Tensor:
-        return values.mean(dim)
-
-    def part(self, value: Value) -> Value:
-        return value
-
-    def all_reduce_with_grad(self, value: Tensor) -> Tensor:
-        return value
-
-    def all_gather_with_grad(self, rows: Tensor) -> Tensor:
-        return rows
-
-    def all_gather(self, rows: Tensor) -> Tensor:
-        return rows
-
-    def all_reduce(self, *values: Tensor) -> list[Tensor]:
-        return list(values)
-
-    def own_rows(self, count: int) -> slice:
-        return slice(0, count)
-
-    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
-        return own
-
-    def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
-        return None
-
-    def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
-        pass
-
-    def broadcast_object(self, value: Plain) -> Plain:
-        return value
-
-    def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        pass
-
-    def work_queue(self, count: int) -> Iterable[int]:
-        return range(count)
-
-    def all_reduce_min(self, number: int) -> int:
-        return number
-
-    def claim(self) -> bool:
-        return True
-
-    def leave(self) -> None:
-        pass
-
-    @property
-    def sent(self) -> int:
         return 0
 
 
-ALONE = Alone()
+ALONE = Workers()

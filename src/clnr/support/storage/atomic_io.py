@@ -10,10 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from clnr.errors import ClnrError
-from clnr.support.humanize import shorten
-from clnr.support.storage.file_locks import file_lock, temporary_name, temporary_path
-from clnr.support.storage.folder_locks import is_shared
+from clnr.errors import ClnrError, shorten
+from clnr.support.storage.file_locks import file_lock, is_shared, temporary_name, temporary_path
 from clnr.support.storage.owned_files import OwnedFiles
 
 _AT_FDCWD = -100

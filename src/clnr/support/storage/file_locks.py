@@ -1,17 +1,21 @@
-"""One process at a time writes a file or folder: a lock beside it, which ends with the process.
+"""Locks, which end with the process: one at a time writes a file or folder, and who reads a folder keeps others from writing.
 
-``filelock`` leaves its file behind, and fails where a file system has no locks.
+By hand, as ``filelock`` leaves its file behind, and fails where a file system has no locks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from clnr.errors import ClnrError
+
+# The descriptors of files of folders that this process reads, by which the system makes others wait.
+_leases: dict[Path, int] = {}
 
 
 def temporary_name(name: str, role: str) -> str:
@@ -79,3 +83,68 @@ def _is_same_file(path: Path, file: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
         return False
+
+
+@contextlib.contextmanager
+def shared_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes of clnr from replacing a folder while the block reads it; other programs that write to it wait.
+
+    Where the system, the file system or the rights allow no lock, nothing is locked.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, ImportError):
+            import fcntl
+
+            file = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, file)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            for path in folder.iterdir():
+                if path.is_file():
+                    stack.enter_context(_leased(path))
+        yield
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether another process is within ``shared_folder``."""
+    with contextlib.suppress(OSError, ImportError):
+        import fcntl
+
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+    return False
+
+
+@contextlib.contextmanager
+def _leased(path: Path) -> Iterator[None]:
+    """Let whoever opens a file to write, or cuts it, wait until ``is_wanted`` was asked; the system grants some seconds."""
+    if sys.platform != "linux" or path in _leases:
+        yield
+        return
+    import fcntl
+
+    file = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            # A signal tells that somebody waits; this one is ignored, as nobody handles it.
+            fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            _leases[path] = file
+        yield
+    finally:
+        _leases.pop(path, None)
+        os.close(file)
+
+
+def is_wanted(path: Path) -> bool:
+    """Whether a program waits to write to a file of a folder that this process shares."""
+    file = _leases.get(path)
+    if sys.platform != "linux" or file is None:
+        return False
+    import fcntl
+
+    return fcntl.fcntl(file, fcntl.F_GETLEASE) != fcntl.F_RDLCK

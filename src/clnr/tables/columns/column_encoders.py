@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.errors import DataError, UnknownName
+from clnr.errors import DataError, UnknownName, one_line
 from clnr.graph.csr import Array
-from clnr.support.humanize import one_line, plural
+from clnr.support.humanize import plural
 from clnr.tables.columns.notations import NOTATIONS, notation_words, usual_sql
 from clnr.tables.columns.tags import split_tags, tags_sql
 from clnr.tables.columns.text_hashing import Split, split_words, text_buckets

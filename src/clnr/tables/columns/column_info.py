@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line, plural
+from clnr.errors import DataError, one_line
+from clnr.support.humanize import plural
 
 NOT_USED = "not used"
 # From so many columns on that are read alike, one after the other, they share a line.

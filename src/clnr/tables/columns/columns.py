@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clnr.errors import DataError, did_you_mean
-from clnr.support.humanize import one_line, plural
+from clnr.errors import DataError, did_you_mean, one_line
+from clnr.support.humanize import plural
 from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, fetch_columns, quoted, run, trimmed
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line
+from clnr.errors import DataError, one_line
 from clnr.tables.columns.column_asks import Ask, Asks, answer_all
 from clnr.tables.columns.column_encoders import FALSE, TRUE, ColumnEncoder
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum

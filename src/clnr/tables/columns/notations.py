@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from clnr.support.humanize import one_line
+from clnr.errors import one_line
 from clnr.tables.columns.column_asks import Ask, Asks, answer
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import quoted, run, trimmed

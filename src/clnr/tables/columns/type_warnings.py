@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from clnr.support.humanize import one_line
+from clnr.errors import one_line
 from clnr.tables.columns.column_asks import Ask, Asks, answer_all
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.notations import rewrite_hint

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
-from clnr.support.humanize import one_line
 from clnr.tables.columns.exact_sums import SumRange
 from clnr.tables.columns.type_warnings import case_twins
 from clnr.tables.edges.edge_weighting import multiply_kinds, normalise_kinds

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line, plural
+from clnr.errors import DataError, one_line
+from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
 from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation, usual_sql
 from clnr.tables.io.source import Table

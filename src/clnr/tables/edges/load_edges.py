@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line, plural
+from clnr.errors import DataError, one_line
+from clnr.support.humanize import plural
 from clnr.tables.columns.columns import check_filled, check_rows, id_sql
 from clnr.tables.columns.notations import rewrite_hint, usual_sql
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from clnr.support.humanize import one_line, plural, shorten
+from clnr.errors import one_line, shorten
+from clnr.support.humanize import plural
 from clnr.tables.io.sql import quoted, run
 from clnr.tables.kinds.table_kinds import Ends, node_id
 

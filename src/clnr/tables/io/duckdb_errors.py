@@ -8,8 +8,7 @@ import re
 import zlib
 from collections.abc import Iterable
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line
+from clnr.errors import DataError, one_line
 
 _LINE_PATTERN = re.compile(r"CSV Error on Line: (\d+)")
 _FILE_PATTERN = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)

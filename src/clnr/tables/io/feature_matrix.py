@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.graph.arrays import check_sparse
 from clnr.graph.csr import Array
-from clnr.support.humanize import describe_error, one_line
+from clnr.support.humanize import describe_error
 
 _MARKET_ENDINGS = (".mtx", ".mtx.gz", ".mm")
 _ROWS_AT_A_TIME = 1 << 14

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line
+from clnr.errors import DataError, one_line
 from clnr.tables.io import csv_header
 from clnr.tables.io.duckdb_errors import check_names
 from clnr.tables.io.sql import quoted, run

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clnr.errors import DataError
-from clnr.support.humanize import one_line
+from clnr.errors import DataError, one_line
 from clnr.tables.io.source import is_table
 
 NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"

@@ -1,9 +1,11 @@
-"""``clnr embed --workers``: what one worker gives, and what becomes of workers that are killed, stopped or interrupted."""
+"""Workers of ``clnr embed``: they give what one gives; what becomes of those that are killed, stopped or interrupted."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,12 +17,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tests.command_line import entry_point
+from clnr.cli.worker_options import _Board, _check_reachable
+from tests.command_line import assert_refused, entry_point
 
 if not Path("/proc/self/task").exists():
     pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)
 
-pytestmark = pytest.mark.full
 LATEST = 900
 EPOCHS = 60
 TRAIN = [
@@ -94,8 +96,6 @@ def children(pid: int) -> list[int]:
 
 
 def done(checkpoint: Path) -> int:
-    import json
-
     with safetensors.safe_open(str(checkpoint), "np") as file:
         return json.loads(file.metadata()["clnr"])["done"]
 
@@ -120,6 +120,7 @@ def undisturbed(tables) -> Path:
     return tables / "undisturbed"
 
 
+@pytest.mark.full
 def test_two_workers_are_one_to_rounding(tables, undisturbed, monkeypatch, capsys):
     monkeypatch.chdir(tables)
     alone = entry_point(monkeypatch, capsys)("embed", "--edges", "edges.csv", *TRAIN, "--out", "alone", "--quiet")
@@ -129,6 +130,7 @@ def test_two_workers_are_one_to_rounding(tables, undisturbed, monkeypatch, capsy
     assert not any("checkpoint" in path.name for path in tables.iterdir())
 
 
+@pytest.mark.full
 def test_workers_that_are_killed_start_again_and_end_where_they_would_have(tables, undisturbed):
     """One before there is a checkpoint, the other after; as often as they may."""
     job = Job(tables, "--out", "killed", "--checkpoint-every", 5, "--max-restarts", 2, "--quiet")
@@ -153,6 +155,7 @@ def listening(pid: int) -> set[str]:
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links}
 
 
+@pytest.mark.full
 def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, undisturbed, tmp_path):
     words = ["--out", "resumed", "--checkpoint-every", 5, "--quiet"]
     # As on a host of a cluster, where workers of several hosts listen elsewhere.
@@ -186,16 +189,7 @@ def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
     assert_same(tables / "hung", undisturbed)
 
 
-def test_after_too_many_losses_it_gives_up(tables):
-    job = Job(tables, "--out", "lost", "--max-restarts", 0, "--quiet")
-    job.wait_for(lambda: len(job.workers()) == 2, "two workers")
-    os.kill(job.workers()[0], signal.SIGKILL)
-    code, said = job.end()
-    assert code == 1
-    assert said == "clnr: worker 0 of 2 was killed by SIGKILL; given up; --resume continues from the last checkpoint\n"
-    assert not (tables / "lost").exists()
-
-
+@pytest.mark.full
 def test_ctrl_c_stops_all_with_one_line(tables):
     job = Job(tables, "--out", "stopped", "--checkpoint-every", 5, "--quiet")
     job.wait_for_epochs("stopped", 10)
@@ -209,19 +203,15 @@ def test_ctrl_c_stops_all_with_one_line(tables):
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--set", "moments=all"], "--set moments=sampled, or train CLNR with one"),
-    ],
-)
-def test_an_error_is_told_once(tables, words, message):
-    code, said = Job(tables, "--out", "wrong", *words).end()
+@pytest.mark.full
+def test_an_error_is_told_once(tables):
+    code, said = Job(tables, "--out", "wrong", "--set", "moments=all").end()
     assert code == 2
-    assert message in said
+    assert "--set moments=sampled, or train CLNR with one" in said
     assert said.count("\n") == 1
 
 
+@pytest.mark.full
 def test_workers_with_different_tables_are_told_apart(tables):
     (tables / "other").mkdir()
     lines = (tables / "edges.csv").read_text().splitlines()
@@ -308,3 +298,77 @@ def test_torchrun_on_two_hosts_restarts_and_gives_what_one_host_gives(tables, un
     assert [job.returncode for job in jobs] == [0, 0], [(tables / f"{host[2]}.log").read_text() for host in hosts]
     assert killed
     assert_same(tables / "hosts", undisturbed)
+
+
+# -- Ray --------------------------------------------------------------------------------------------------------------------
+
+# Each node has as many CPUs as workers that it is to take.
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+nodes = [dict(num_cpus=int(count), object_store_memory=10**8) for count in sys.argv[1:]]
+cluster = Cluster(initialize_head=True, head_node_args=nodes[0] | {"include_dashboard": False})
+for each in nodes[1:]:
+    cluster.add_node(**each)
+cluster.wait_for_nodes()
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+def test_without_ray_it_says_how_to_install_it(monkeypatch, clnr):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    said = assert_refused(clnr("embed", "--edges", "e.csv", "--out", "o", "--ray", "auto", "--workers", "2"))
+    assert said == "clnr: --ray needs ray; install it with: pip install 'clnr[ray]'\n"
+
+
+def test_where_nobody_listens_it_fails_at_once():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    for each in (address, f"ray://{address}"):
+        with pytest.raises(ConnectionRefusedError):
+            _check_reachable(each)
+    _check_reachable("auto")
+
+
+def test_the_board_counts_starts_and_keeps_the_first_error():
+    board = _Board()
+    assert [board.start(rank) for rank in (0, 1, 0, 1, 1)] == [0, 0, 1, 1, 2]
+    assert board.result() == ("", "")
+    board.fail("one")
+    board.fail("two")
+    board.done("printed")
+    assert board.result() == ("one", "printed")
+
+
+@pytest.fixture(scope="module", params=[["2"], ["1", "1"]], ids=["one node", "two nodes"])
+def cluster(request):
+    pytest.importorskip("ray.train", reason="Ray is not installed: pip install 'clnr[ray]'")
+    # A token of its own: nobody else can run anything on this cluster, and Ray writes none to the home folder.
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    # What others take of this machine's memory is no reason to end workers.
+    token["RAY_memory_monitor_refresh_ms"] = "0"
+    words = [sys.executable, "-c", CLUSTER, *request.param]
+    process = subprocess.Popen(words, env=os.environ | token, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip(), token
+    finally:
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_workers_on_a_cluster_give_what_workers_here_give(cluster, tables, undisturbed, request):
+    address, token = cluster
+    out = f"there-{request.node.callspec.id}"
+    there = Job(tables, "--out", out, "--ray", address, "--threads", 1, "--json", **token)
+    printed, said = there.process.communicate(timeout=LATEST)
+    assert there.process.returncode == 0, said
+    assert json.loads(printed)["nodes"] == 300
+    for name, value in learned(undisturbed).items():
+        np.testing.assert_array_equal(learned(tables / out)[name], value, err_msg=name)
+    code, said = Job(tables, "--out", "wrong", "--ray", address, "--threads", 1, "--set", "moments=all", **token).end()
+    assert code == 2
+    assert "several workers share sampled steps only" in said

@@ -1,8 +1,9 @@
-"""``clnr embed --ray``: workers on a Ray cluster, started and, when one is lost, started again by Ray Train."""
+"""The options of a command that several workers run, and who starts them: this process, torchrun, or a Ray cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import io
@@ -12,15 +13,59 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from clnr.cli.app import exits, print_stderr
-from clnr.engine.distributed.worker_session import session
 from clnr.errors import ClnrError
-from clnr.support.optional import import_optional
-from clnr.support.processes.launch import FAILED, LOST, RESTARTS_VARIABLE, STOPPED, Place
+from clnr.support.humanize import describe_error
+from clnr.support.lazy import import_optional
+from clnr.support.processes.launch import FAILED, LOST, RESTARTS_VARIABLE, STOPPED, Place, launch, launched_here
 
 _CONNECT_SECONDS = 20.0
+
+NumWorkers = Annotated[
+    int, typer.Option(min=1, help="Processes on this machine that share sampled steps and, from files, the embedding.")
+]
+RayAddress = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Start the workers on this Ray cluster instead (extra ray); or auto.")
+]
+MaxRestarts = Annotated[
+    int, typer.Option(min=0, help="With --workers: how often all start again, from the last checkpoint, when one is lost.")
+]
+WorkerTimeout = Annotated[
+    float, typer.Option(min=1, metavar="SECONDS", help="After which a worker that does not answer is given up.")
+]
+
+
+def by_workers(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with these options, run by as many processes as ``workers`` says, or as torchrun has started."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **given: Any) -> None:
+        bound = inspect.signature(command).bind(*arguments, **given)
+        bound.apply_defaults()
+        options, place = bound.arguments, Place.from_environment()
+        if options["ray"] is not None and not options["dry_run"]:
+            raise typer.Exit(run_on_ray(command, options))
+        if options["workers"] > 1 and not launched_here() and not options["dry_run"]:
+            if place is not None:
+                raise ClnrError("torchrun has started workers already: leave out --workers")
+            words = [sys.executable, *sys.orig_argv[1:]]
+            raise typer.Exit(launch(words, options["workers"], options["max_restarts"], print_stderr))
+        if place is None or place.size == 1:
+            command(**options)
+            return
+        from clnr.engine.distributed.worker_session import session
+
+        with session(place, options["device"], options["worker_timeout"], print_stderr), exits():
+            command(**options)
+
+    return run
+
+
+# -- Ray --------------------------------------------------------------------------------------------------------------------
 
 
 class _Board:
@@ -51,10 +96,8 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
     Nothing is sent there but the options and the command's name: clnr must be installed on the cluster, in the same version,
     and files must have the same paths.
     """
-    for module in ("ray", "ray.train"):
-        import_optional(module, "--ray", "ray")
-    import ray
-
+    ray = import_optional("ray", "--ray", "ray")
+    import_optional("ray.train", "--ray", "ray")
     if Place.from_environment() is not None:
         raise ClnrError("torchrun has started workers already: leave out --ray")
     if ray.is_initialized():
@@ -63,7 +106,7 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
         _check_reachable(options["ray"])
         ray.init(address=options["ray"], logging_level="warning", log_to_driver=_is_shown(options))
     except (OSError, ValueError, RuntimeError) as error:
-        raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {' '.join(str(error).split())[:200]}") from None
+        raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {describe_error(error)}") from None
     try:
         return _run(ray, command, options)
     except KeyboardInterrupt:
@@ -132,6 +175,8 @@ def work(config: Mapping[str, Any]) -> None:
     """What each worker does."""
     import ray
     import torch.distributed as dist
+
+    from clnr.engine.distributed.worker_session import session
 
     board, options, place = config["board"], config["options"], Place.from_environment()
     assert place is not None

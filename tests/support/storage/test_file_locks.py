@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from clnr.errors import ClnrError
-from clnr.support.storage import folder_locks
-from clnr.support.storage.folder_locks import is_shared, is_wanted, shared_folder
+from clnr.support.storage import file_locks
+from clnr.support.storage.file_locks import is_shared, is_wanted, shared_folder
 from tests.support.storage.test_atomic_io import content, there, write
 
 fcntl = pytest.importorskip("fcntl")
@@ -40,7 +40,7 @@ def test_without_locks_or_rights_it_is_read_and_replaced_all_the_same(call, tmp_
         if call == "flock":
             patch.setattr(fcntl, "flock", refused)
         else:
-            patch.setattr(folder_locks, "os", type("os", (), {"open": refused, "close": os.close, "O_RDONLY": os.O_RDONLY}))
+            patch.setattr(file_locks, "os", type("os", (), {"open": refused, "close": os.close, "O_RDONLY": os.O_RDONLY}))
         with shared_folder(tmp_path / "read"):
             assert not is_shared(tmp_path / "read")
     write(tmp_path / "read", force=True, a="2")
@@ -52,7 +52,7 @@ def test_a_program_that_writes_to_a_file_that_is_read_waits(tmp_path):
     write(tmp_path / "read", a="1")
     file = tmp_path / "read" / "a"
     with shared_folder(tmp_path / "read"):
-        if not folder_locks._leases:
+        if not file_locks._leases:
             pytest.skip("a file system without leases")
         assert not is_wanted(file)
         with pytest.raises(BlockingIOError):

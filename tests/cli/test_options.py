@@ -1,16 +1,19 @@
-"""The options of tables: files, and files by the names of their kinds."""
+"""Options that commands share: tables and their kinds, hyper-parameters, and what is said of a misspelt one."""
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import pyarrow.parquet as pq
 import pytest
+from typer.main import get_command
 
 from clnr import NodeEmbedder
-from clnr.cli.table_options import tables_by_name
+from clnr.cli import app, cmd_embed, worker_options
+from clnr.cli.options import SHORT_FORMS, tables_by_name
 from clnr.errors import ClnrError
-from clnr.tables import read_tables
+from clnr.methods.recipe import recipe_keys
 from tests.command_line import assert_refused
 
 SMALL = ["--method", "SVD", "--dimension", "4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
@@ -76,43 +79,24 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     for_user = json.loads(clnr("similar", str(made), "user:3", "-k", "10", "--kind", "item", "--json").out)
     assert {row["id"] for row in for_user} == {f"item:{i}" for i in range(10)}
     assert {row["id"] for row in for_user if row["linked"]} == {"item:3", "item:4"}
-    assert "unknown kind of nodes 'itm'; did you mean 'item'" in assert_refused(
-        clnr("similar", str(made), "user:3", "--kind", "itm")
-    )
     larger = tmp_path / "larger"
-    assert (
-        clnr(
-            "embed", "--model", str(made), "--edges", "user,bought,item=new.csv", "--no-report", "-q", "--out", str(larger)
-        ).code
-        == 0
-    )
+    more = ["embed", "--model", str(made), "--edges", "user,bought,item=new.csv"]
+    assert clnr(*more, "--no-report", "-q", "--out", str(larger)).code == 0
     assert pq.read_table(larger / "embeddings.parquet").to_pylist()[-1]["id"] == "user:20"
-    plan = json.loads(clnr("embed", "--model", str(made), "--edges", "user,bought,item=new.csv", "--dry-run", "--json").out)
+    plan = json.loads(clnr(*more, "--dry-run", "--json").out)
     assert plan["columns"] == [f"edges user,bought,item '{each}_id': {role}, whole number" for each, role in ENDS]
     refused = clnr("embed", "--model", str(made), "--edges", "new.csv", "--out", str(tmp_path / "no"))
     assert "the earlier graph has nodes of several kinds (user, item)" in assert_refused(refused)
 
 
-def test_an_embedder_takes_kinds_as_dictionaries(tmp_path):
-    edges = {("user", "bought", "item"): "bought.csv", ("user", "knows", "user"): "knows.csv"}
-    nodes = {"user": "users.csv", "item": "items.csv"}
-    embedder = NodeEmbedder("SVD", dimension=4, device="cpu").fit((edges, nodes))
-    assert embedder.ids_.tolist() == read_tables(edges, nodes).graph.ids.tolist()
-    assert embedder.similar("person 3", 1)[0][0] != "user:3"
-    of_all = [each for each in embedder.similar("item:3", 29) if each[0].startswith("item:")]
-    assert embedder.similar("item:3", 4, kind="item") == [(each, pytest.approx(cosine)) for each, cosine in of_all[:4]]
-    assert {each for each, _ in embedder.similar("person 3", 10, kind="item")} == {f"item:{i}" for i in range(10)}
-    for asked, said in (({"kind": "shop"}, "unknown kind of nodes 'shop'"), ({"kind": "item", "approximate": True}, "exactly")):
+def test_a_kind_is_asked_for_by_its_name_and_exactly():
+    embedder = NodeEmbedder("SVD", dimension=4, device="cpu")
+    embedder.fit(({("user", "bought", "item"): "bought.csv"}, {"user": "users.csv", "item": "items.csv"}))
+    for asked, said in (({"kind": "itm"}, "did you mean 'item'"), ({"kind": "item", "approximate": True}, "exactly")):
         with pytest.raises(ClnrError, match=said):
             embedder.similar("person 3", **asked)
-    larger = embedder.extend({("user", "bought", "item"): "new.csv"})
-    assert larger.ids_[-1] == "user:20"
     with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind \(--kind\)"):
-        NodeEmbedder("SVD", dimension=4, device="cpu").fit("knows.csv").similar(3, kind="item")
-    embedder.save(tmp_path / "saved")
-    assert NodeEmbedder.load(tmp_path / "saved").extend({("user", "bought", "item"): "new.csv"}).ids_[-1] == "user:20"
-    alone = NodeEmbedder("SVD", dimension=4, device="cpu").fit(edges)
-    assert alone.ids_[0] == "item:0"
+        embedder.fit("knows.csv").similar(3, kind="item")
 
 
 @pytest.mark.full
@@ -136,3 +120,50 @@ def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
     assert "'source' is empty in row 2" in assert_refused(clnr("embed", *gaps, "--dry-run"))
     assert "left out: 1 row of 2 with an empty" in clnr("embed", *gaps, "--drop-empty", "--dry-run").out
     assert "unknown negative_weights 'abs'" in assert_refused(clnr(*signed, "--negative-weights", "abs"))
+
+
+# -- hyper-parameters, and misspelt options ---------------------------------------------------------------------------------
+
+
+def test_short_forms_are_keys_of_recipes_and_no_option_is_there_twice():
+    assert set(SHORT_FORMS) <= set(recipe_keys())
+    for command in get_command(app).commands.values():
+        options = [option for each in command.params for option in (*each.opts, *each.secondary_opts)]
+        assert len(options) == len(set(options))
+        if "--set" in options:
+            assert {f"--{key.replace('_', '-')}" for key in SHORT_FORMS} <= set(options)
+
+
+def test_a_short_form_is_what_set_gives(clnr):
+    words = ["run", "CLNR", "toy", "--device", "cpu", "--json", "--quiet", "--set", "hidden=16", "--set", "probe_steps=9"]
+    recipe = json.loads(clnr(*words, "--epochs", "1", "--dimension=8", "--learning-rate", "0.01").out)["recipe"]
+    assert (recipe["epochs"], recipe["dimension"], recipe["learning_rate"], recipe["hidden"]) == (1, 8, 0.01, 16)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["embed", "--dimensoin", "3"], "clnr embed has no option --dimensoin; did you mean --dimension?"),
+        (["embed", "--egdes=e.csv"], "clnr embed has no option --egdes; did you mean --edges?"),
+        (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
+        (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
+        (["embed", "--workers", "0"], "see: clnr embed --help"),
+        (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
+        (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter; delimiters are found by themselves"),
+        (["ingest", "--sep=;"], "clnr ingest has no option --sep; delimiters are found by themselves: leave it out"),
+        (["embd"], "unknown command 'embd'; did you mean 'embed'?"),
+        (["run", "--epochs", "many"], "epochs must be a whole number, not 'many'"),
+        (["run", "--epochs", "3", "--set", "epochs=4"], "epochs is set twice: by --epochs and by --set"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_misspelt_word_names_the_right_one(clnr, words, said):
+    assert said in assert_refused(clnr(*words))
+
+
+def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
+    handed = {}
+    monkeypatch.setattr(worker_options, "run_on_ray", lambda command, options: handed.update(options) or 0)
+    assert clnr("embed", "--edges", "e.csv", "--out", "o", "--ray", "auto", "--workers", "2", "--epochs", "3").code == 0
+    assert (handed["tables"]["edges"], handed["assign"]) == ("e.csv", ["epochs=3"])
+    assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()

@@ -1,0 +1,175 @@
+"""Options that several commands share and that are made from declarations: those of tables, and hyper-parameters, short for
+``--set``; and what to say of an option that there is not."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import typer
+
+from clnr.errors import ClnrError, shorten
+from clnr.tables.table_arguments import TableArguments
+
+SHORT_FORMS = {
+    "dimension": "Width of the embedding.",
+    "epochs": "Training steps.",
+    "hidden": "Width of hidden layers.",
+    "layers": "Layers of the encoder.",
+    "learning_rate": "Of Adam.",
+    "temperature": "Of the contrastive loss.",
+    "edge_drop": "Share of edges that a view leaves out.",
+    "feature_mask": "Share of features that a view leaves out.",
+    "sampled_nodes": "Nodes in the loss of a step; 0 for all.",
+    "max_neighbors": "Most neighbours of a node in a sampled step; 0 for all.",
+}
+"""The keys of recipes that are options; all others are set by ``--set``."""
+_DELIMITERS_MESSAGE = "delimiters are found by themselves: leave it out"
+_UNNEEDED_OPTIONS = {
+    **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS_MESSAGE),
+    "--encoding": "text is read as UTF-8: convert other files first, such as with iconv",
+    "--quote": "quotes are found by themselves: leave it out",
+    "--decimal": "decimal commas are found by themselves, where values prove them: leave it out",
+}
+"""What to say of options that commands for tables have elsewhere."""
+_OPTION_CHARACTERS = 80
+_PANEL = "Hyper-parameters (short for --set)"
+
+
+def with_options(
+    call: Callable[..., None], command: Callable[..., None], parameters: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """``call``, with the name and the help of a command, and with parameters that Typer makes options of."""
+    functools.update_wrapper(call, command)
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    call.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in keywords} | {"return": None}
+    return call
+
+
+def parameters_of(command: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(command, eval_str=True).parameters.values())
+
+
+def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+def option_of(argument: str) -> str:
+    """The option that gives an argument of ``read_tables``, or of a command."""
+    option = TableArguments.options().get(argument)
+    return _written(argument) if option is None or option.flags is None else option.flags.partition("/")[0]
+
+
+def _written(argument: str) -> str:
+    return f"--{argument.replace('_', '-')}"
+
+
+# -- hyper-parameters -------------------------------------------------------------------------------------------------------
+
+
+def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with these options; what they give is added to what ``--set`` gives it as ``assign``."""
+
+    def run(**given: Any) -> None:
+        values = {key: value for key in SHORT_FORMS if (value := given.pop(key, None)) is not None}
+        assigned = given.get("assign") or []
+        for key in values:
+            if key in (each.partition("=")[0].strip() for each in assigned):
+                raise ClnrError(f"{key} is set twice: by {_written(key)} and by --set; leave out one of them")
+        command(**given | {"assign": [*assigned, *(f"{key}={value}" for key, value in values.items())] or None})
+
+    short = (
+        _parameter(key, str, typer.Option(metavar="VALUE", help=meaning, rich_help_panel=_PANEL))
+        for key, meaning in SHORT_FORMS.items()
+    )
+    return with_options(run, command, [*parameters_of(command), *short])
+
+
+def command_name(context: Any) -> str:
+    """The command that is being parsed, with a blank before it; "" if it is none."""
+    return "" if context is None or context.parent is None else f" {context.info_name}"
+
+
+def unknown_option(error: Any) -> str:
+    """What to say of an option that a command does not have: the one that was meant, or how to set a hyper-parameter."""
+    option, context = shorten(str(error.option_name), _OPTION_CHARACTERS), error.ctx
+    parameters = context.command.params if context is not None else []
+    known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
+    name = command_name(context)
+    if "--edges" in known and (why := _UNNEEDED_OPTIONS.get(option.casefold())):
+        return f"clnr{name} has no option {option}; {why}; see: clnr{name} --help"
+    from clnr.methods.recipe import recipe_keys
+
+    sets = {_written(key): f"--set {key}=VALUE" for key in recipe_keys()} if "--set" in known else {}
+    others = {word: word for word in (*known, "--help")}
+    near = get_close_matches(option.casefold(), (meant := sets | others), n=1, cutoff=0.6)
+    hint = f"did you mean {meant[near[0]]}? " if near else ""
+    return f"clnr{name} has no option {option}; {hint}see: clnr{name} --help"
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------------
+
+
+def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of tables in front of its own; it is called with what they give as ``tables``."""
+    options = TableArguments.options()
+
+    def run(**given: Any) -> None:
+        command(_table_arguments({name: given.pop(name, None) for name in options}), **given)
+
+    shared = (
+        _parameter(name, each.type, typer.Option(each.flags or _written(name), metavar=each.metavar, help=each.help))
+        for name, each in options.items()
+    )
+    return with_options(run, command, [*shared, *(each for each in parameters_of(command) if each.name != "tables")])
+
+
+def _table_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``read_tables`` that are given, always with ``edges`` and ``nodes``."""
+    tables = {role: tables_by_name(f"--{role}", given.pop(role)) for role in ("edges", "nodes")}
+    named = {argument: value for argument, value in given.items() if value is not None and value != []}
+    if "types" in named:
+        named["types"] = _types(named["types"])
+    return {**tables, **named}
+
+
+def tables_by_name(option: str, given: list[str] | None) -> Any:
+    """A file; or files by the names of their kinds, NAME=FILE, where user,bought,item is a name of three parts."""
+    named = [_split_name(each, alone=len(given or []) == 1) for each in given or []]
+    if len(named) < 2 and not any(name for name, _ in named):
+        return named[0][1] if named else None
+    tables: dict[Any, str] = {}
+    for name, path in named:
+        if name is None:
+            raise ClnrError(
+                f"each of several {option} needs a name: {option} NAME={path}; files of one table are a quoted glob"
+            )
+        parts = tuple(part.strip() for part in name.split(","))
+        key = name.strip() if len(parts) == 1 else parts
+        if key in tables:
+            raise ClnrError(f"two {option} are called '{name}'; choose two names, or give both files as one glob")
+        tables[key] = path
+    return tables
+
+
+def _split_name(given: str, alone: bool) -> tuple[str | None, str]:
+    """The name in NAME=FILE, and the file; the name is None for a plain path, which may have a = in it if it is alone."""
+    name, sign, path = given.partition("=")
+    is_path = sign and alone and (os.path.exists(given) or glob.glob(given, recursive=True))  # noqa: PTH110, PTH207
+    if not sign or is_path or any(separator in name for separator in "/\\"):
+        return None, given
+    return name, path
+
+
+def _types(given: list[str]) -> dict[str, str]:
+    pairs = [each.rpartition("=") for each in given]
+    for each, (column, _, kind) in zip(given, pairs, strict=True):
+        if not (column and kind):
+            raise ClnrError(f"--as must be COLUMN=KIND, such as year=number, not '{each}'")
+    return {column: kind for column, _, kind in pairs}

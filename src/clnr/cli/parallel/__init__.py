@@ -1,1 +1,0 @@
-"""A command that several processes run: on this machine, by torchrun, or on a Ray cluster."""
