@@ -30,8 +30,7 @@ from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store import output_folder
-from clnr.embedding.store.artifact import load_folder
-from clnr.embedding.store.artifact_files import OWNED_FILES
+from clnr.embedding.store.artifact import OWNED_FILES, load_folder
 from clnr.methods import CLNR_MIX
 from clnr.methods.model import Model
 from clnr.support.storage.atomic_io import reserve_folder

@@ -13,7 +13,8 @@ import pytest
 from benchmarks._graph_folders import write_graph
 
 from clnr import NodeEmbedder
-from clnr.embedding import fit_worker, shared_fit
+from clnr.embedding import embedder_fit, fit_worker
+from clnr.embedding.embedder_parameters import embedder_settings
 from clnr.embedding.fit_worker import do_task, read_task, tell_error
 from clnr.embedding.planning import file_plan
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
@@ -70,20 +71,20 @@ def in_this_process(monkeypatch):
         told.append((workers, json.dumps(sorted(path.name for path in folder.iterdir()))))
         job = read_task(folder)
         try:
-            do_task(job, NodeEmbedder(**job.options)._settings(), folder)
+            do_task(job, embedder_settings(job.parameters), folder)
         except ClnrError as error:
             tell_error(error, folder)
             return USER_ERROR
         return 0
 
-    monkeypatch.setattr(shared_fit, "launch", launch)
+    monkeypatch.setattr(embedder_fit, "launch", launch)
     return told
 
 
 def test_the_result_is_that_of_a_fit(in_this_process):
     shared, one = NodeEmbedder(**OPTIONS, workers=3, evaluate=True).fit(a_graph()), NodeEmbedder(**OPTIONS, evaluate=True)
     one.fit(a_graph())
-    assert in_this_process == [(3, '["graph", "task"]')]
+    assert in_this_process == [(3, '["task"]')]
     np.testing.assert_array_equal(shared.embedding_, one.embedding_)
     assert (shared.losses_, shared.scores_, shared.baselines_) == (one.losses_, one.scores_, one.baselines_)
     assert shared.similar(8, 3) == one.similar(8, 3)
@@ -111,7 +112,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
         with pytest.raises(kind, match=str(error)[:9]):
             embedder.fit(a_graph())
     for code, kind in ((STOPPED, KeyboardInterrupt), (FAILED, LostWorker)):
-        monkeypatch.setattr(shared_fit, "launch", lambda *_, code=code: code)
+        monkeypatch.setattr(embedder_fit, "launch", lambda *_, code=code: code)
         with pytest.raises(kind):
             embedder.fit(a_graph())
 

@@ -99,10 +99,11 @@ def embed(
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
+    from clnr.embedding.job import as_begun
+    from clnr.embedding.job_sources import plan
     from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.export import parse_formats
-    from clnr.embedding.store.work_folder import as_begun
     from clnr.engine import choose
     from clnr.engine.distributed.worker_group import current_workers
     from clnr.errors import ClnrError
@@ -167,7 +168,7 @@ def embed(
         if model is not None:
             planned_job = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, planned_job = job.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
+            _, planned_job = plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
         if group.first:
             print_stdout(json.dumps(planned_job.to_dict()) if as_json else str(planned_job))
         return

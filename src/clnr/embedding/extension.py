@@ -7,39 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
-from clnr.embedding.result import EmbeddingResult, embed_with
-from clnr.engine import Engine
+from clnr.embedding.result import EmbeddingResult
 from clnr.errors import DataError
 from clnr.support.humanize import plural
-from clnr.support.progress import Bar
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.columns.column_info import column_lines
 from clnr.tables.kinds.table_kinds import edges_by_kind, nodes_by_kind
 from clnr.tables.roles.roles import table_title
-
-
-def extend(
-    earlier: EmbeddingResult,
-    tables: Mapping[str, Any],
-    engine: Engine,
-    *,
-    standalone: bool = False,
-    bar: Bar | None = None,
-) -> EmbeddingResult:
-    """New tables embedded with an earlier model; nothing is trained.
-
-    Args:
-        earlier: What to embed with, and the graph that the tables are added to.
-        tables: The arguments of ``read_tables``.
-        engine: Where to compute.
-        standalone: Whether the tables are a graph of their own instead.
-        bar: Shows what was read; None for none.
-    """
-    log = (bar or Bar(None, quiet=True)).note
-    plan = plan_extension(earlier, tables, standalone=standalone)
-    for line in plan.lines:
-        log(line)
-    return embed_with(earlier, plan.table_graph, engine)
 
 
 @dataclass(frozen=True)
@@ -77,7 +51,13 @@ class ExtensionPlan:
 
 
 def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
-    """What ``extend`` would embed; its arguments."""
+    """Read new tables that an earlier model is to embed.
+
+    Args:
+        earlier: What to embed with, and the graph that the tables are added to.
+        tables: The arguments of ``read_tables``.
+        standalone: Whether the tables are a graph of their own instead.
+    """
     earlier.model.method.check_kept()
     base = earlier.table_graph
     if base.feature_encoder is None:

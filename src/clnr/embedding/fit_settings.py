@@ -12,6 +12,7 @@ import numpy as np
 
 from clnr import methods
 from clnr.embedding.defaults import Choice, default_recipe
+from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
 from clnr.experiments.learn import check_seed
@@ -136,6 +137,21 @@ class Settings:
             if workers > rows:
                 raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
 
+    def differences(self, model: FittedModel, recipe: Recipe) -> list[str]:
+        """How a model of earlier differs from what is asked for, a phrase each."""
+        one_of = (self.method, *self.compared) if self.auto else (self.method,)
+        method, made, asked = model.method, model.provenance, self.engine.asked
+        differs = [] if method in one_of else [f"its method is {method.name}"]
+        wanted = {"seed": (model.seed, int(self.seed)), "hold_out": (made.hold_out, float(self.hold_out))}
+        # A tuned recipe is not known beforehand, nor which method wins.
+        if not (self.tune or self.auto):
+            # The dimension of a supervised method is its number of classes, whatever the recipe says.
+            keys = [key for key in self.method.keys if not (self.method.supervised and key == "dimension")]
+            wanted |= {key: (getattr(model.recipe, key), getattr(recipe, key)) for key in keys}
+        # What was chosen for the machine may be otherwise on another one.
+        wanted |= {name: (getattr(made, name), value) for name, value in asked._asdict().items() if value not in ("auto", None)}
+        return differs + [f"its {name} is {was}" for name, (was, now) in wanted.items() if was is not None and was != now]
+
     # -- the checkpoint -----------------------------------------------------------------------------------------------------
 
     def check_checkpoint(self) -> None:
@@ -152,10 +168,16 @@ class Settings:
         every = self.checkpoint_every or recipe.epochs + 1
         return Checkpoint(self.checkpoint, every, about, self.resume, say, self.engine.choices)
 
-    def about(self, graph: str, recipe: Recipe) -> dict[str, object]:
-        """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
+    def about(self, graph: str, recipe: Recipe, what: str = "tables") -> dict[str, object]:
+        """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps.
+
+        Args:
+            graph: Its digest.
+            recipe: All hyper-parameters.
+            what: What the graph is called.
+        """
         return {
-            "tables": graph,
+            what: graph,
             "method": self.method.name,
             "seed": int(self.seed),
             "recipe": recipe.to_dict(),

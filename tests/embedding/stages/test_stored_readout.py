@@ -20,8 +20,8 @@ from clnr.embedding.scoring.stored_links import hold_out_links
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.stages.stored_readout import passes_over
-from clnr.embedding.store.artifact import load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
+from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import choose
 from clnr.engine.files import mapped_graph
 from clnr.engine.files.mapped_graph import draw_stored_neighbours, without_pairs

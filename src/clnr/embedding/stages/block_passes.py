@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.export import vector_table
 from clnr.embedding.store.shards import shard_path, shard_width, write_shard
 from clnr.embedding.store.stored_columns import stored_kinds
@@ -98,6 +99,13 @@ class LayerFiles:
                 out = np.empty((len(nodes), stored.values.shape[1]), np.float32) if out is None else out
                 copy_rows(stored, nodes[start:stop] - first, places[start:stop], out)
         return torch.from_numpy(out)
+
+
+def remove_rows(work: Path) -> None:
+    """Remove all rows from a folder in which a graph was embedded, but not the shards."""
+    for path in work.iterdir():
+        if path.is_dir() and path.name != SHARDS:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class ShardFiles:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
-from clnr.embedding.reporting.report_data import report_html
-from clnr.embedding.scoring.job_scores import Samples
+from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.sampled_scores import file_samples, link_ends, training_files
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import ShardFiles, node_blocks
-from clnr.embedding.stages.job_graph import Job, JobGraph, Output
+from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.stages.stored_readout import StoredReadout, fit_inputs, passes_over, prepared
-from clnr.embedding.store.artifact import stored_result
 from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph
 from clnr.errors import DataError
 from clnr.graph.csr import Array
@@ -29,7 +28,6 @@ from clnr.nn.layers import Parameters, add_prefix
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
-from clnr.support.storage.atomic_io import resolve_path
 from clnr.tables.folder_read import read_table_info
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
@@ -125,26 +123,17 @@ class GraphInFiles(JobGraph[Shards]):
             with memory.enough_memory():
                 graph = prepared(self._model, model.parameters, passes_over(whole, self.settings, work, *self._blocks))
             dimension, count = BlockEmbedding(model, self.folder, self.settings, self._work, *self._blocks, graph).run()
+        return self.shards(dimension, count)
+
+    def shards(self, dimension: int, count: int) -> Shards:
+        """The shards of all vectors, of which so many are written."""
         return Shards(self._work, self.num_nodes, dimension, count, (self.folder.path, self.digest))
 
-    def remove(self) -> None:
-        """Remove all files but the shards."""
-        for name in (_ALL, _SEEN):
-            shutil.rmtree(self._work / name, ignore_errors=True)
-
-    def write(self, job: Job, output: Output) -> None:
+    def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
-        assert job.scored is not None
-        assert job.work is not None
-        html = None
-        if output.layout is not None:
-            self._log("drawing the map for the report")
-            with memory.enough_memory(), self.settings.engine.use_threads():
-                metrics = job.losses, *job.scored
-                result = stored_result(job.model, job.vectors, read_table_info(self.folder), metrics, self.folder)
-                html = report_html(result, resolve_path(output.folder).name, output.layout)
-        self.remove()
-        job.work.finish(job.model, job.vectors, job.losses, job.scored, html, output.force)
+        shards = self.shards(0, 0) if job.vectors is None else job.vectors
+        nodes = StoredNodes(shards, read_table_info(self.folder), self.folder)
+        return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *(job.scored or Scores({}, (), {})))
 
     # -- scores -------------------------------------------------------------------------------------------------------
 

@@ -5,36 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Samples, Scores
+from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import WorkFolder
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
 from clnr.training.loop import CheckpointCallback, ProgressCallback
-
-
-@dataclass(frozen=True)
-class Output:
-    """Where a job writes.
-
-    Attributes:
-        folder: The folder.
-        force: Whether one that clnr wrote may be overwritten.
-        formats: Further export formats.
-        layout: Of the map of report.html; None for no report.
-    """
-
-    folder: Path
-    force: bool = False
-    formats: Collection[str] = ()
-    layout: str | None = None
-
 
 Vectors = TypeVar("Vectors")
 """One row for each node: an array, or shards."""
@@ -52,14 +35,6 @@ class JobGraph(ABC, Generic[Vectors]):
     digest: str
     num_nodes: int
     settings: Settings
-
-    def beside(self, method: Method, recipe: Recipe) -> tuple[JobGraph[Vectors], Recipe]:
-        """The same graph for another method, and its recipe, as wide as this one; only in memory."""
-        raise NotImplementedError
-
-    def tune(self, job: Job) -> Recipe:
-        """The best of several recipes; only in memory."""
-        raise NotImplementedError
 
     @abstractmethod
     def train(
@@ -86,8 +61,8 @@ class JobGraph(ABC, Generic[Vectors]):
         """What vectors, and those of baselines, are scored by; for the first worker alone."""
 
     @abstractmethod
-    def write(self, job: Job, output: Output) -> None:
-        """Write all that the stages have made to a folder; for the first worker alone."""
+    def result(self, job: Job) -> EmbeddingResult:
+        """All that the stages have made so far; on the first worker."""
 
 
 @dataclass(eq=False)
@@ -98,6 +73,7 @@ class Job:
         graph: In memory or in files.
         recipe: The hyper-parameters.
         baselines: What is scored beside the embedding.
+        output: Where the result is written; None for nowhere.
         work: The folder in which what stages have made is kept for a process that resumes; None for none.
         bar: Shows progress; None for none.
         model: What was learned; None before the training, and on a worker that has no use for it.
@@ -110,6 +86,7 @@ class Job:
     graph: JobGraph[Any]
     recipe: Recipe
     baselines: Collection[Method] = ()
+    output: Output | None = None
     work: WorkFolder | None = None
     bar: Bar | None = None
     model: FittedModel | None = None
