@@ -73,10 +73,8 @@ def test_formats_that_a_finished_folder_does_not_have_are_written_from_it(tables
     npy = (tmp_path / "one" / "embeddings.npy").stat().st_mtime_ns
     more = {"formats": ["npy", "csv", "word2vec"], "layout": None, "bar": Bar(None, False, lines.append)}
     assert embed_tables(tables, tmp_path / "one", asked, **more) is None
-    assert [line for line in lines if "is finished" in line] == [
-        f"{tmp_path / 'one'} is finished: {name} was not in it, and is written"
-        for name in ("embeddings.csv", "embeddings.w2v.txt")
-    ]
+    said = [line.partition(" was not in ")[0] for line in lines if " was not in " in line]
+    assert said == ["embeddings.csv", "embeddings.w2v.txt"]
     assert (tmp_path / "one" / "embeddings.npy").stat().st_mtime_ns == npy
     one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "other"))
     assert one == other

@@ -97,10 +97,9 @@ def embed(
 
     from clnr.embedding import job
     from clnr.embedding.defaults import choose_method
-    from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.job import as_begun
-    from clnr.embedding.job_sources import plan
+    from clnr.embedding.job_sources import plan, plan_extension
     from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.export import parse_formats

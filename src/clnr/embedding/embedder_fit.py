@@ -17,7 +17,7 @@ from typing import Any
 from clnr import errors
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fit_worker import ERROR_FILE, RESULT_FILE, TASK_FILE, Learned, Task
+from clnr.embedding.fit_worker import ERROR_FILE, RESULT_FILE, TASK_FILE, Task
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job_sources import plan
 from clnr.embedding.planning import file_plan
@@ -46,8 +46,7 @@ def fit_in_memory(
     if workers > 1:
         plan(table_graph, settings, workers)
         learned = _share(Task(_of_worker(parameters), table_graph), workers)
-        assert learned is not None
-        return EmbeddingResult.of(table_graph=table_graph, **learned._asdict())
+        return EmbeddingResult.of(table_graph=table_graph, **learned)
     result = job.fit(table_graph, settings, bar)
     assert result is not None
     return result
@@ -89,8 +88,8 @@ def _of_worker(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**parameters, "graph": None, "workers": 1}
 
 
-def _share(task: Task, workers: int) -> Learned | None:
-    """Have a task done by so many processes on this machine; returns what it leaves."""
+def _share(task: Task, workers: int) -> dict[str, Any]:
+    """Have a task done by so many processes on this machine; returns what is learned of a graph in memory."""
     with TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         try:
@@ -108,4 +107,4 @@ def _share(task: Task, workers: int) -> Learned | None:
             raise LostWorker(
                 f"a worker failed, or was lost again and again, {_RESTARTS + 1} times; what the workers have printed says more"
             )
-        return pickle.loads((folder / RESULT_FILE).read_bytes()) if (folder / RESULT_FILE).is_file() else None
+        return pickle.loads((folder / RESULT_FILE).read_bytes()) if task.out is None else {}

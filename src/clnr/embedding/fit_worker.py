@@ -18,7 +18,6 @@ from clnr.support.progress import log_progress
 
 if TYPE_CHECKING:
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.fitted_model import FittedModel
     from clnr.tables import TableGraph
 
 TIMEOUT_SECONDS = 1800.0
@@ -39,17 +38,6 @@ class Task(NamedTuple):
     parameters: Mapping[str, Any]
     graph: TableGraph | Path
     out: Path | None = None
-
-
-class Learned(NamedTuple):
-    """``EmbeddingResult`` without the graph, which the caller has."""
-
-    model: FittedModel
-    z: Any
-    losses: tuple[float, ...]
-    scores: dict[str, float]
-    warnings: tuple[str, ...]
-    baselines: dict[str, dict[str, float]]
 
 
 def main(folder: str) -> None:
@@ -97,13 +85,7 @@ def read_task(folder: Path) -> Task:
 
 
 def do_task(task: Task, settings: Settings, folder: Path) -> None:
-    """Do this worker's share.
-
-    Args:
-        task: What it was told.
-        settings: Those of the embedder, with the workers that this process has joined.
-        folder: The folder of the task, where the first one leaves the result.
-    """
+    """Do this worker's share; the first one leaves the result in the folder of the task."""
     from clnr.embedding import job
     from clnr.embedding.planning import file_plan
     from clnr.graph.graph_folder import GraphFolder
@@ -119,7 +101,8 @@ def do_task(task: Task, settings: Settings, folder: Path) -> None:
             return
         result = job.fit(task.graph, settings, bar)
     if result is not None:
-        learned = Learned(result.model, result.z, result.losses, result.scores, result.warnings, result.baselines)
+        # The caller has the graph.
+        learned = {each.name: getattr(result, each.name) for each in dataclasses.fields(result) if each.name != "nodes"}
         (folder / RESULT_FILE).write_bytes(pickle.dumps(learned))
 
 

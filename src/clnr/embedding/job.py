@@ -33,12 +33,7 @@ from clnr.training.checkpoint import begun_with
 
 
 def as_begun(settings: Settings, out: Path | None = None) -> Settings:
-    """Settings with the engine that a run which is resumed was begun with, except for what is asked for.
-
-    Args:
-        settings: As they are asked for.
-        out: The output folder, if there is one.
-    """
+    """Settings with the engine that a run which is resumed was begun with, except for what is asked for."""
     if not settings.resume or settings.checkpoint is None:
         return settings
     begun, where = begun_with(settings.checkpoint), settings.checkpoint
@@ -84,7 +79,7 @@ def embed(
         done = finished and output is not None and _is_finished(source, settings, recipe, output)
         if done and output is not None:
             for name in write_missing(output):
-                log(f"{output.folder} is finished: {name} was not in it, and is written")
+                log(f"{name} was not in {output.folder}: it is written from the vectors that are there")
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
@@ -113,7 +108,7 @@ def embed_tables(
     layout: str | None = DEFAULT_LAYOUT,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
-    """``embed`` from tables to a folder of vectors, model and report, as ``clnr embed``.
+    """``embed`` from tables to a folder of vectors, model and report, as ``clnr embed``; the last arguments are of ``Output``.
 
     Args:
         tables: The arguments of ``read_tables``; or ``graph``, the path of a graph folder.
@@ -121,10 +116,6 @@ def embed_tables(
         settings: How to train.
         model: An earlier folder to embed with, instead of training.
         standalone: With a model: the tables are a graph of their own, and are not added to the model's.
-        force: Whether a folder that clnr wrote may be overwritten.
-        formats: Further export formats.
-        layout: Of the map of report.html; None for no report.
-        bar: Shows progress; None for none.
     """
     labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
     settings.check_labels(labelled or model is not None)
@@ -149,16 +140,9 @@ def embed_folder(
     layout: str | None = None,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
-    """``embed`` from a graph folder to a folder with a model and shards of vectors, in bounded memory.
+    """``embed`` from a graph folder to a folder with a model and shards of vectors, in ``bound`` bytes of memory.
 
-    Args:
-        folder: The graph.
-        out: Where to write.
-        settings: How to train; with ``resume`` also an embedding that was stopped goes on, from its last block.
-        bound: Bytes of memory that may be used; None for what is free.
-        force: Whether a folder that clnr wrote may be overwritten.
-        layout: Of the map of report.html, of a sample of nodes; None for no report.
-        bar: Shows progress; None for none.
+    With ``settings.resume``, also an embedding that was stopped goes on, from its last block. A report is of a sample of nodes.
     """
     if layout is not None:
         check_layout(layout)

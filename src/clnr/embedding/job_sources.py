@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from clnr.embedding.extension import ExtensionPlan, plan_extension
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.result import EmbeddingResult
@@ -24,10 +24,15 @@ from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.work_folder import WorkFolder, is_trained
+from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe, check_used
+from clnr.support.humanize import plural
 from clnr.support.progress import Bar
-from clnr.tables import TableGraph
+from clnr.tables import TableGraph, read_tables
+from clnr.tables.columns.column_info import column_lines
+from clnr.tables.kinds.table_kinds import edges_by_kind, nodes_by_kind
+from clnr.tables.roles.roles import table_title
 
 
 def plan(
@@ -35,11 +40,7 @@ def plan(
 ) -> tuple[Recipe, MemoryPlan]:
     """The recipe for a graph before tuning, and everything that can be known before training.
 
-    Args:
-        table_graph: The graph.
-        settings: How to train.
-        workers: How many processes would share the training, if not as the settings say; all on this machine.
-        layout: Of the report's map.
+    If ``workers`` is given, so many processes on this machine would share it, whatever the settings say.
     """
     settings.check_labels(table_graph.graph.labels is not None)
     check_used(settings.method, settings.fixed)
@@ -156,6 +157,63 @@ class InFiles(Source):
     def result(self, job: Job) -> EmbeddingResult:
         assert job.output is not None
         return load_result(job.output.folder)
+
+
+@dataclass(frozen=True)
+class ExtensionPlan:
+    """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
+
+    Attributes:
+        table_graph: Their graph, with that of the model or by itself.
+        columns: How each of their columns was read, a line each.
+        new_nodes: How many nodes the model's graph did not have; None if the tables are a graph of their own.
+    """
+
+    table_graph: TableGraph
+    columns: tuple[str, ...]
+    new_nodes: int | None
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, a line each."""
+        new = [] if self.new_nodes is None else [plural(self.new_nodes, "new node")]
+        more = (*new, *self.columns, *table_warnings(self.table_graph))
+        return [facts_line(graph_facts(self.table_graph.graph)), *(f"- {line}" for line in more)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as ``clnr embed --model --dry-run --json`` prints them."""
+        return {
+            "graph": graph_counts(self.table_graph.graph),
+            "new_nodes": self.new_nodes,
+            "columns": list(self.columns),
+            "warnings": table_warnings(self.table_graph),
+        }
+
+
+def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
+    """Read new tables that an earlier model is to embed: added to its graph or, ``standalone``, as a graph of their own."""
+    earlier.model.method.check_kept()
+    base = earlier.table_graph
+    if base.feature_encoder is None:
+        raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
+    # Those of the earlier graph are known.
+    others = {info.table for info in base.ingest_report.columns} - _given(tables)
+    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
+    new_nodes = None if standalone else table_graph.graph.num_nodes - base.graph.num_nodes
+    return ExtensionPlan(table_graph, tuple(columns), new_nodes)
+
+
+def _given(tables: Mapping[str, Any]) -> set[str]:
+    """What the tables are called in the lines of their columns."""
+    queries = {role for role in ("edges", "nodes") if tables.get(f"{role}_query") is not None}
+    edges = {table_title("edges", each.kind) for each in edges_by_kind(tables.get("edges"))}
+    nodes = {table_title("nodes", each.kind) for each in nodes_by_kind(tables.get("nodes"))}
+    matrix = {"matrix"} if tables.get("feature_matrix") is not None else set()
+    return queries | edges | nodes | matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,13 +38,8 @@ MOST_NODES = 1_000_000
 _MEASURED_NODES = 2048
 
 
-class GraphInMemory(JobGraph[Array]):
-    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training.
-
-    Args:
-        table_graph: The graph.
-        settings: How to train.
-    """
+class GraphInMemory(JobGraph):
+    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training."""
 
     def __init__(self, table_graph: TableGraph, settings: Settings):
         self.table_graph, self.settings = table_graph, settings
@@ -126,17 +121,17 @@ class GraphInMemory(JobGraph[Array]):
             if baseline == RAW:
                 # As they are: sparse features stay sparse.
                 return self._seen.features, graph.features if labelled else None
-            made = learn(baseline, self._seen, model.seed, recipe_beside(baseline, model.method, recipe, graph), engine)
-            return made.z, _fitted(baseline, made, self._seen).embed(graph, engine) if labelled else None
+            trained = learn(baseline, self._seen, model.seed, recipe_beside(baseline, model.method, recipe, graph), engine)
+            return trained.z, _fitted(baseline, trained, self._seen).embed(graph, engine) if labelled else None
 
         return rows
 
 
 def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
     """A baseline's recipe for a graph, as wide as that of a method."""
-    own, _ = default_recipe(baseline, graph)
+    usual, _ = default_recipe(baseline, graph)
     same_width = "dimension" in baseline.keys and "dimension" in method.keys
-    return own.but(dimension=recipe.dimension) if same_width else own
+    return usual.but(dimension=recipe.dimension) if same_width else usual
 
 
 def _embedders(workers: Workers, recipe: Recipe, graph: Graph) -> Workers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
@@ -19,12 +19,11 @@ from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 
-Vectors = TypeVar("Vectors")
-"""One row for each node: an array, or shards."""
 
-
-class JobGraph(ABC, Generic[Vectors]):
+class JobGraph(ABC):
     """A graph that a job trains on, embeds and scores. Where workers share that, every one of them makes each call.
+
+    Vectors are an array, or shards.
 
     Attributes:
         digest: Of its content.
@@ -50,14 +49,11 @@ class JobGraph(ABC, Generic[Vectors]):
         return model, None
 
     @abstractmethod
-    def embed(self, model: FittedModel | None) -> Vectors | None:
+    def embed(self, model: FittedModel | None) -> Any:
         """The vectors of all nodes. A worker that has no use for them has None."""
 
-    def check_unchanged(self) -> None:
-        """Raise if the graph is another one by now than when the job began."""
-
     @abstractmethod
-    def samples(self, model: FittedModel, vectors: Vectors, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
+    def samples(self, model: FittedModel, vectors: Any, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
         """What vectors, and those of baselines, are scored by; for the first worker alone."""
 
     @abstractmethod
@@ -83,7 +79,7 @@ class Job:
         scored: The scores; None before they are computed, and on other workers than the first.
     """
 
-    graph: JobGraph[Any]
+    graph: JobGraph
     recipe: Recipe
     baselines: Collection[Method] = ()
     output: Output | None = None

@@ -72,7 +72,7 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
         if not done:
             stage.run(job)
             if workers.first:
-                job.graph.check_unchanged()
+                job.work.check_unchanged()
                 stage.save(job, job.work)
             workers.barrier()
         if done or not workers.first:
@@ -200,21 +200,21 @@ class TakeBest(Stage):
             return
         scores, baselines = job.scored.scores, job.scored.baselines
         measure = "validation_accuracy" if "validation_accuracy" in scores else "link_auc"
-        by_name = {name: each[measure] for name, each in baselines.items() if measure in each}
-        own, method = scores.get(measure, nan), job.settings.method
-        best = max({method.name: own, **by_name}, key={method.name: own, **by_name}.__getitem__)
-        if best == method.name or isnan(by_name[best]):
+        name, own_score = job.settings.method.name, scores.get(measure, nan)
+        by_name = {name: own_score} | {each: scored[measure] for each, scored in baselines.items() if measure in scored}
+        best = max(by_name, key=by_name.__getitem__)
+        if best == name or isnan(by_name[best]):
             return
-        job.log(f"{best} has the better {measure.replace('_', ' ')}, {by_name[best]:.4g} against {own:.4g}: it is taken")
+        job.log(f"{best} has the better {measure.replace('_', ' ')}, {by_name[best]:.4g} against {own_score:.4g}: it is taken")
         assert isinstance(job.graph, GraphInMemory)
         assert job.model is not None
         taken = methods.find(best)
         other = Job(*job.graph.beside(taken, job.model.recipe), [each for each in job.baselines if each != taken])
         run_stages(other, FITTING)
         assert other.scored is not None
-        kept = {name: value for name, value in scores.items() if name.startswith(("link_a", "strict", "validation"))}
+        kept = {each: value for each, value in scores.items() if each.startswith(("link_a", "strict", "validation"))}
         job.model, job.losses, job.vectors = other.model, other.losses, other.vectors
-        job.scored = other.scored._replace(baselines=other.scored.baselines | {method.name: kept})
+        job.scored = other.scored._replace(baselines=other.scored.baselines | {name: kept})
 
 
 class WriteFolder(Stage):

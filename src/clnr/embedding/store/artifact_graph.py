@@ -85,10 +85,6 @@ class ArtifactNodes(Nodes):
     """The nodes of a model folder whose graph is in it, of which no more is read than the answers need.
 
     What is read is checked as ``load_table_graph`` checks it.
-
-    Args:
-        files: The folder.
-        ids: The ids of all nodes.
     """
 
     def __init__(self, files: ArtifactFiles, ids: Array):

@@ -68,11 +68,7 @@ def write_reserved(
 ) -> None:
     """Write a result to a folder that is reserved.
 
-    Args:
-        result: What to write.
-        output: Where.
-        begun: The folder in which shards are, and which becomes the output when the block ends; None for a new one.
-        log: Is told how long the map takes; None for nobody.
+    ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
     """
     html = None if output.layout is None else report_html(result, output.title, output.layout, log)
     with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:

@@ -49,20 +49,11 @@ def write_shard(path: Path, ids: pyarrow.Array, z: Array, kinds: pyarrow.Table |
     part.replace(path)
 
 
-def shard_width(path: Path) -> int:
-    """The numbers of a vector in a shard."""
+def shard_schema(path: Path) -> pyarrow.Schema:
     import pyarrow.parquet as pq
 
     with errors_name(path):
-        return int(pq.read_schema(path).field("vector").type.list_size)
-
-
-def shard_columns(path: Path) -> list[str]:
-    """The names of a shard's columns."""
-    import pyarrow.parquet as pq
-
-    with errors_name(path):
-        return pq.read_schema(path).names
+        return pq.read_schema(path)
 
 
 class TemporaryFolder:

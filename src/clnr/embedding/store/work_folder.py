@@ -15,7 +15,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.stages.block_passes import ShardFiles, remove_rows
 from clnr.embedding.store.artifact import OWNED_FILES
 from clnr.embedding.store.artifact_files import DIGESTS, SHARDS
-from clnr.embedding.store.shards import shard_columns
+from clnr.embedding.store.shards import shard_schema
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
@@ -80,11 +80,8 @@ class WorkFolder:
     def begin(self, block_rows: int) -> tuple[int, str | None]:
         """Make the folder, or go on in what a stopped process left, if that is to be resumed; all workers call it.
 
-        Args:
-            block_rows: How many rows a block may gather, as this worker has memory.
-
-        Returns:
-            How many rows a block may gather, for all workers and as before; and a line that says what is made again, or None.
+        Each gives the rows that a block may gather, as it has memory. Returns those for all workers, and as before; and a line
+        that says what is made again, or None.
         """
         workers, remark = self._settings.workers, None
         if workers.first:
@@ -137,7 +134,7 @@ class WorkFolder:
     def _remove_old_shards(self) -> str | None:
         """Remove the shards that another version of clnr has left with other columns; returns a line that says so."""
         columns, paths = ShardFiles(self.path, self._folder, []).columns, sorted((self.path / SHARDS).glob("*.parquet"))
-        old = [path for path in paths if shard_columns(path) != columns]
+        old = [path for path in paths if shard_schema(path).names != columns]
         if not old:
             return None
         if "embedded" in self.notes:
@@ -147,6 +144,12 @@ class WorkFolder:
         return (
             f"{len(old)} of {plural(len(paths), 'shard')} have the columns of another version of clnr: they are written again"
         )
+
+    def check_unchanged(self) -> None:
+        """Raise if the graph is another one by now than when the job began: arrays that are mapped are those of then."""
+        path = self._folder.path
+        if GraphFolder.open(path).digest != self._folder.digest:
+            raise DataError(f"{path} has changed since this began: what was made of it may be of both; start anew")
 
     @contextmanager
     def becomes_output(self, force: bool) -> Iterator[Path]:

@@ -33,7 +33,7 @@ SCRIPT = """
 import sys
 print("once")
 import numpy as np
-from tests.embedding.test_shared_fit import OPTIONS, a_graph
+from tests.embedding.test_embedder_fit import OPTIONS, a_graph
 from clnr import NodeEmbedder
 
 embedder = NodeEmbedder(**OPTIONS, workers=2, verbose=True).fit(a_graph())
@@ -59,6 +59,12 @@ def test_a_script_without_a_guard_is_run_once(tmp_path):
     assert "2 workers: each sends" in ended.stderr
     one = NodeEmbedder(**OPTIONS).fit(a_graph())
     np.testing.assert_allclose(np.load(tmp_path / "z.npy"), one.embedding_, rtol=1e-4, atol=1e-5)
+
+
+def in_a_group(monkeypatch):
+    """As torchrun starts one of two workers."""
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -121,8 +127,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(fit_worker, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
-    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
-        monkeypatch.setenv(name, value)
+    in_a_group(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         fit_worker.main(str(tmp_path))
     assert ended.value.code == USER_ERROR
@@ -141,9 +146,7 @@ def test_what_cannot_be_shared_is_refused_before_a_process_is_started(in_this_pr
             NodeEmbedder(**{**OPTIONS, **changes}).fit(a_graph())
     with pytest.raises(MethodError, match="workers cannot be given what cannot be pickled"):
         NodeEmbedder(**OPTIONS, workers=2, checkpoint=_Unpicklable()).fit(a_graph())
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    in_a_group(monkeypatch)
     with pytest.raises(ClnrError, match="this process is one of several workers already"):
         NodeEmbedder(**OPTIONS, workers=2).fit(a_graph())
     assert in_this_process == []
