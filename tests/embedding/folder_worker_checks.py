@@ -27,8 +27,8 @@ from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store import work_folder
-from clnr.embedding.store.artifact import load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
+from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_group import join
@@ -188,7 +188,7 @@ class Cases:
         self.several("read-out-killed", 2, "CLNR-mix", resume=True)
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))
-        work_folder._LATEST = 0.3
+        work_folder._LATEST_SECONDS = 0.3
         (self.folder / "elsewhere").mkdir()
         self.several("unseen", ends_all=True, outs=("unseen", "elsewhere/unseen"))
 

@@ -8,12 +8,10 @@ import pyarrow as pa
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 import clnr
@@ -29,6 +27,8 @@ from tests.conftest import tiny
 from tests.support.test_arguments import WRONG
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+RING = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
+AGES = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0], "town": [f"Town {i}" for i in range(6)]})
 
 
 def embedder(method="CLNR", **changes):
@@ -50,7 +50,6 @@ def test_it_is_the_embedding_that_embed_gives():
 def test_it_holds_edges_out_to_score_by_and_embeds_the_whole_graph():
     graph = tiny()
     made = embedder(hold_out=0.2, seed=4).fit(graph)
-    assert 0 <= made.scores_["link_auc"] <= 1
     assert made.scores_["links_held_out"] == int(0.2 * graph.num_edges // 2)
     held = clnr.embed("CLNR", clnr.evaluation.hold_out(graph, 0.2, 4).graph, 4, recipe=SMALL, device="cpu")
     assert not np.array_equal(made.embedding_, held)
@@ -68,12 +67,8 @@ def test_whatever_a_graph_is_held_in(form):
         nodes = pandas.DataFrame({"id": ids, "x": list(map(list, graph.features.astype(float)))})
         given = (edges, nodes)
     elif form == "arrow":
-        import pyarrow as pa
-
-        given = (
-            pa.table({"source": graph.ids[source].tolist(), "target": graph.ids[target].tolist()}),
-            pa.table({"id": ids, "x": graph.features.astype(float).tolist()}),
-        )
+        edges = pa.table({"source": graph.ids[source].tolist(), "target": graph.ids[target].tolist()})
+        given = edges, pa.table({"id": ids, "x": graph.features.astype(float).tolist()})
     else:
         given = {
             "graph": lambda: graph,
@@ -92,13 +87,9 @@ def test_whatever_a_graph_is_held_in(form):
 
 
 def test_frames_of_tomorrow_are_encoded_as_those_of_today():
-    import pyarrow as pa
-
-    edges = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
-    nodes = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0]})
-    made = embedder().fit((edges, nodes))
-    shifted = pa.table({"id": list(range(6)), "age": [101.0, 105.0, 102.0, 108.0, 104.0, 109.0]})
-    assert not np.allclose(made.transform((edges, shifted)), made.embedding_)
+    made = embedder().fit((RING, AGES))
+    shifted = AGES.set_column(1, "age", pa.array([age + 100 for age in AGES["age"].to_pylist()]))
+    assert not np.allclose(made.transform((RING, shifted)), made.embedding_)
 
 
 PAIRS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "c")]
@@ -140,20 +131,6 @@ def test_tables_may_be_files(tmp_path, monkeypatch):
     read = as_table_graph((tmp_path / "e.csv", "n.csv"))
     assert (read.graph.num_features, read.feature_encoder.column_encoders[0].column) == (1, "age")
     assert as_table_graph((PAIRS, "n.csv")).graph.digest == read.graph.digest
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [{"id": [1, 2, 3], "age": [4, 5, 6]}, {"age": [1.5, 2.0], "height": [1.0, 2.5]}, {"age": [1, 2], "city": ["x", "y"]}],
-)
-def test_nodes_in_the_place_of_edges_are_refused(columns):
-    import pyarrow as pa
-
-    with pytest.raises(DataError, match=r"it looks like a table of nodes: .*; give it as --nodes"):
-        embedder().fit(pa.table(columns))
-
-
-def test_edges_of_mixed_ids_are_refused():
     with pytest.raises(DataError, match="edges must have ids of one type"):
         as_table_graph([(1, "a"), ("b", 2)])
 
@@ -261,42 +238,22 @@ def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
     embedder().plan(read_tables(path, ignore=["trust"]))
 
 
-def test_edges_that_lead_nowhere_are_warned_of():
-    import pyarrow as pa
-
-    edges = pa.table({"source": ["a", "b", "c"], "target": ["b", "c", "ghost"]})
+def test_edges_that_lead_nowhere_are_warned_of_and_other_warnings_listed():
+    edges = pa.table({"source": ["a", "b", "c", "b"], "target": ["b", "c", "ghost", "b"]})
     nodes = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
-    with pytest.warns(UserWarning, match="1 edge of 3 with an end that is not in the node table, such as 'ghost'"):
+    with pytest.warns(UserWarning, match="1 edge of 4 with an end that is not in the node table, such as 'ghost'"):
         made = embedder().fit((edges, nodes))
     assert made.ingest_report_.dangling == 1
+    for said in ("1 self-loop", "too few edges"):
+        assert any(said in line for line in made.warnings_)
 
 
 def test_tables_are_added_as_the_command_line_adds_them():
-    import pyarrow as pa
-
-    edges = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
-    nodes = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0]})
-    made = embedder().fit((edges, nodes))
-    larger = made.extend(pa.table({"source": [6], "target": [0]}), pa.table({"id": [6], "age": [3.0]}))
-    assert larger.ids_.tolist() == list(range(7))
-    assert made.ids_.tolist() == list(range(6))
+    made = embedder().fit((RING, AGES))
+    larger = made.extend(pa.table({"source": [6], "target": [0]}), pa.table({"id": [6], "age": [3.0], "town": ["Town 6"]}))
+    assert (larger.ids_.tolist(), made.ids_.tolist()) == (list(range(7)), list(range(6)))
     np.testing.assert_allclose(larger.embedding_[3], made.embedding_[3], atol=1e-6)
     assert [name for name, _ in larger.similar("6", 2)] == [name for name, _ in larger.similar(6, 2)]
-
-
-def test_a_new_node_far_away_leaves_the_others_as_they_were():
-    graph = tiny()
-    made = embedder().fit(graph)
-    source, target, _ = graph.edges()
-    more = np.concatenate([graph.features, graph.features[:2] + 0.1])
-    larger = Graph.from_edges(
-        np.concatenate([source, [40, 41, 40]]), np.concatenate([target, [41, 40, 39]]), more, labels=None
-    )  # Joined to node 39 alone, which nothing else is joined to.
-    z = made.transform(larger)
-    assert z.shape == (42, 8)
-    same = np.abs(z[:40] - made.embedding_).max(1) < 1e-6
-    assert same[:39].all()
-    assert not same[39]
 
 
 def test_other_features_are_refused():
@@ -350,55 +307,20 @@ def test_a_reopened_model_keeps_what_decides_its_vectors_and_no_machine(tmp_path
     np.testing.assert_allclose(back.transform(tiny(seed=9)), made.transform(tiny(seed=9)), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('device = "tpu"', "device is 'tpu', which is none of auto, cpu, cuda"),
-        ('precision = "int8"', "precision is 'int8'"),
-        ("hold_out = 1.5", "hold_out is 1.5, and not from 0 to less than 1"),
-        ('threads = "many"', "'many' is not a whole number"),
-    ],
-)
-def test_what_no_training_had_is_refused(tmp_path, line, said):
-    embedder().fit(tiny()).save(tmp_path / "model")
-    recipe = tmp_path / "model" / "recipe.toml"
-    key = line.split(" = ")[0]
-    lines = [line if each.startswith(f"{key} = ") else each for each in recipe.read_text().splitlines()]
-    assert line in lines
-    recipe.write_text("\n".join(lines))
-    (tmp_path / "model" / "digests.json").unlink()
-    with pytest.raises(DataError, match=said):
-        NodeEmbedder.load(tmp_path / "model")
-
-
-def test_a_folder_is_not_overwritten_unasked(tmp_path):
-    made = embedder().fit(tiny())
-    made.save(tmp_path / "model")
-    with pytest.raises(ClnrError, match="--force"):
-        made.save(tmp_path / "model")
-    made.save(tmp_path / "model", force=True)
-
-
-def test_similar_nodes_come_by_their_own_names():
-    made = embedder().fit(named(tiny()))
-    found = made.similar("n5", k=3)
-    unit = made.embedding_ / np.linalg.norm(made.embedding_, axis=1, keepdims=True)
-    cosine = unit @ unit[5]
-    cosine[5] = -2
-    assert [name for name, _ in found] == [f"n{i}" for i in np.argsort(-cosine)[:3]]
-    assert made.similar("n5", k=3, names=True) == [(*each, None) for each in found]
-    with pytest.raises(DataError, match="no node 'n99'; did you mean 'n9', "):
-        made.similar("n99")
-
-
-def test_similar_nodes_are_found_by_name():
+def test_similar_nodes_are_found_by_id_and_by_name():
     nodes = {"id": np.arange(40), "x": np.arange(40) % 7, "title": [f"Item {chr(97 + i % 26)}{i}" for i in range(40)]}
     edges = {"source": np.arange(40), "target": (np.arange(40) * 3 + 1) % 40}
     made = embedder().fit(read_tables(pa.table(edges), pa.table(nodes)))
-    found = made.similar("item f5", k=3, names=True)
-    assert found == [(node, cosine, nodes["title"][node]) for node, cosine in made.similar(5, k=3)]
+    near = made.similar(5, k=3)
+    unit = made.embedding_ / np.linalg.norm(made.embedding_, axis=1, keepdims=True)
+    cosine = unit @ unit[5]
+    cosine[5] = -2
+    assert [name for name, _ in near] == np.argsort(-cosine)[:3].tolist()
+    assert made.similar("item f5", k=3, names=True) == [(node, cosine, nodes["title"][node]) for node, cosine in near]
     with pytest.raises(DataError, match=r"no node 'item g5'; did you mean '\d+' \(Item "):
         made.similar("item g5")
+    unnamed = embedder().fit(named(tiny()))
+    assert unnamed.similar("n5", names=True) == [(*each, None) for each in unnamed.similar("n5")]
 
 
 def test_nodes_that_are_tuples_are_found_by_themselves(tmp_path):
@@ -419,9 +341,9 @@ def test_nodes_that_are_tuples_are_found_by_themselves(tmp_path):
 
 
 def test_numbers_can_be_given():
-    some = NodeEmbedder(recipe={"epochs": 2, "hidden": 8}, device="cpu").fit(tiny())
+    some = NodeEmbedder("CLNR", recipe={"epochs": 2, "hidden": 8}, device="cpu").fit(tiny())
     assert (some.recipe_.epochs, some.recipe_.hidden, some.recipe_.dimension) == (2, 8, 128)
-    made = NodeEmbedder(dimension=16, epochs=2, device="cpu").fit(tiny())
+    made = NodeEmbedder("CLNR", dimension=16, epochs=2, device="cpu").fit(tiny())
     assert (made.recipe_.dimension, made.recipe_.epochs) == (16, 2)
     assert made.embedding_.shape[1] == 16
 
@@ -431,11 +353,9 @@ def test_numbers_can_be_given():
     [
         ({"method": "CLRN"}, UnknownName),
         ({"dimension": 0}, RecipeError),
-        ({"seed": -1}, RecipeError),
         ({"seed": None}, RecipeError),
         ({"recipe": "x"}, RecipeError),
         ({"recipe": {"epoch": 3}}, UnknownName),
-        ({"hold_out": 1.0}, RecipeError),
         ({"device": "tpu"}, UnknownName),
     ],
 )
@@ -476,27 +396,15 @@ def test_it_is_evaluated_by_labels_only_if_asked():
     assert all(scores.keys() >= {"link_auc", "strict_accuracy"} for scores in judged.baselines_.values())
 
 
-def test_warnings_are_listed():
-    import pyarrow as pa
-
-    edges = pa.table({"source": ["a", "b", "b"], "target": ["b", "b", "c"]})
-    made = embedder().fit((edges, pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})))
-    assert any("1 self-loop" in line for line in made.warnings_)
-    assert any("too few edges" in line for line in made.warnings_)
-
-
-def test_sampled_steps_are_asked_for_by_their_keys(tmp_path):
-    graph, asked = tiny(), SMALL.but(sampled_nodes=10, moments="sampled", max_neighbors=2)
-    made = NodeEmbedder("CLNR-mix", recipe=asked, device="cpu").fit(graph)
-    assert (made.recipe_.moments, made.recipe_.max_neighbors) == ("sampled", 2)
-    assert (made.embedding_ == NodeEmbedder("CLNR-mix", recipe=asked, device="cpu").fit_transform(graph)).all()
-    assert (
-        made.embedding_ != NodeEmbedder("CLNR-mix", recipe=asked.but(moments="all"), device="cpu").fit_transform(graph)
-    ).any()
-    made.save(tmp_path / "model")
-    np.testing.assert_allclose(NodeEmbedder.load(tmp_path / "model", device="cpu").transform(graph), made.embedding_, atol=1e-5)
+def test_sampled_steps_are_asked_for_by_their_keys():
+    asked = SMALL.but(sampled_nodes=10, moments="sampled", max_neighbors=2)
+    sampled, of_all = (
+        NodeEmbedder("CLNR-mix", recipe=asked.but(moments=moments), device="cpu").fit(tiny()) for moments in ("sampled", "all")
+    )
+    assert (sampled.recipe_.moments, sampled.recipe_.max_neighbors) == ("sampled", 2)
+    assert (sampled.embedding_ != of_all.embedding_).any()
     with pytest.raises(RecipeError, match="Whiten needs the rows of all nodes, so moments must be 'all'"):
-        NodeEmbedder("dCLNR", recipe=asked, device="cpu").fit(graph)
+        NodeEmbedder("dCLNR", recipe=asked, device="cpu").fit(tiny())
 
 
 class Killed(BaseException):
@@ -535,8 +443,6 @@ def test_a_stopped_fit_resumes_bit_for_bit_and_save_removes_the_checkpoint(tmp_p
 
 
 def test_a_checkpoint_is_asked_for_in_full(tmp_path):
-    with pytest.raises(RecipeError, match="resume=True needs checkpoint=FILE"):
-        embedder(resume=True).fit(tiny())
     own = tmp_path / "thesis"
     own.write_text("years of work")
     with pytest.raises(DataError, match="is not a checkpoint of clnr"):
@@ -548,9 +454,10 @@ def test_a_checkpoint_is_asked_for_in_full(tmp_path):
 
 def test_it_is_tuned_by_validation():
     pytest.importorskip("optuna")
-    made = NodeEmbedder(recipe={"hidden": 16, "temperature": 0.3}, dimension=8, epochs=3, tune=3, device="cpu").fit(tiny())
+    asked = {"hidden": 16, "temperature": 0.3}
+    made = NodeEmbedder("CLNR", recipe=asked, dimension=8, epochs=3, tune=3, device="cpu").fit(tiny())
     assert (made.recipe_.hidden, made.recipe_.dimension, made.recipe_.epochs, made.recipe_.temperature) == (16, 8, 3, 0.3)
-    again = NodeEmbedder(recipe=made.recipe_, device="cpu").fit(tiny())
+    again = NodeEmbedder("CLNR", recipe=made.recipe_, device="cpu").fit(tiny())
     assert (again.embedding_ == made.embedding_).all()
 
 
@@ -563,11 +470,7 @@ def test_a_hyper_parameter_that_a_method_has_no_use_for_is_refused():
 
 
 def test_a_report_is_written(tmp_path):
-    import pyarrow as pa
-
-    edges = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
-    nodes = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0], "town": [f"Town {i}" for i in range(6)]})
-    made = embedder().fit((edges, nodes))
+    made = embedder().fit((RING, AGES))
     plain = made.report(tmp_path / "plain.html")
     assert plain == tmp_path / "plain.html"
     assert "<title>graph</title>" in plain.read_text()
@@ -576,8 +479,6 @@ def test_a_report_is_written(tmp_path):
     assert '"names":["Town 0"' in named
     with pytest.raises(DataError, match="there is no column 'village' for names; there are id, age, town"):
         made.report(tmp_path / "named.html", name="village")
-    with pytest.raises(NotFittedError):
-        embedder().report(tmp_path / "none.html")
 
 
 def test_a_folder_has_further_formats_and_the_report_if_asked(tmp_path):
@@ -622,10 +523,12 @@ def test_a_wrong_argument_of_what_writes_is_told_in_one_line_or_works(argument, 
     monkeypatch.chdir(tmp_path)
     made = embedder().fit(tiny())
     for place, (what, wrong) in enumerate(WRONG.items()):
-        if argument in ("path", "title", "name"):
-            call = functools.partial(made.report, **{"path": "report.html", argument: wrong})
-        else:
-            call = functools.partial(made.save, f"model-{place}", **{argument: wrong})
+        of_report, of_folder = {"path": "report.html", argument: wrong}, {"folder": f"model-{place}", argument: wrong}
+        call = (
+            functools.partial(made.report, **of_report)
+            if argument in ("path", "title", "name")
+            else (functools.partial(made.save, **of_folder))
+        )
         assert refused_in_one_line(call), what
 
 
@@ -633,9 +536,9 @@ def test_a_wrong_argument_of_what_writes_is_told_in_one_line_or_works(argument, 
 
 
 def test_unfitted_it_says_so():
-    for call in (lambda: embedder().transform(tiny()), lambda: embedder().save("x"), lambda: embedder().similar(1)):
+    for call in ("transform", "save", "similar", "report"):
         with pytest.raises(NotFittedError):
-            call()
+            getattr(embedder(), call)("x")
 
 
 CHECKS = [
@@ -661,18 +564,6 @@ def test_a_clone_is_unfitted_and_gives_the_same():
     assert (copy.fit_transform(tiny()) == made.embedding_).all()
 
 
-def test_parameters_are_set_by_name():
-    made = embedder().set_params(dimension=4, method="nCLNR")
-    assert made.fit_transform(tiny()).shape == (40, 4)
-    with pytest.raises(ValueError, match="dimensions"):
-        made.set_params(dimensions=3)
-
-
-def test_it_stands_at_the_head_of_a_pipeline():
-    groups = make_pipeline(embedder(), StandardScaler(), KMeans(3, n_init=1, random_state=0)).fit_predict(tiny())
-    assert groups.shape == (40,)
-
-
 def test_names_of_what_it_gives():
     made = embedder().fit(tiny())
     assert made.get_feature_names_out().tolist() == [f"nodeembedder{i}" for i in range(8)]
@@ -686,10 +577,3 @@ def test_what_follows_it_is_cross_validated_over_nodes():
     z = embedder().fit_transform(graph)
     right = cross_val_score(LogisticRegression(max_iter=200), z, graph.labels, cv=3)
     np.testing.assert_allclose(scores, right)
-
-
-def test_its_own_numbers_are_searched_over():
-    graph = named(tiny())
-    pipeline = make_pipeline(embedder(graph=graph), LogisticRegression(max_iter=200))
-    search = GridSearchCV(pipeline, {"nodeembedder__dimension": [4, 8]}, cv=2).fit(graph.ids, graph.labels)
-    assert search.best_params_["nodeembedder__dimension"] in (4, 8)

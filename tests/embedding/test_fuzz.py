@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.store.artifact import load_folder, save_folder
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
 from clnr.engine import cpu_engine
 from clnr.errors import ClnrError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
+from clnr.tables.table_info import NODES, TABLES
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import fit
 from tests.conftest import tiny

@@ -67,17 +67,8 @@ def test_the_command_line_takes_a_folder(tables, tmp_path):
 
 
 def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
-    words = (
-        "--edges",
-        tables / "edges.parquet",
-        "--nodes",
-        tables / "nodes.parquet",
-        "--out",
-        tmp_path / "g",
-        "--dtype",
-        "float16",
-    )
-    made = json.loads(cli("ingest", *words, "--json", "--quiet").stdout)
+    given = ("--edges", tables / "edges.parquet", "--nodes", tables / "nodes.parquet", "--out", tmp_path / "g")
+    made = json.loads(cli("ingest", *given, "--dtype", "float16", "--json", "--quiet").stdout)
     assert (made["nodes"], made["features"], made["classes"]) == (200, 6, 3)
     assert "float16" in cli("ingest", "--verify", tmp_path / "g").stdout
     values = tmp_path / "g" / "features.values.bin"
@@ -89,7 +80,6 @@ def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("--edges", "e.csv"), "--edges"),
         (("--edges", "e.csv", "--no-header", "--as", "x=text"), "--edges, --as, --header"),
         (("--nodes-query", "SELECT 1", "--directed"), "--nodes-query, --directed"),
         (("--out", "o", "--force", "--dtype", "float16", "--memory", "1 GB"), "--out, --force, --dtype, --memory"),

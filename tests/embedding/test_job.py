@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 
-import numpy as np
 import pytest
 
 from clnr import NodeEmbedder, Recipe
@@ -20,8 +19,9 @@ from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
-from clnr.methods import CLNR_MIX, METHODS, SVD_MIX
+from clnr.methods import CLNR_MIX, METHODS
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.progress import Bar
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
 from tests.embedding.test_fit_settings import SMALL, settings
@@ -41,27 +41,44 @@ def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_pat
 @pytest.mark.full
 def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     out = tmp_path / "out"
-    asked = {"resume": True, "checkpoint": checkpoint_path(out)}
-    assert embed_tables(tables, out, settings(**asked), layout=None) is not None
-    assert embed_tables(tables, out, settings(**asked), layout=None) is None
-    with pytest.raises(DataError, match=r"its seed is 0; .*force=True"):
-        embed_tables(tables, out, settings(**asked, seed=1), layout=None)
-    with pytest.raises(DataError, match=r"its epochs is 3; .*force=True"):
-        embed_tables(tables, out, settings(**asked, changes={"epochs": 4}), layout=None)
+
+    def again(force=False, **changes):
+        asked = settings(resume=True, checkpoint=checkpoint_path(out), **changes)
+        return embed_tables(tables, out, asked, layout=None, force=force)
+
+    assert again() is not None
+    assert again() is None
     for changes, said in (
+        ({"seed": 1}, "its seed is 0"),
+        ({"changes": {"epochs": 4}}, "its epochs is 3"),
         ({"hold_out": 0.2}, "its hold_out is 0.05"),
         ({"engine": choose("cpu", "float32", 3)}, "its threads is 1"),
     ):
-        with pytest.raises(DataError, match=f"not what is asked for: {said}; "):
-            embed_tables(tables, out, settings(**asked, **changes), layout=None)
+        with pytest.raises(DataError, match=f"not what is asked for: {said}; .*force=True"):
+            again(**changes)
     # What nobody asks for may be what another machine chose.
     recipe = out / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 1\n", ""))
     (out / "digests.json").unlink()
-    assert embed_tables(tables, out, settings(**asked, engine=choose("auto")), layout=None) is None
+    assert again(engine=choose("auto")) is None
     with pytest.raises(DataError, match="its device is cuda; "):
-        embed_tables(tables, out, settings(**asked, engine=choose("cpu")), layout=None)
-    assert embed_tables(tables, out, settings(**asked, seed=1), layout=None, force=True) is not None
+        again(engine=choose("cpu"))
+    assert again(seed=1, force=True) is not None
+
+
+def test_formats_that_a_finished_folder_does_not_have_are_written_from_it(tables, tmp_path):
+    lines, asked = [], settings(resume=True, checkpoint=checkpoint_path(tmp_path / "one"))
+    for name, formats in (("one", ["npy"]), ("other", ["npy", "csv", "word2vec"])):
+        embed_tables(tables, tmp_path / name, settings(), formats=formats, layout=None)
+    npy = (tmp_path / "one" / "embeddings.npy").stat().st_mtime_ns
+    more = {"formats": ["npy", "csv", "word2vec"], "layout": None, "bar": Bar(None, False, lines.append)}
+    assert embed_tables(tables, tmp_path / "one", asked, **more) is None
+    said = [line.partition(" was not in ")[0] for line in lines if " was not in " in line]
+    assert said == ["embeddings.csv", "embeddings.w2v.txt"]
+    assert (tmp_path / "one" / "embeddings.npy").stat().st_mtime_ns == npy
+    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "other"))
+    assert one == other
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "other", "e.csv", "n.csv"}
 
 
 @pytest.mark.full
@@ -89,30 +106,13 @@ def test_the_command_line_has_the_same_names_and_defaults():
     options = {name: each.default for name, each in inspect.signature(cmd_embed.embed).parameters.items()}
     assert options["hold_out"] == HOLD_OUT
     parameters = inspect.signature(NodeEmbedder.__init__).parameters
-    shared = {
-        "method",
-        "effort",
-        "seed",
-        "hold_out",
-        "tune",
-        "checkpoint_every",
-        "resume",
-        "ignore_memory_check",
-        "device",
-        "precision",
-    }
+    shared = {"method", "effort", "seed", "hold_out", "tune", "checkpoint_every", "resume", "ignore_memory_check", "device"}
+    shared |= {"precision"}
     assert shared <= options.keys() & parameters.keys()
     differing = {name for name in shared if options[name] != parameters[name].default}
     assert differing == {"checkpoint_every"}  # Without checkpoint=FILE none is written; the command line has no such option.
     assert ", ".join(EXPORT_FORMATS) in inspect.getsource(cmd_embed)
     assert ", ".join(f"``{name}``" for name in EXPORT_FORMATS) in NodeEmbedder.save.__doc__
-
-
-def test_quick_trains_nothing(tables, tmp_path):
-    made = embed_tables(tables, tmp_path / "out", Settings(engine=cpu_engine(), **choose_method(None, "quick")), layout=None)
-    assert made.losses == ()
-    assert made.model.method == SVD_MIX
-    assert np.array_equal(load_folder(tmp_path / "out").model.embed(made.table_graph.graph, cpu_engine()), made.z)
 
 
 def test_nothing_is_shown_in_python(tables, capsys):

@@ -79,19 +79,8 @@ def test_rows_are_read_as_those_of_an_array(fitted):
     assert (z.shape, len(z), z.ndim, z.dtype) == ((NODES, 8), NODES, 2, np.float32)
     mask = np.arange(NODES) % 7 == 0
     for index in (
-        5,
-        -1,
-        np.int32(-7),
-        slice(58, 63),
-        slice(None, None, -50),
-        [3, 299, -3],
-        np.array([[5, -1], [0, 2]], np.int16),
-        [],
-        ...,
-        mask,
-        np.array([], int),
-        (slice(2, 5), 1),
-        (4, slice(2)),
+        *(5, np.int32(-7), slice(58, 63), slice(None, None, -50), [3, 299, -3], np.array([[5, -1], [0, 2]], np.int16)),
+        *([], ..., mask, np.array([], int), (slice(2, 5), 1), (4, slice(2))),
     ):
         np.testing.assert_array_equal(z[index], all_rows[index])
     np.testing.assert_array_equal(np.concatenate(list(z.blocks())), all_rows)

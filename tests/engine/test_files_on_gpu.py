@@ -12,7 +12,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning.file_plan import fits_memory, plan
-from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.frontier_operators import FrontierOperators
 from clnr.experiments.learn import learn
@@ -60,7 +60,7 @@ def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
     parameters = {each: value.cpu() for each, value in trained.fitted.parameters.items()}
     (tmp_path / "embeddings").mkdir()
     model = FittedModel(methods.CLNR, 0, recipe, parameters, graph.num_features)
-    BlockEmbedding(model, folder, settings, tmp_path, block_rows=500).run()
+    GraphInFiles(folder, settings, recipe, tmp_path, block_rows=500).embed(model)
     tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "embeddings").iterdir())]
     z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
     np.testing.assert_allclose(z, trained.z.cpu().numpy(), rtol=1e-3, atol=1e-4)

@@ -133,12 +133,11 @@ def embed(
 
     method_settings, recipe, exports = choose_method(method, effort), parse(assign or []), parse_formats(formats or [])
 
-    from clnr.embedding import job
-    from clnr.embedding.extension import plan_extension
+    from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning import file_plan
     from clnr.embedding.store.artifact import load_folder
-    from clnr.embedding.store.work_folder import as_begun, is_trained
+    from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
     from clnr.engine.distributed.worker_group import current_workers
     from clnr.graph.graph_folder import GraphFolder
@@ -167,7 +166,7 @@ def embed(
         ignore_memory_check=ignore_memory_check,
         workers=group,
     )
-    settings = as_begun(settings, folder)
+    settings = job.as_begun(settings, folder)
     planned_workers = workers if group.alone else None
     opened = None if graph is None else GraphFolder.open(graph)
     if opened is not None and not from_files:
@@ -182,9 +181,9 @@ def embed(
         if opened is not None and from_files:
             _, plan = file_plan.plan(opened, settings, bound, planned_workers)
         elif model is not None:
-            plan = plan_extension(load_folder(model), tables, standalone=standalone)
+            plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, plan = job.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
+            _, plan = job_sources.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
         if group.first:
             print_stdout(json.dumps(plan.to_dict()) if as_json else str(plan))
         return

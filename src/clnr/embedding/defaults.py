@@ -31,13 +31,13 @@ else:
     )
     edge_weight, some_nodes = (lazy("clnr.nn.edge_information", name) for name in ("edge_weight", "some_nodes"))
 
-_SMALL = 1_000
-_MIDDLE = 50_000
-_HUGE = 5_000_000
-_NARROW = 32
-_SAMPLED = 1_024
-_STRUCTURE = 256
-_TELLING = 0.5
+_SMALL_NODES = 1_000
+_MIDDLE_NODES = 50_000
+_HUGE_NODES = 5_000_000
+_NARROW_FEATURES = 32
+_SAMPLED_NODES = 1_024
+_STRUCTURE_COLUMNS = 256
+_TELLING_WEIGHT = 0.5
 
 
 class Effort(NamedTuple):
@@ -58,12 +58,7 @@ AUTO = "auto"
 
 
 def choose_method(method: Method | str | None, effort: str | None = None) -> dict[str, Any]:
-    """The settings that a method's name, ``auto`` or an effort stand for: by keyword of ``pipeline.Settings``.
-
-    Args:
-        method: A method, its name, or ``auto``; None for that of the effort.
-        effort: How much time to spend; None for ``standard``.
-    """
+    """The settings that a method, its name, ``auto`` or an effort stand for: by keyword of ``Settings``."""
     if effort is not None:
         check_choice("effort", effort, EFFORTS)
     auto = isinstance(method, str) and method == AUTO
@@ -86,19 +81,16 @@ class Choice(NamedTuple):
 def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> list[Choice]:
     """Hyper-parameters that follow from a graph's size, density and features; all others are the paper's usual ones.
 
-    Args:
-        graph: In memory or in a folder.
-        keys: Those that matter; others are not all looked for.
-        featureless: Whether nodes have no features but such as follow from edges.
+    Not all are looked for but the ``keys`` that matter. ``featureless`` nodes have features that follow from edges, at most.
     """
     nodes, degree = graph.num_nodes, graph.num_edges / max(1, graph.num_nodes)
-    if nodes < _SMALL:
+    if nodes < _SMALL_NODES:
         width, why = 128, f"small graph ({nodes:,} nodes)"
-    elif nodes > _HUGE:
+    elif nodes > _HUGE_NODES:
         width, why = 128, f"{nodes:,} nodes: 256 would take twice the memory"
     else:
         width, why = 256, "wider gains little (the paper's figure 3)"
-    if nodes < _MIDDLE:
+    if nodes < _MIDDLE_NODES:
         epochs, enough = 50, "small graph: more epochs overfit"
     else:
         epochs, enough = 200, "large graph: an epoch contrasts only 1,024 of its nodes"
@@ -106,8 +98,8 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         drop, sparse = 0.2, f"sparse graph: {degree:.1f} edges per node, of which some must stay"
     else:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
-    sampled = nodes > _SAMPLED
-    narrow = graph.num_features < _NARROW
+    sampled = nodes > _SAMPLED_NODES
+    narrow = graph.num_features < _NARROW_FEATURES
     mask, few = (
         (0.1, f"few features ({graph.num_features})")
         if narrow
@@ -120,7 +112,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
         *(
-            [Choice("moments", "sampled", f"a step then computes what {_SAMPLED:,} of the {nodes:,} nodes need")]
+            [Choice("moments", "sampled", f"a step then computes what {_SAMPLED_NODES:,} of the {nodes:,} nodes need")]
             if sampled
             else []
         ),
@@ -131,9 +123,9 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
 def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
     few = f"few features ({graph.num_features})"
-    if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING:
+    if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
         return Choice("structure", 0, f"{few}, but edges tell little about the nodes")
-    return Choice("structure", _STRUCTURE, f"{few}: edges say more")
+    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}: edges say more")
 
 
 def _edge_weight(graph: Graph) -> float:
@@ -149,8 +141,8 @@ def _edge_weight(graph: Graph) -> float:
 
 
 def _dense(graph: Graph, nodes: Array) -> Tensor:
-    found = graph.features[nodes]
-    return torch.from_numpy(found.toarray() if sp.issparse(found) else found)
+    rows = graph.features[nodes]
+    return torch.from_numpy(rows.toarray() if sp.issparse(rows) else rows)
 
 
 def default_recipe(
@@ -159,13 +151,7 @@ def default_recipe(
     """A method's recipe for a graph, and the choices in it that follow from the graph.
 
     A data set of the catalogue has its shipped recipe, unchanged. For any other graph, hyper-parameters that a method's
-    authors fixed for all graphs stay fixed, and those that the method does not use are not chosen.
-
-    Args:
-        method: The method.
-        graph: In memory or in a folder.
-        featureless: Whether nodes have no features but such as follow from edges.
-        known: Keys that need not be chosen.
+    authors fixed for all graphs stay fixed, and those that the method does not use, or that are ``known``, are not chosen.
     """
     recipe, _, sources, _ = preset(method, graph.dataset)
     if graph.dataset is not None:

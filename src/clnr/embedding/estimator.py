@@ -12,10 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding import extension, job
-from clnr.embedding.embedder_settings import embedder_settings
+from clnr.embedding import job
+from clnr.embedding.embedder_fit import embed_files, fit_from_files, fit_in_memory
+from clnr.embedding.embedder_parameters import embedder_settings, explains_unknown
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.graph_sources.convert import as_graph_folder, as_table_graph
+from clnr.embedding.job_sources import Extension, plan
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.memory_plan import MemoryPlan
@@ -23,13 +25,10 @@ from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.neighbors import most_similar
-from clnr.embedding.shared_fit import check_shared, fit_shared
 from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.export import parse_formats
-from clnr.embedding.store.output_folder import write_folder
+from clnr.embedding.store.output_folder import Output, write_folder
 from clnr.embedding.store.shards import Shards
-from clnr.embedding.stored_embedding import embed_files, fit_files
-from clnr.embedding.unknown_arguments import explains_unknown
 from clnr.engine import choose
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
@@ -175,7 +174,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings, workers)
         if folder is not None:
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return job.plan(as_table_graph(source), settings, workers)[1]
+        return plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -185,21 +184,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             y: Not used.
         """
         source, settings = X if self.graph is None else self.graph, self._settings()
-        folder = _too_large(source, settings, self.workers)
-        shared = self.get_params(deep=False) | {"graph": None, "workers": 1}
+        given, folder = self.get_params(deep=False), _too_large(source, settings, self.workers)
         with self._progress() as bar:
             if folder is not None:
-                settings = file_plan.for_files(folder, settings, None, self.workers)
-                self._set_result(fit_files(folder, settings, bar, shared, self.workers))
+                self._set_result(fit_from_files(folder, settings, given, bar))
                 return self
             table_graph = as_table_graph(source)
-            if self.workers > 1:
-                job.plan(table_graph, settings, self.workers)
-                self._set_result(fit_shared(table_graph, shared, self.workers))
-            else:
-                result = job.fit(table_graph, settings, bar)
-                assert result is not None
-                self._set_result(result)
+            self._set_result(fit_in_memory(table_graph, settings, given, bar))
         _warn_dangling(table_graph.ingest_report)
         return self
 
@@ -207,9 +198,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
     def _settings(self) -> Settings:
-        settings = embedder_settings(self.get_params(deep=False))
-        check_shared(check_int("workers", self.workers), settings)
-        return settings
+        return embedder_settings(self.get_params(deep=False))
 
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
@@ -251,9 +240,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        engine = choose(self.device, self.precision, self.threads)
+        settings = Settings(self._result.model.method, choose(self.device, self.precision, self.threads))
         with self._progress() as bar:
-            larger._set_result(extension.extend(self._result, tables, engine, bar=bar))
+            result = job.embed(lambda: Extension(self._result, tables), settings, bar=bar)
+        assert result is not None
+        larger._set_result(result)
         _warn_dangling(larger.ingest_report_)
         return larger
 
@@ -338,7 +329,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_type("report", report, bool | np.bool_, "True or False")
         names = parse_formats(check_list("formats", formats, str, "names such as csv"))
         drawn = check_layout(layout) if report else None
-        write_folder(self._result, path, force=force, formats=names, layout=drawn)
+        write_folder(self._result, Output(path, force, names, drawn))
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from clnr import methods
 from clnr.embedding.defaults import Choice, default_recipe
+from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
 from clnr.experiments.learn import check_seed
@@ -102,12 +103,7 @@ class Settings:
         return self.checkpoint is not None and bool(self.checkpoint_every or self.resume)
 
     def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
-        """The recipe for a graph before tuning, and the choices in it that follow from the graph.
-
-        Args:
-            graph: In memory or in a folder.
-            encoder: How its features were made, if from tables.
-        """
+        """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
         if isinstance(self.recipe, Recipe):
             return self.recipe.but(**self._set_by_name), []
         featureless = encoder is not None and encoder.structure is not None
@@ -136,6 +132,22 @@ class Settings:
             if workers > rows:
                 raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
 
+    def differences(self, model: FittedModel, recipe: Recipe) -> list[str]:
+        """How a model of earlier differs from what is asked for, a phrase each."""
+        one_of = (self.method, *self.compared) if self.auto else (self.method,)
+        method, provenance, asked = model.method, model.provenance, self.engine.asked
+        differs = [] if method in one_of else [f"its method is {method.name}"]
+        wanted = {"seed": (model.seed, int(self.seed)), "hold_out": (provenance.hold_out, float(self.hold_out))}
+        # A tuned recipe is not known beforehand, nor which method wins.
+        if not (self.tune or self.auto):
+            # The dimension of a supervised method is its number of classes, whatever the recipe says.
+            keys = [key for key in self.method.keys if not (self.method.supervised and key == "dimension")]
+            wanted |= {key: (getattr(model.recipe, key), getattr(recipe, key)) for key in keys}
+        # What was chosen for the machine may be otherwise on another one.
+        chosen = {name: value for name, value in asked._asdict().items() if value not in ("auto", None)}
+        wanted |= {name: (getattr(provenance, name), value) for name, value in chosen.items()}
+        return differs + [f"its {name} is {was}" for name, (was, now) in wanted.items() if was is not None and was != now]
+
     # -- the checkpoint -----------------------------------------------------------------------------------------------------
 
     def check_checkpoint(self) -> None:
@@ -152,10 +164,10 @@ class Settings:
         every = self.checkpoint_every or recipe.epochs + 1
         return Checkpoint(self.checkpoint, every, about, self.resume, say, self.engine.choices)
 
-    def about(self, graph: str, recipe: Recipe) -> dict[str, object]:
+    def about(self, graph: str, recipe: Recipe, what: str = "tables") -> dict[str, object]:
         """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
         return {
-            "tables": graph,
+            what: graph,
             "method": self.method.name,
             "seed": int(self.seed),
             "recipe": recipe.to_dict(),

@@ -1,4 +1,4 @@
-"""One of the processes that ``NodeEmbedder(workers=...)`` starts; see ``embedding/shared_fit.py``.
+"""One of the processes that ``NodeEmbedder(workers=...)`` starts; see ``embedding/embedder_fit.py``.
 
 It watches for the end of the process that started it before it imports torch, which takes seconds.
 """
@@ -18,11 +18,11 @@ from clnr.support.progress import log_progress
 
 if TYPE_CHECKING:
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.fitted_model import FittedModel
+    from clnr.tables import TableGraph
 
 TIMEOUT_SECONDS = 1800.0
 """After which a worker that does not answer is given up."""
-TASK_FILE, GRAPH_FILE, RESULT_FILE, ERROR_FILE, CHECKPOINT_FILE = "task", "graph", "result", "error", "state.checkpoint"
+TASK_FILE, RESULT_FILE, ERROR_FILE, CHECKPOINT_FILE = "task", "result", "error", "state.checkpoint"
 """What is in the folder of a task."""
 
 
@@ -30,25 +30,14 @@ class Task(NamedTuple):
     """What workers are told.
 
     Attributes:
-        options: The parameters of the embedder.
-        graph_folder: The graph, if it is to be trained on from files; else it is in a file of the task's folder.
+        parameters: Those of the embedder.
+        graph: In memory; or the path of a graph folder, which is trained on from files.
         out: Where the vectors of a graph in files go.
     """
 
-    options: Mapping[str, Any]
-    graph_folder: Path | None = None
+    parameters: Mapping[str, Any]
+    graph: TableGraph | Path
     out: Path | None = None
-
-
-class Learned(NamedTuple):
-    """``EmbeddingResult`` without the graph, which the caller has."""
-
-    model: FittedModel
-    z: Any
-    losses: tuple[float, ...]
-    scores: dict[str, float]
-    warnings: tuple[str, ...]
-    baselines: dict[str, dict[str, float]]
 
 
 def main(folder: str) -> None:
@@ -74,15 +63,15 @@ def main(folder: str) -> None:
 
 
 def _work(folder: Path) -> None:
-    from clnr.embedding.embedder_settings import embedder_settings
+    from clnr.embedding.embedder_parameters import embedder_settings
     from clnr.engine.distributed.worker_group import current_workers
     from clnr.engine.distributed.worker_session import session
 
     place = Place.from_environment()
     assert place is not None
     task = read_task(folder)
-    with session(place, task.options["device"], TIMEOUT_SECONDS, lambda line: None):
-        do_task(task, embedder_settings(task.options, current_workers()), folder)
+    with session(place, task.parameters["device"], TIMEOUT_SECONDS, lambda line: None):
+        do_task(task, embedder_settings(task.parameters, current_workers()), folder)
 
 
 def read_task(folder: Path) -> Task:
@@ -96,32 +85,24 @@ def read_task(folder: Path) -> Task:
 
 
 def do_task(task: Task, settings: Settings, folder: Path) -> None:
-    """Do this worker's share.
-
-    Args:
-        task: What it was told.
-        settings: Those of the embedder, with the workers that this process has joined.
-        folder: The folder of the task, where the first one leaves the result.
-    """
+    """Do this worker's share; the first one leaves the result in the folder of the task."""
     from clnr.embedding import job
     from clnr.embedding.planning import file_plan
     from clnr.graph.graph_folder import GraphFolder
-    from clnr.training.checkpoint import check_checkpoint
 
     # Workers that are started again go on from here.
     state = settings.checkpoint or folder / CHECKPOINT_FILE
     settings = dataclasses.replace(settings, checkpoint=state, resume=settings.resume or restarted())
-    with log_progress(bool(task.options["verbose"]) and settings.workers.first) as bar:
-        if task.graph_folder is not None:
+    with log_progress(bool(task.parameters["verbose"]) and settings.workers.first) as bar:
+        if isinstance(task.graph, Path):
             assert task.out is not None
-            graph = GraphFolder.open(task.graph_folder)
-            chosen = file_plan.for_files(graph, settings, None)
-            job.embed_folder(graph, task.out, chosen, force=True, bar=bar)
+            graph = GraphFolder.open(task.graph)
+            job.embed_folder(graph, task.out, file_plan.for_files(graph, settings, None), force=True, bar=bar)
             return
-        check_checkpoint(state)
-        result = job.fit(pickle.loads((folder / GRAPH_FILE).read_bytes()), settings, bar)
+        result = job.fit(task.graph, settings, bar)
     if result is not None:
-        learned = Learned(result.model, result.z, result.losses, result.scores, result.warnings, result.baselines)
+        # The caller has the graph.
+        learned = {each.name: getattr(result, each.name) for each in dataclasses.fields(result) if each.name != "nodes"}
         (folder / RESULT_FILE).write_bytes(pickle.dumps(learned))
 
 

@@ -6,37 +6,45 @@ Every worker calls what is here, with the same arguments. What only the first ma
 from __future__ import annotations
 
 import contextlib
-import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning import file_plan
-from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.memory_plan import MemoryPlan
-from clnr.embedding.reporting.drawing_time import drawing_note
+from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.stages.job_graph import Job, Output
-from clnr.embedding.stages.stages import all_stages, run_stages
-from clnr.embedding.store.artifact import differences, load_folder, load_result, not_asked_for
-from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE, SOURCE
-from clnr.embedding.store.export import check_formats
-from clnr.embedding.store.output_folder import write_reserved
-from clnr.embedding.store.work_folder import WorkFolder
+from clnr.embedding.stages.stages import run_stages
+from clnr.embedding.store.artifact import OWNED_FILES, load_folder, load_result
+from clnr.embedding.store.artifact_files import RECIPE
+from clnr.embedding.store.output_folder import Output, write_missing
+from clnr.embedding.store.work_folder import begun_choices, work_path
+from clnr.engine import choose_again
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe, check_used
-from clnr.support.humanize import gigabytes
 from clnr.support.progress import Bar
-from clnr.support.storage.atomic_io import check_folder, reserve_folder, resolve_path
+from clnr.support.storage.atomic_io import check_folder, reserve_folder
+from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
+from clnr.training.checkpoint import begun_with
+
+
+def as_begun(settings: Settings, out: Path | None = None) -> Settings:
+    """Settings with the engine that a run which is resumed was begun with, except for what is asked for."""
+    if not settings.resume or settings.checkpoint is None:
+        return settings
+    begun, where = begun_with(settings.checkpoint), settings.checkpoint
+    if out is not None and (left := begun_choices(out)) is not None:
+        begun, where = left, work_path(out)
+    begun = settings.workers.broadcast_object(begun)
+    if begun is None:
+        return settings
+    with errors_name(where):
+        engine = choose_again(settings.engine.asked, begun, settings.workers.alone)
+    return replace(settings, engine=engine)
 
 
 def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph:
@@ -46,30 +54,46 @@ def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph
     return read_tables(**tables, progress=None if bar is None else bar.note)
 
 
-def plan(
-    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
-) -> tuple[Recipe, MemoryPlan]:
-    """The recipe for a graph before tuning, and everything that can be known before training.
+# -- the job ----------------------------------------------------------------------------------------------------------------
+
+
+def embed(
+    open_source: Callable[[], Source], settings: Settings, output: Output | None = None, bar: Bar | None = None
+) -> EmbeddingResult | None:
+    """Plan, check, tune, train, embed, score and write: whatever source, settings and output ask for.
+
+    Where workers share it, all of them call this; all but the first return None, and so does the first if the output was
+    finished already.
 
     Args:
-        table_graph: The graph.
+        open_source: Opens what is embedded, when the output folder is reserved.
         settings: How to train.
-        workers: How many processes would share the training, if not as the settings say; all on this machine.
-        layout: Of the report's map.
+        output: Where to write; None for nowhere, of a graph in memory.
+        bar: Shows progress; None for none.
     """
-    settings.check_labels(table_graph.graph.labels is not None)
-    check_used(settings.method, settings.fixed)
-    recipe, choices = settings.recipe_for(table_graph.graph, table_graph.feature_encoder)
-    settings.method.check(recipe)
-    size = workers or settings.workers.size
-    settings.check_workers(size, recipe, table_graph.graph.num_nodes)
-    judged = settings.evaluate * (1 + len(settings.compared))
-    beside = workers or settings.workers.local_size
-    more = (settings.tune, settings.fixed, layout)
-    return recipe, MemoryPlan.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
+    workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
+    with _reserved(output, settings) as finished:
+        source = open_source()
+        recipe, planned = source.plan(settings, output)
+        workers.check_same_on_all_ranks(lambda: settings.about(source.digest, recipe, source.what))
+        done = finished and output is not None and _is_finished(source, settings, recipe, output)
+        if done and output is not None:
+            for name in write_missing(output):
+                log(f"{name} was not in {output.folder}: it is written from the vectors that are there")
+        if workers.broadcast_object(done):
+            settings.remove_checkpoint()
+            return None
+        for line in planned.lines:
+            log(line)
+        settings.remove_stale_checkpoint()
+        job = source.begin(settings, recipe, planned, output, bar)
+        run_stages(job, source.stages)
+        return None if job.scored is None else source.result(job)
 
 
-# -- a graph in memory ------------------------------------------------------------------------------------------------------
+def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult | None:
+    """``embed`` of a graph in memory, of which nothing is written."""
+    return embed(lambda: InMemory(table_graph), settings, bar=bar)
 
 
 def embed_tables(
@@ -84,9 +108,7 @@ def embed_tables(
     layout: str | None = DEFAULT_LAYOUT,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
-    """From tables to a folder of vectors, model and report, as ``clnr embed``; None if the folder was finished already.
-
-    Where workers share the training, all of them call this; all but the first return None.
+    """``embed`` from tables to a folder of vectors, model and report, as ``clnr embed``; the last arguments are of ``Output``.
 
     Args:
         tables: The arguments of ``read_tables``; or ``graph``, the path of a graph folder.
@@ -94,85 +116,18 @@ def embed_tables(
         settings: How to train.
         model: An earlier folder to embed with, instead of training.
         standalone: With a model: the tables are a graph of their own, and are not added to the model's.
-        force: Whether a folder that clnr wrote may be overwritten.
-        formats: Further export formats.
-        layout: Of the map of report.html; None for no report.
-        bar: Shows progress; None for none.
     """
     labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
     settings.check_labels(labelled or model is not None)
     check_used(settings.method, settings.fixed)
-    drawn = check_layout(layout or DEFAULT_LAYOUT)
-    with _reserved(folder, settings, force, RECIPE) as finished:
-        output = Output(folder, force, formats, layout)
+    check_layout(layout or DEFAULT_LAYOUT)
+
+    def opened() -> Source:
         if model is not None:
-            result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
-            if layout is not None and bar is not None:
-                bar.note(drawing_note(result.z, layout))
-            write_reserved(result, folder, force, formats, layout)
-            settings.remove_checkpoint()
-            return result
-        table_graph = read_source(tables, bar)
-        recipe, planned = plan(table_graph, settings, layout=drawn)
-        settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
-        finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
-        if settings.workers.broadcast_object(finished):
-            settings.remove_checkpoint()
-            return None
-        settings.remove_stale_checkpoint()
-        check_formats(formats, table_graph.graph)
-        return _run(table_graph, settings, recipe, planned, output, bar)
+            return Extension(load_folder(model), tables, standalone)
+        return InMemory(read_source(tables, bar), tables.get("names"))
 
-
-def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult | None:
-    """Plan, check memory, tune, train, and resume from a checkpoint: whatever the settings ask for.
-
-    Where workers share it, all of them call this; all but the first return None.
-
-    Args:
-        table_graph: The graph.
-        settings: How to train.
-        bar: Shows progress; None for none.
-    """
-    recipe, planned = plan(table_graph, settings)
-    settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
-    return _run(table_graph, settings, recipe, planned, None, bar)
-
-
-def _run(
-    table_graph: TableGraph, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None
-) -> EmbeddingResult | None:
-    """All stages over a graph in memory; the result, on the first worker."""
-    graph = GraphInMemory(table_graph, settings)
-    job = Job(graph, recipe, settings.compared, bar=bar)
-    for line in planned.lines:
-        job.log(line)
-    if not settings.ignore_memory_check:
-        planned.check_memory()
-    settings.check_checkpoint()
-    run_stages(job, all_stages(output))
-    return None if job.scored is None else graph.result(job)
-
-
-def _is_finished(
-    folder: Path, table_graph: TableGraph, settings: Settings, recipe: Recipe, names: str | None, force: bool
-) -> bool:
-    """Whether a folder already holds what is asked for; if it holds something else, it must be free to overwrite."""
-    earlier = load_folder(folder)
-    # A tuned recipe is not known beforehand, nor which method wins.
-    known = recipe if not (settings.tune or settings.auto) else None
-    one_of = (settings.method, *settings.compared) if settings.auto else (settings.method,)
-    method = earlier.model.method if earlier.model.method in one_of else settings.method
-    differs = [] if earlier.table_graph.graph.digest == table_graph.graph.digest else ["it was made from other tables"]
-    differs += differences(earlier.model, replace(settings, method=method), known)
-    if names is not None and table_graph.ingest_report.names != earlier.table_graph.ingest_report.names:
-        differs.append(f"its names are those of another column, which clnr report {folder} --name {names} changes")
-    if differs and not force:
-        raise not_asked_for(folder, differs)
-    return not differs
-
-
-# -- a graph in files -------------------------------------------------------------------------------------------------------
+    return embed(opened, settings, Output(folder, force, formats, layout), bar)
 
 
 def embed_folder(
@@ -185,67 +140,38 @@ def embed_folder(
     layout: str | None = None,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
-    """From a graph folder to a folder with a model and shards of vectors, in bounded memory; None if it was there already.
+    """``embed`` from a graph folder to a folder with a model and shards of vectors, in ``bound`` bytes of memory.
 
-    Where workers share it, all of them call this; all but the first return None.
-
-    Args:
-        folder: The graph.
-        out: Where to write.
-        settings: How to train; with ``resume`` also an embedding that was stopped goes on, from its last block.
-        bound: Bytes of memory that may be used; None for what is free.
-        force: Whether a folder that clnr wrote may be overwritten.
-        layout: Of the map of report.html, of a sample of nodes; None for no report.
-        bar: Shows progress; None for none.
+    With ``settings.resume``, also an embedding that was stopped goes on, from its last block. A report is of a sample of nodes.
     """
     if layout is not None:
         check_layout(layout)
-    workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
-    with _reserved(out, settings, force, SOURCE) as finished, shared_folder(folder.path):
-        recipe, planned = file_plan.plan(folder, settings, bound)
-        about = settings.about(folder.digest, recipe)
-        about = {"graph folder" if name == "tables" else name: value for name, value in about.items()}
-        workers.check_same_on_all_ranks(lambda: about)
-        folder = replace(folder, resident=planned.resident, loop_weight=folder.median_weight)
-        work = WorkFolder(resolve_path(out), folder, settings, recipe)
-        if workers.broadcast_object(finished and work.is_finished(force)):
-            settings.remove_checkpoint()
-            return None
-        for line in planned.lines:
-            log(line)
-        if workers.first:
-            check_disk(out, planned, work.bytes_there)
-            settings.remove_stale_checkpoint()
-        block_rows, remark = work.begin(planned.block_rows)
-        if remark is not None:
-            log(remark)
-        graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
-        job = Job(graph, recipe, settings.compared, work, bar)
-        if workers.first and work.has_model():
-            log("training is complete: embedding goes on")
-        run_stages(job, all_stages(Output(out, force, layout=layout)))
-    return None if job.scored is None else load_result(out)
+    with shared_folder(folder.path):
+        return embed(lambda: InFiles(folder, bound), settings, Output(out, force, layout=layout), bar)
 
 
 @contextlib.contextmanager
-def _reserved(out: Path, settings: Settings, force: bool, mark: str) -> Iterator[bool]:
-    """Reserve the output folder, as the first worker; tells whether an earlier process has finished it, by a file of it."""
-    if not settings.workers.first:
+def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
+    """Reserve the output folder, as the first worker; tells whether an earlier process has finished it."""
+    if output is None or not settings.workers.first:
+        settings.check_checkpoint()
         yield False
         return
-    with reserve_folder(out, OWNED_FILES):
-        finished = settings.resume and (out / mark).is_file()
-        if force or not finished:
-            check_folder(out, force, OWNED_FILES)
+    with reserve_folder(output.folder, OWNED_FILES):
+        finished = settings.resume and (output.folder / RECIPE).is_file()
+        if output.force or not finished:
+            check_folder(output.folder, output.force, OWNED_FILES)
         settings.check_checkpoint()
         yield finished
 
 
-def check_disk(out: Path, planned: FilePlan, there: int = 0) -> None:
-    """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
-    free = shutil.disk_usage(resolve_path(out).parent).free + there
-    if planned.disk > free:
+def _is_finished(source: Source, settings: Settings, recipe: Recipe, output: Output) -> bool:
+    """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
+    earlier = load_result(output.folder)
+    differs = [*source.differences(earlier, output), *settings.differences(earlier.model, recipe)]
+    if differs and not output.force:
         raise DataError(
-            f"the disk is too small for {out}: about {gigabytes(planned.disk)} are needed, and {gigabytes(free)} are free; a "
-            f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if planned.passes else ''}"
+            f"{output.folder} is finished, but not what is asked for: {'; '.join(differs)}; overwrite it with --force "
+            "(force=True)"
         )
+    return not differs

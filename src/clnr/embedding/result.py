@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,6 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.search.neighbors import ArrayRows, Rows
 from clnr.embedding.search.nodes import GraphNodes
 from clnr.embedding.search.table_nodes import TableNodes
-from clnr.engine import Engine
 from clnr.graph.csr import Array
 from clnr.tables import TableGraph
 
@@ -53,10 +51,3 @@ class EmbeddingResult:
     def rows(self) -> Rows:
         """The embedding as it is searched: what all searches share is kept."""
         return self.z if isinstance(self.z, Rows) else ArrayRows(self.z)
-
-
-def embed_with(earlier: EmbeddingResult, table_graph: TableGraph, engine: Engine) -> EmbeddingResult:
-    """Another graph embedded with the model of an earlier result; nothing is trained."""
-    warnings = dict.fromkeys([*earlier.warnings, "loss and scores are those of the training, before these tables were added"])
-    z = earlier.model.embed(table_graph.graph, engine)
-    return dataclasses.replace(earlier, nodes=TableNodes(table_graph), z=z, warnings=tuple(warnings))

@@ -17,7 +17,6 @@ from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation import hold_out, logistic_probe
 from clnr.experiments.grid_search import hide_test_labels
 from clnr.experiments.learn import learn
-from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
@@ -49,19 +48,8 @@ def tune(
 ) -> Recipe:
     """The best of several recipes: by accuracy on validation nodes or, without labels, by edges held out for tuning alone.
 
-    Neither test nodes nor the edges of the final score are seen: they are removed before the first trial.
-
-    Args:
-        table_graph: The graph.
-        method: What is trained.
-        recipe: The recipe of the first trial.
-        seed: Of training and of the search.
-        engine: Where to train.
-        trials: How many recipes to try.
-        share: The share of edges that the final score holds out.
-        fixed: Hyper-parameters that are not tuned.
-        log: Called with a line for each trial.
-        bar: Shows the progress of each; None for none.
+    Neither test nodes nor the edges of the final score, a ``share`` of all, are seen: they are removed before the first trial.
+    That one has the recipe as it is. Hyper-parameters that are ``fixed`` are not tuned.
     """
     try:
         import optuna
@@ -70,7 +58,7 @@ def tune(
     score, metric = _scorer(table_graph, method, seed, engine, share)
 
     def objective(trial: optuna.Trial) -> float:
-        tried = recipe.but(**_suggested(trial, method, recipe, fixed))
+        tried = recipe.but(**_values(_drawn(trial, method, recipe, fixed), recipe))
         what = f"trial {trial.number + 1} of {trials}"
         try:
             with (bar or Bar(None, quiet=True)).training(what, tried.epochs) as progress:
@@ -115,7 +103,8 @@ def _scorer(
         labels, split = labelled.labels, datasets.split_of(labelled, seed)
 
         def by_labels(recipe: Recipe, progress: ProgressCallback | None) -> float:
-            z = learn(method, _labelled(seen, labelled), seed, recipe, engine, progress).z
+            with_labels = dataclasses.replace(seen, labels=labels, split=labelled.split)
+            z = learn(method, with_labels, seed, recipe, engine, progress).z
             return logistic_probe(z.cpu().numpy(), labels, split, seed).validation
 
         return by_labels, "validation accuracy"
@@ -130,10 +119,6 @@ def _scorer(
     return by_edges, "AUC of edges"
 
 
-def _labelled(seen: Graph, labelled: Graph) -> Graph:
-    return dataclasses.replace(seen, labels=labelled.labels, split=labelled.split)
-
-
 def _tunable(method: Method, fixed: Collection[str]) -> list[str]:
     return [name for name in (*_SPACE, "layers", "epochs") if name in method.keys and name not in fixed]
 
@@ -143,17 +128,15 @@ def mean_epochs(method: Method, fixed: Collection[str]) -> float:
     return mean(_EPOCHS) if "epochs" in _tunable(method, fixed) else 1.0
 
 
-def _suggested(trial: Any, method: Method, recipe: Recipe, fixed: Collection[str]) -> dict[str, Any]:
-    drawn = {}
+def _drawn(trial: Any, method: Method, recipe: Recipe, fixed: Collection[str]) -> dict[str, Any]:
+    drawn, choices = {}, {"layers": sorted({*_LAYERS, recipe.layers}), "epochs": _EPOCHS}
     for name in _tunable(method, fixed):
         if name in _SPACE:
             low, high, log = _SPACE[name]
             drawn[name] = trial.suggest_float(name, low, high, log=log)
         else:
-            drawn[name] = trial.suggest_categorical(
-                name, {"layers": sorted({*_LAYERS, recipe.layers}), "epochs": _EPOCHS}[name]
-            )
-    return _values(drawn, recipe)
+            drawn[name] = trial.suggest_categorical(name, choices[name])
+    return drawn
 
 
 def _values(drawn: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:

@@ -34,26 +34,38 @@ def learn(
     engine: Engine,
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
-    workers: Workers = ALONE,
-    embedders: Workers = ALONE,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed."""
+    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, ALONE)
+    assert learned is not None
+    return learned
 
-    Where ``workers`` share the training alone, this is for the first, and the others call ``learn_along``. Where they are also
-    ``embedders``, who share the embedding, all of them call this.
+
+def learn_shared(
+    method: Method,
+    graph: Graph,
+    seed: int,
+    recipe: Recipe,
+    engine: Engine,
+    progress: ProgressCallback | None,
+    checkpoint: CheckpointCallback | None,
+    workers: Workers,
+    embedders: Workers,
+) -> TrainedEmbedding | None:
+    """``learn`` by workers who share the training: all of them call this.
+
+    They share the embedding if they are also ``embedders``; else only the first computes it, and the others have None.
     """
+    if embedders.alone and not workers.first:
+        with memory.enough_memory():
+            prepared = _Prepared(method.build(recipe), graph.without_labels(), engine, engine)
+            train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
+        return None
     with memory.enough_memory(), engine.use_threads():
         (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers, embedders)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
-
-
-def learn_along(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, workers: Workers) -> None:
-    """Do this worker's share of what the first one's ``learn`` trains."""
-    with memory.enough_memory():
-        prepared = _Prepared(method.build(recipe), graph.without_labels(), engine, engine)
-        train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
 
 
 def learn_seeds(

@@ -12,10 +12,11 @@ import pytest
 from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.tables import read_tables
+from clnr.tables.table_info import NODES, TABLES
 from tests.conftest import tiny
 from tests.embedding.store.test_artifact import OLD, fitted, saved, tables
 

@@ -51,7 +51,7 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
 
 def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monkeypatch):
     seen, kept = [], []
-    learn, embed = graph_in_memory.learn, FittedModel.embed
+    learn, embed = graph_in_memory.learn_shared, FittedModel.embed
 
     def noted(*arguments, **more):
         trained = learn(*arguments, **more)
@@ -62,7 +62,7 @@ def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monke
         kept.append(seen[0]() is not None)
         return embed(*arguments)
 
-    monkeypatch.setattr(graph_in_memory, "learn", noted)
+    monkeypatch.setattr(graph_in_memory, "learn_shared", noted)
     monkeypatch.setattr(FittedModel, "embed", asked)
     fitted(method=CLNR_MIX, baselines=())
     assert kept == [False]
@@ -88,13 +88,9 @@ def test_nothing_is_scored_beside_it_unless_asked_or_without_anything_to_score_b
     assert fitted(baselines=()).baselines == {}
     assert fitted(hold_out=0, evaluate=False).baselines == {}
     assert fitted(hold_out=0).baselines["Raw"].keys() == {"strict_accuracy", "validation_accuracy", "strict_accuracy_error"}
+    assert fitted(method=UNTRAINED).baselines.keys() == {"Raw"}
     links = {"link_auc", "link_average_precision", "link_auc_error"}
     assert fitted(evaluate=False).baselines["Untrained"].keys() == links
-
-
-def test_a_method_is_not_its_own_baseline():
-    assert fitted(method=UNTRAINED).baselines.keys() == {"Raw"}
-    assert fitted(method=RAW).baselines.keys() == {"Untrained"}
 
 
 def test_a_classifier_needs_no_probe():
@@ -133,13 +129,6 @@ def test_the_accuracy_of_features_that_are_too_wide_is_left_out(monkeypatch):
     assert "strict_accuracy" not in result.baselines["Raw"]
     assert "strict_accuracy" in result.baselines["Untrained"]
     assert "the accuracy of raw features was not measured: 12 columns take too long" in result.warnings
-
-
-def test_what_a_probe_takes_is_counted():
-    scorer = Scorer.of(GRAPH, None, 0, by_labels=True)
-    count = len(split_of(GRAPH, 0).train) * 3
-    assert scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
-    assert not scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))
 
 
 def test_labels_of_one_class_are_no_score():
@@ -188,3 +177,10 @@ def test_what_edges_weigh_is_told_where_they_tell_little():
 
     assert len(lines(edge_weight="measured")) == 1
     assert lines() == []
+
+
+def test_what_a_probe_takes_is_counted():
+    scorer = Scorer.of(GRAPH, None, 0, by_labels=True)
+    count = len(split_of(GRAPH, 0).train) * 3
+    assert scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
+    assert not scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))

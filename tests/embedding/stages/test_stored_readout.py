@@ -19,9 +19,8 @@ from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.stored_links import hold_out_links
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_passes import Passes
-from clnr.embedding.stages.stored_readout import passes_over
-from clnr.embedding.store.artifact import load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
+from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import choose
 from clnr.engine.files import mapped_graph
 from clnr.engine.files.mapped_graph import draw_stored_neighbours, without_pairs
@@ -33,9 +32,9 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout, structure
 from clnr.nn.structure import walks
 from clnr.support.processes.workers import Workers
+from tests.embedding.stages.test_graph_in_files import vectors
 
 pytest.importorskip("numba")
-pq = pytest.importorskip("pyarrow.parquet")
 
 NODES = 300
 RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
@@ -58,10 +57,7 @@ def a_graph(features: str, **options) -> Graph:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     path = tmp_path_factory.mktemp("graphs")
-    made = {
-        "numbers": a_graph("numbers", weighted=True),
-        "bag": a_graph("bag", undirected=True),
-    }
+    made = {"numbers": a_graph("numbers", weighted=True), "bag": a_graph("bag", undirected=True)}
     return {name: write_graph(graph, path / name) for name, graph in made.items()}
 
 
@@ -80,9 +76,12 @@ def settings(method="CLNR-mix", hold_out=0.0, changes=(), **more):
     return Settings(chosen, choose("cpu", "float32"), recipe=recipe, hold_out=hold_out, evaluate=False, baselines=False, **more)
 
 
-def vectors(folder):
-    tables = [pq.read_table(path) for path in sorted((folder / "embeddings").iterdir())]
-    return np.concatenate([np.stack(table["vector"].to_pylist()) for table in tables]).astype(np.float32)
+def without_edges(graph, pairs, **more) -> Graph:
+    """A graph without the edges between some pairs, in either direction."""
+    source, target, weight = graph.edges()
+    kept = ~np.isin(source * NODES + target, [pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
+    more |= {"weight": None if weight is None else weight[kept], "ids": graph.node_ids.tolist()}
+    return Graph.from_edges(source[kept], target[kept], graph.features, undirected=not graph.directed, **more)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
     recipe, planned = plan(folders[name], chosen, MEMORY)
     whole = learn(chosen.method, folders[name].graph().with_median_loops(), 0, recipe, chosen.engine)
     assert found.z.shards > 2
-    np.testing.assert_allclose(vectors(tmp_path / "out"), whole.z.numpy(), rtol=1e-3, atol=2e-3)
+    np.testing.assert_allclose(vectors(tmp_path / "out")[1], whole.z.numpy(), rtol=1e-3, atol=2e-3)
     model = load_model(ArtifactFiles.open(tmp_path / "out"))
     assert model.parameters.keys() == whole.fitted.parameters.keys()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -117,16 +116,12 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
     found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
-    source, target, weight = whole.edges()
-    keys = np.concatenate([links[0][0] * NODES + links[0][1], links[0][1] * NODES + links[0][0]])
-    kept = ~np.isin(source * NODES + target, keys)
-    seen = Graph.from_edges(source[kept], target[kept], whole.features, weight=weight[kept], ids=whole.node_ids.tolist())
-    seen = dataclasses.replace(seen, loop_weight=folder.median_weight)
+    seen = dataclasses.replace(without_edges(whole, links[0]), loop_weight=folder.median_weight)
     trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine)
     for name, value in trained.fitted.parameters.items():
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
-    np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
+    np.testing.assert_allclose(vectors(tmp_path / "out")[1], found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
     cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
     scored = evaluation.score_cosines(cosines)
     assert found.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
@@ -139,10 +134,7 @@ def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name
     folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
     pairs = np.array([[0, 7, 8], [7, 9, 20]])
     seen = without_pairs(choose("cpu").to_device(folder), pairs)
-    source, target, _ = folder.graph().edges()
-    left_out = np.concatenate([pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
-    kept = ~np.isin(source * NODES + target, left_out)
-    graph = Graph.from_edges(source[kept], target[kept], np.zeros((NODES, 0)))
+    graph = without_edges(folder.graph(), pairs)
     ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
     for most in (4, NODES):
         for found, right in zip(draw_stored_neighbours(seen, nodes, most), draw_neighbours(ways, nodes, most), strict=True):
@@ -188,8 +180,8 @@ def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, cou
     assert calls.count("again") <= 2 * 2 * 4 + 4 + 3 - count + 4
     if "undisturbed" not in folders:
         embed_folder(folders["bag"], tmp_path / "other", settings(hold_out=0.1, changes=changes), MEMORY)
-        folders["undisturbed"] = vectors(tmp_path / "other")
-    np.testing.assert_array_equal(vectors(tmp_path / "out"), folders["undisturbed"])
+        folders["undisturbed"] = vectors(tmp_path / "other")[1]
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], folders["undisturbed"])
 
 
 @pytest.mark.full
@@ -199,20 +191,9 @@ def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
     folder, chosen = folders[name], settings()
     pairs = hold_out_links(folder, 0.1, 0)[0]
     device_graph = without_pairs(chosen.engine.to_device(folder), pairs)
-    read = passes_over(device_graph, chosen, tmp_path, 90).walks(10)
-    whole = folder.graph()
-    source, target, weight = whole.edges()
-    held = np.concatenate([pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
-    kept = ~np.isin(source * NODES + target, held)
-    seen = Graph.from_edges(
-        source[kept],
-        target[kept],
-        whole.features,
-        weight=None if weight is None else weight[kept],
-        ids=whole.node_ids.tolist(),
-        undirected=not whole.directed,
-    )
-    expected = torch.cat(walks(chosen.engine, chosen.engine.to_device(seen), 10, (4, 8, 16)), 1)
+    read = Passes(device_graph, chosen, tmp_path, 90).walks(10)
+    seen = chosen.engine.to_device(without_edges(folder.graph(), pairs))
+    expected = torch.cat(walks(chosen.engine, seen, 10, (4, 8, 16)), 1)
     nodes = np.array([299, 3, 7, 150])
     torch.testing.assert_close(read(nodes), expected[nodes], rtol=1e-4, atol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["walk-10-16", "walk-10-4", "walk-10-8"]
@@ -236,7 +217,7 @@ def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, t
     def found(rank, taken):
         workers = dataclasses.replace(settings(), workers=OneOfTwo(rank, taken))
         device_graph = workers.engine.to_device(folders["numbers"])
-        return passes_over(device_graph, workers, tmp_path, 90).inner_products(lambda nodes: rows[nodes], 6)
+        return Passes(device_graph, workers, tmp_path, 90).inner_products(lambda nodes: rows[nodes], 6)
 
     first, second = found(0, slice(0, 3)), found(1, slice(3, None))
     assert torch.equal(first, found(0, slice(0, None)))
@@ -247,7 +228,7 @@ def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, t
 def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(stored_readout, "FITTED_NODES", 200)
     found = embed_folder(folders["numbers"], tmp_path / "out", settings(), MEMORY)
-    z = vectors(tmp_path / "out")
+    z = vectors(tmp_path / "out")[1]
     np.testing.assert_allclose(z, found.model.embed(folders["numbers"].graph(), choose("cpu")), rtol=1e-3, atol=2e-3)
     whole = learn(
         methods.CLNR_MIX, folders["numbers"].graph().with_median_loops(), 0, found.model.recipe, choose("cpu", "float32")
@@ -255,13 +236,3 @@ def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, mo
     # Whatever the rotation, the same nodes are near each other.
     one, other = (np.corrcoef(each) for each in (z, whole))
     assert np.corrcoef(one.reshape(-1), other.reshape(-1))[0, 1] > 0.9
-
-
-def test_damaged_edges_are_named(folders, tmp_path):
-    graph = write_graph(a_graph("numbers"), tmp_path / "graph")
-    path = graph.path / "outgoing.indices.bin"
-    content = bytearray(path.read_bytes())
-    content[:4] = np.array([NODES], "<i4").tobytes()
-    path.write_bytes(content)
-    with pytest.raises(Exception, match=r"outgoing.indices.bin: it is damaged, or was changed: row 0 has column 300 of 300"):
-        embed_folder(GraphFolder.open(graph.path), tmp_path / "out", settings("SVD-mix"), MEMORY)

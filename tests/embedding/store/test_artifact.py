@@ -10,25 +10,26 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from benchmarks._fit_graph import fit_graph
 
 from clnr import NodeEmbedder
-from clnr.embedding.extension import extend
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.job import embed
+from clnr.embedding.job_sources import Extension
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact import OWNED_FILES, load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import (
     DIGESTS,
     GRAPH,
     METRICS,
     MODEL,
-    NODES,
-    OWNED_FILES,
     RECIPE,
-    TABLES,
     VECTORS,
     ArtifactFiles,
 )
@@ -40,6 +41,7 @@ from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
+from clnr.tables.table_info import NODES, TABLES
 from tests.cases import in_tiers
 from tests.conftest import tiny
 
@@ -60,6 +62,10 @@ def tables(tmp_path):
         "id,age,kind,label\n" + "".join(f"n{i},{i * i},{'ab'[i % 2]},{'xyz'[i % 3]}\n" for i in range(20))
     )
     return read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
+def extended(earlier, **tables):
+    return embed(lambda: Extension(earlier, tables), Settings(earlier.model.method, cpu_engine()))
 
 
 def saved(result, tmp_path):
@@ -114,23 +120,11 @@ def cut(name, rows):
     ("method", "change", "said"),
     [
         ("Spectral", cut("input.0.rows", 5), "'input.0.rows' is of another shape or type"),
-        ("Spectral", cut("input.0.ids", 5), "'input.0.ids' is of another shape or type"),
         ("Spectral", lambda arrays: arrays.pop("input.0.ids"), "'input.0.ids' is not there"),
         ("Spectral", lambda arrays: arrays["input.0.rows"].__setitem__(0, np.nan), "'input.0.rows' has a number that is not"),
         ("SVD-mix", cut("input.0.weight", 5), "'input.0.weight' is of another shape or type"),
-        (
-            "SVD-mix",
-            lambda arrays: arrays["input.0.centre"].__setitem__(0, np.inf),
-            "'input.0.centre' has a number that is not",
-        ),
         ("SVD-mix", cut("readout.block.0.directions", 5), "'readout.block.0.directions' is of another shape or type"),
-        ("SVD", cut("readout.weight", 5), "'readout.weight' is of another shape or type"),
         ("SVD", lambda arrays: arrays.pop("readout.bias"), "'readout.bias' is not there"),
-        (
-            "SVD",
-            lambda arrays: arrays.__setitem__("input.0.rows", np.ones((3, 3), np.float32)),
-            "'input.0.rows' is not of this",
-        ),
         ("CLNR-mix", cut("encoder.mlp.0.mean", 5), "'encoder.mlp.0.mean' is of another shape or type"),
         ("Cleora", lambda arrays: arrays.__setitem__("extra", np.ones(3, np.float32)), "'extra' is not of this model"),
     ],
@@ -142,20 +136,18 @@ def test_damaged_inputs_and_read_outs_are_refused(method, change, said, tmp_path
         load_folder(folder)
 
 
-@pytest.mark.parametrize("name", ["SVD", "SVD-mix", "CLNR-mix", "Spectral", "Cleora"])
+@pytest.mark.parametrize("name", ["SVD", "SVD-mix", "CLNR-mix", "Spectral", "Cleora", "Raw"])
 def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_path):
     folder = unsealed(fitted(name, structure=1), tmp_path)
     text = (folder / RECIPE).read_text()
-    for old, new in (
-        ("features = 12", f"features = {10**9}"),
-        ("reduced = 256", "reduced = 65536"),
-        ("n = 8\n", "n = 65536\n"),
-    ):
+    wide = [("features = 12", f"features = {number}") for number in (10**9, 2**62, 2**70)]
+    for old, new in (*wide, ("reduced = 256", "reduced = 65536"), ("n = 8\n", "n = 65536\n")):
         assert old in text
         (folder / RECIPE).write_text(text.replace(old, new))
         # Some fit any number of them.
         with contextlib.suppress(DataError):
             load_folder(folder)
+            assert old != "features = 12"
 
 
 def test_scores_of_baselines_come_back_and_older_folders_have_none(tmp_path):
@@ -214,8 +206,6 @@ def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path
 
 
 def test_vectors_are_plain_parquet(tmp_path):
-    import pyarrow.parquet as pq
-
     result = fitted(table_graph=tables(tmp_path))
     table = pq.read_table(saved(result, tmp_path) / VECTORS)
     assert table.column_names == ["id", "vector"]
@@ -224,23 +214,23 @@ def test_vectors_are_plain_parquet(tmp_path):
 
 
 def test_a_method_of_ones_own_is_not_saved(tmp_path):
-    from clnr.methods import CLNR
-
-    own = CLNR.but("mine", "of my own", postprocess=())
-    result = fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu_engine())
+    own = METHODS["CLNR"].but("mine", "of my own", postprocess=())
     with pytest.raises(MethodError, match="mine"):
-        saved(result, tmp_path)
+        saved(fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu_engine()), tmp_path)
 
 
-@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, "graph.safetensors"])
-def test_a_missing_file_is_named(name, tmp_path):
-    folder = saved(fitted(), tmp_path)
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH])
+def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
+    folder, other = saved(fitted(), tmp_path), tmp_path / "other"
     (folder / name).unlink()
     with pytest.raises(DataError, match=name):
         load_folder(folder)
-
-
-def test_what_is_no_folder_is_said(tmp_path):
+    if name != TABLES:
+        other.mkdir()
+        save_folder(fitted(table_graph=as_table_graph(tiny(seed=1)), hidden=12), other)
+        shutil.copy(other / name, folder)
+        with pytest.raises(DataError, match=f"{name}: it is damaged, or was edited"):
+            load_folder(folder)
     with pytest.raises(DataError, match="no such folder"):
         load_folder(tmp_path / "none")
 
@@ -264,16 +254,17 @@ def replaced(path, a, b):
     ("name", "a", "b", "said"),
     [
         (RECIPE, "hidden = 16", "hidden = 65536", "does not fit"),
-        (RECIPE, "dimension = 8", "dimension = 9", "does not fit"),
         (RECIPE, "features = 12", "features = 1000000", "does not fit"),
         (RECIPE, 'method = "CLNR"', 'method = "GRACE"', "learned by 'CLNR', not by GRACE"),
-        (RECIPE, 'method = "CLNR"', 'method = "nCLNR"', "learned by 'CLNR', not by nCLNR"),
         (RECIPE, "features = 12", f"features = {2**62}", MODEL),
         (RECIPE, "seed = 1", f"seed = {2**200}", "seed must be"),
         (RECIPE, "form = 1", "form = 7" * 50, RECIPE),
         (RECIPE, 'method = "CLNR"', 'method = "os.system"', "unknown method"),
         (RECIPE, "seed = 1", "seed = -1", "whole number"),
         (RECIPE, "epochs = 3", 'epochs = "3"', "whole number"),
+        (RECIPE, 'device = "cpu"', 'device = "tpu"', "device is 'tpu', which is none of auto, cpu, cuda"),
+        (RECIPE, "hold_out = 0.05", "hold_out = 1.5", "hold_out is 1.5, and not from 0 to less than 1"),
+        (RECIPE, "threads = 1", 'threads = "many"', "'many' is not a whole number"),
         (METRICS, '"loss"', '"lost"', "loss"),
         (TABLES, '"names": null', '"names": "title"', "the column of names, 'title', is not in nodes.parquet"),
     ],
@@ -282,18 +273,6 @@ def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
     folder = unsealed(fitted(), tmp_path)
     replaced(folder / name, a, b)
     with pytest.raises(DataError, match=said):
-        load_folder(folder)
-
-
-def test_numbers_that_are_not_finite_are_refused(tmp_path):
-    import safetensors.torch
-
-    folder = unsealed(fitted(), tmp_path)
-    parameters = safetensors.torch.load_file(folder / MODEL)
-    name = next(iter(parameters))
-    parameters[name][0] = torch.nan
-    safetensors.torch.save_file(parameters, folder / MODEL)
-    with pytest.raises(DataError, match="not finite"):
         load_folder(folder)
 
 
@@ -317,13 +296,9 @@ def broken_rows(arrays):
     "change",
     [
         broken_rows,
-        lambda arrays: arrays["x.start"].__setitem__(3, -7),
         lambda arrays: arrays["x.columns"].__setitem__(0, 10**6),
-        lambda arrays: arrays["x.columns"].__setitem__(0, -1),
         lambda arrays: arrays["edges.start"].__setitem__(2, 2**62),
-        lambda arrays: arrays["edges.start"].fill(0),
         lambda arrays: arrays["edges.nodes"].__setitem__(0, 40),
-        lambda arrays: arrays["size"].__setitem__(1, 2**62),
         lambda arrays: arrays["size"].__setitem__(1, -1),
         lambda arrays: arrays.update(size=np.array([40], np.int64)),
         lambda arrays: arrays.update({"x.start": arrays["x.start"].astype(np.float32)}),
@@ -335,22 +310,6 @@ def test_index_arrays_are_checked_completely(change, tmp_path):
     edited(folder, GRAPH, change)
     with pytest.raises(DataError, match=GRAPH):
         load_folder(folder)
-
-
-@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH, NODES, DIGESTS])
-def test_a_flipped_bit_is_noticed_in_any_file(name, tmp_path):
-    folder = saved(fitted(table_graph=tables(tmp_path)), tmp_path)
-    path = folder / name
-    content = path.read_bytes()
-    random = np.random.default_rng(0)
-    for place in {*random.integers(0, len(content), 12).tolist(), 0, len(content) - 1}:
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << int(random.integers(8))
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"damaged|digests\.json"):
-            load_folder(folder)
-    path.write_bytes(content)
-    load_folder(folder)
 
 
 def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
@@ -384,22 +343,6 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, mon
         np.testing.assert_array_equal(load_folder(tmp_path / "folder").z, results[1].z)
     else:
         assert similar_nodes(tmp_path / "folder", "3", 2) == wanted
-
-
-def test_files_of_two_folders_do_not_mix(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder, seed in ((one, 0), (other, 1)):
-        folder.mkdir()
-        save_folder(fitted(table_graph=as_table_graph(tiny(seed=seed))), folder)
-    for name in (MODEL, GRAPH, VECTORS, METRICS):
-        mixed = tmp_path / f"mixed-{name}"
-        shutil.copytree(one, mixed)
-        shutil.copy(other / name, mixed)
-        with pytest.raises(DataError, match=name):
-            load_folder(mixed)
-    (one / NODES).write_bytes(b"of somebody else")
-    with pytest.raises(DataError, match=NODES):
-        load_folder(one)
 
 
 def test_other_files_may_be_edited_or_go(tmp_path):
@@ -452,13 +395,11 @@ def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
 
 
 def test_tables_are_added_to_a_folder_of_the_version_before(tmp_path):
-    import pyarrow as pa
-
     earlier = load_folder(OLD / "folder-with-digests")
     edges = pa.table({"source": ["new", "new"], "target": ["a1", "a2"]})
     known = earlier.table_graph.columns.slice(0, 1).to_pylist()[0]
     nodes = pa.table({name: ["new" if name == "id" else value] for name, value in known.items()})
-    larger = extend(earlier, {"edges": edges, "nodes": nodes}, cpu_engine())
+    larger = extended(earlier, edges=edges, nodes=nodes)
     assert larger.table_graph.graph.ids.tolist() == [*earlier.table_graph.graph.ids.tolist(), "new"]
     assert larger.z.shape == (9, 4)
     assert larger.model is earlier.model
@@ -471,9 +412,6 @@ def test_tables_are_added_to_a_folder_of_the_version_before(tmp_path):
 @pytest.mark.parametrize(("name", "method"), [("folder-of-sign", "CLNR-SIGN"), ("folder-of-halfhop", "CLNR-HalfHop")])
 def test_a_folder_of_a_method_that_was_removed_opens_and_embeds_nothing_more(name, method, tmp_path):
     """Written by 0.2.0.dev0, while it had these methods."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     said = f"^{method} was removed in 0.2.0: .*CLNR"
     folder = tmp_path / name
     shutil.copytree(OLD / name, folder)
@@ -491,20 +429,10 @@ def test_a_folder_of_a_method_that_was_removed_opens_and_embeds_nothing_more(nam
         lambda: embedder.fit(graph),
         lambda: embedder.save(tmp_path / "again"),
         lambda: back.model.embed(graph, cpu_engine()),
-        lambda: extend(back, {"edges": edges}, cpu_engine()),
+        lambda: extended(back, edges=edges),
     ):
         with pytest.raises(MethodError, match=said):
             refused()
-
-
-def test_a_damaged_folder_of_a_method_that_was_removed_is_refused(tmp_path):
-    folder = tmp_path / "folder"
-    shutil.copytree(OLD / "folder-of-sign", folder)
-    (folder / DIGESTS).unlink()
-    name = "encoder.0.bias"
-    edited(folder, MODEL, lambda arrays: arrays[name].fill(np.nan))
-    with pytest.raises(DataError, match="not finite"):
-        load_folder(folder)
 
 
 @pytest.mark.parametrize("made", ["from tables", "in Python"])
@@ -538,9 +466,6 @@ def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
     ],
 )
 def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     table = pq.read_table(folder / VECTORS)
     if ids is not None:
@@ -563,34 +488,13 @@ def test_ids_that_could_not_be_loaded_are_not_saved(ids, said, tmp_path):
         saved(result, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "a", "b"), [(TABLES, '"x"', '"\\ud800"'), (METRICS, "alignment", "\\udfff")])
-def test_halves_of_surrogate_pairs_are_refused(name, a, b, tmp_path):
-    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
-    replaced(folder / name, a, b)
-    with pytest.raises(DataError, match=f"{name}: .*surrogates"):
-        load_folder(folder)
-
-
 def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     columns = pq.read_table(folder / NODES)
     bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
     pq.write_table(columns.set_column(2, "kind", bad), folder / NODES)
     with pytest.raises(DataError, match=NODES):
         load_folder(folder)
-
-
-def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
-    folder = unsealed(fitted("Raw"), tmp_path)
-    for number in (13, 10**9, 2**62, 2**70):
-        text = (folder / RECIPE).read_text()
-        (folder / RECIPE).write_text(text.replace("features = 12", f"features = {number}"))
-        with pytest.raises(DataError):
-            load_folder(folder)
-        (folder / RECIPE).write_text(text)
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
@@ -618,11 +522,3 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
         with pytest.raises(DataError, match=name):
             load_folder(folder)
     assert not (tmp_path / "exploded").exists()
-
-
-def test_json_that_is_no_object_is_refused(tmp_path):
-    folder = unsealed(fitted(), tmp_path)
-    for text in ("[]", "3", "null", json.dumps({"form": 1}), "{" * 10_000):
-        (folder / TABLES).write_text(text)
-        with pytest.raises(DataError, match=TABLES):
-            load_folder(folder)

@@ -12,14 +12,14 @@ import pytest
 import torch
 from benchmarks._graph_folders import write_graph
 
-from clnr.embedding.job import embed_folder
+from clnr.embedding.job import as_begun, embed_folder
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.stages import block_passes, stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
 from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store.work_folder import as_begun, is_trained
+from clnr.embedding.store.work_folder import is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -76,6 +76,7 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
     again = len(blocks)
     with pytest.raises(DataError, match="the disk is too small"):
         embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
     free += 5000
     embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
     of_all = len(blocks) - again
@@ -154,29 +155,21 @@ def test_choices_that_nobody_wrote_are_refused_in_one_line(tmp_path, choices):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_shards_of_another_version_are_written_again(folders, tmp_path, monkeypatch):
-    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
-    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
-    expected = vectors(tmp_path / "whole")[1]
-    stopped(folders[0], tmp_path / "out", chosen, monkeypatch, ShardFiles)
-    (work,) = {path.parent.parent for path in tmp_path.rglob("part-00000.parquet")} - {tmp_path / "whole"}
-    shard, lines = work / "embeddings" / "part-00001.parquet", []
-    pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
-    embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
-    assert "1 of 2 shards have the columns of another version of clnr: they are written again" in lines
-    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], expected)
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_so_are_they_if_all_were_written(folders, tmp_path, monkeypatch):
+@pytest.mark.parametrize("all_written", [False, True])
+def test_shards_of_another_version_are_written_again(folders, tmp_path, monkeypatch, all_written):
     chosen, lines = settings(resume=True, checkpoint=tmp_path / "out.checkpoint"), []
-    with monkeypatch.context() as patch:
-        patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
-    for shard in tmp_path.rglob("part-*.parquet"):
+    if all_written:
+        with monkeypatch.context() as patch:
+            patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
+    else:
+        stopped(folders[0], tmp_path / "out", chosen, monkeypatch, ShardFiles)
+    shards = sorted(tmp_path.rglob("part-*.parquet"))
+    old = shards if all_written else shards[1:]
+    for shard in old:
         pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
-    made = embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
-    assert f"{made.z.shards} of {made.z.shards} shards have the columns" in "\n".join(lines)
+    embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
+    assert f"{len(old)} of {len(shards)} shards have the columns of another version of clnr: they are written again" in lines
     embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])

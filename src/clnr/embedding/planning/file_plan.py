@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +21,7 @@ from clnr.embedding.planning.pass_columns import PassColumns
 from clnr.embedding.planning.stage_cost import JobSizes, StageCost
 from clnr.embedding.scoring.stored_links import MOST_PAIRS
 from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
-from clnr.errors import MethodError, OutOfMemory
+from clnr.errors import DataError, MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
@@ -28,6 +30,7 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import duration, gigabytes
 from clnr.support.machine import memory
+from clnr.support.storage.atomic_io import resolve_path
 from clnr.tables.folder_read import read_table_info
 from clnr.training.step_work import step_work
 
@@ -244,6 +247,15 @@ class FilePlan(Plan):
             "passes": self.passes,
             "passes_bytes": self.passes_bytes,
         }
+
+    def check_disk(self, out: Path, there: int = 0) -> None:
+        """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
+        free = shutil.disk_usage(resolve_path(out).parent).free + there
+        if self.disk > free:
+            raise DataError(
+                f"the disk is too small for {out}: about {gigabytes(self.disk)} are needed, and {gigabytes(free)} are free; a "
+                f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if self.passes else ''}"
+            )
 
 
 def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, FilePlan]:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, cast
 
 import torch
 
-from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles, Sink, do_blocks, node_blocks
+from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles, Sink, do_blocks
 from clnr.engine import DeviceGraph, View
 from clnr.engine.files.layer_pass import LayerEndError, LayerOperators
 from clnr.engine.files.mapped_graph import keep_degrees
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
-from clnr.support.machine import memory
-from clnr.support.progress import Bar, Tenths
+from clnr.support.progress import Tenths
 from clnr.training.loop import advice
 
 
@@ -34,46 +28,29 @@ class BlockEmbedding:
 
     Args:
         model: Has the encoder.
-        folder: The graph.
-        settings: Whose engine computes, and whose workers share the blocks.
-        work: Where layers are written; all workers see it.
-        block_rows: How many rows a block may gather: its nodes and the sources of their edges. A node with more edges is a
-            block by itself, and takes more.
-        bar: Shows progress; None for none.
-        device_graph: The graph with the features that the encoder is given; None for its own.
-        sink: Where the rows of the last layer go; None for shards.
+        passes: Over the graph.
+        device_graph: The graph with the features that the encoder is given.
+        sink: Where the rows of the last layer go.
     """
 
-    def __init__(
-        self,
-        model: FittedModel,
-        folder: GraphFolder,
-        settings: Settings,
-        work: Path,
-        block_rows: int,
-        bar: Bar | None = None,
-        device_graph: DeviceGraph | None = None,
-        sink: Sink | None = None,
-    ):
-        self._fitted, self._folder, self._work = model, folder, work
-        self._model, self._engine = model.method.build(model.recipe), settings.engine.float32
-        self._parameters = model.parameters_on(self._engine)
-        self._device_graph = device_graph or self._engine.to_device(cast(Any, folder))
-        self._workers, self._blocks = settings.workers, node_blocks(folder, block_rows)
-        self._what = "vectors" if sink is None else "the encoder's rows"
-        self._sink = sink or ShardFiles(work, folder, self._blocks)
+    def __init__(self, model: FittedModel, passes: Passes, device_graph: DeviceGraph, sink: Sink):
+        self._fitted, self._passes, self._device_graph = model, passes, device_graph
+        self._model, self._parameters = model.method.build(model.recipe), model.parameters_on(passes.engine)
+        self._workers, self._blocks = passes.workers, passes.blocks
+        self._sink = sink
         self._layers: dict[int, LayerFiles] = {}
-        self._log = (bar or Bar(None, quiet=True)).note
 
-    def run(self) -> tuple[int, int]:
-        """Write all blocks; returns the numbers of a row, and of blocks."""
-        with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
+    def run(self) -> int:
+        """Write all blocks; returns the numbers of a row."""
+        with self._passes.computing():
             keep_degrees(self._device_graph)
             for layer in itertools.count(self._workers.broadcast_object(self._complete_layers())):
                 width = self._workers.all_reduce_min(self._compute_layer(layer))
-                self._remove_layers(layer)
+                for done in range(1, layer + 1):
+                    self._layers.pop(done, None)
+                    self._passes.remove(f"layer-{done}")
                 if width:
-                    return width, len(self._blocks)
+                    return width
         raise AssertionError
 
     def _compute_layer(self, layer: int) -> int:
@@ -86,7 +63,7 @@ class BlockEmbedding:
                 return None
             block = self._blocks[number]
             nodes, read = torch.arange(block.start, block.stop), self._layer(layer).rows if layer else None
-            operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
+            operators = LayerOperators(View(self._device_graph), self._passes.engine, nodes, layer, read)
             # What blocks before were asked for, this one will be.
             operators.read(frozenset(asked))
             return operators
@@ -95,8 +72,9 @@ class BlockEmbedding:
             nonlocal width, tenths
             width, write = self._compute_block(layer, number, operators)
             asked.update(frozenset() if operators is None else operators.asked)
-            what = self._what if width else f"layer {layer + 1}"
-            tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
+            last = "vectors" if isinstance(self._sink, ShardFiles) else "the encoder's rows"
+            what = last if width else f"layer {layer + 1}"
+            tenths = tenths or Tenths(self._passes.log, f"embedding, {what}", self._passes.folder.num_nodes)
             tenths.done(self._blocks[number].stop)
             return write
 
@@ -105,12 +83,12 @@ class BlockEmbedding:
 
     def _compute_block(self, layer: int, number: int, operators: LayerOperators | None) -> tuple[int, Callable[[], None]]:
         """The rows of a block after a layer, unless they are there: what ``_compute_layer`` returns, and what writes them."""
-        made = self._layer(layer + 1)
+        files = self._layer(layer + 1)
         if operators is None:
-            return 0 if made.path(number).is_file() else self._sink.width(number), lambda: None
+            return 0 if files.path(number).is_file() else self._sink.width(number), lambda: None
         rows, is_last = self._compute(operators)
         if not is_last:
-            return 0, lambda: made.write(number, rows)
+            return 0, lambda: files.write(number, rows)
         return rows.shape[1], lambda: self._sink.write(number, rows)
 
     def _compute(self, operators: LayerOperators) -> tuple[Array, bool]:
@@ -127,15 +105,8 @@ class BlockEmbedding:
 
     def _layer(self, layer: int) -> LayerFiles:
         """What a layer is given."""
-        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._blocks, self._folder.resident))
+        return self._layers.setdefault(layer, self._passes.files(f"layer-{layer}"))
 
     def _complete_layers(self) -> int:
-        found = [int(path.name.split("-")[1]) for path in self._work.glob("layer-*")]
-        return max((layer for layer in found if self._layer(layer).complete), default=0)
-
-    def _remove_layers(self, layer: int) -> None:
-        """Remove what layers up to this one were given."""
-        for each in range(1, layer + 1):
-            self._layers.pop(each, None)
-            if self._workers.first:
-                shutil.rmtree(self._work / f"layer-{each}", ignore_errors=True)
+        layers = [int(path.name.split("-")[1]) for path in self._passes.work.glob("layer-*")]
+        return max((layer for layer in layers if self._layer(layer).complete), default=0)

@@ -7,6 +7,7 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -14,10 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.export import vector_table
-from clnr.embedding.store.shards import shard_path, shard_width, write_shard
+from clnr.embedding.store.shards import shard_path, shard_schema, write_shard
 from clnr.embedding.store.stored_columns import stored_kinds
-from clnr.engine import DeviceGraph, Engine, View, unit_rows
+from clnr.engine import DeviceGraph, View, unit_rows
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped import copy_rows, in_order
@@ -28,15 +31,14 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
 from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.nn.structure import STEPS
-from clnr.support.processes.workers import Workers
-from clnr.support.progress import NowAndThen
+from clnr.support.machine import memory
+from clnr.support.progress import Bar, NowAndThen
 
-_NUMBER = 4
+_FLOAT_BYTES = 4
 _MOST_NODES = 1 << 17
-_OPEN = 256
+_OPEN_FILES = 256
 
 Read = TypeVar("Read")
-Say = Callable[[str], None]
 
 
 class Sink(Protocol):
@@ -51,19 +53,13 @@ class Sink(Protocol):
 
 
 class LayerFiles:
-    """Rows of all nodes, in a file for each block, to be read again.
-
-    Args:
-        folder: Has the files, or will have.
-        blocks: The nodes of each.
-        resident: Bytes of files that may be mapped into memory at a time.
-    """
+    """Rows of all nodes, in a file for each block, to be read again: ``resident`` bytes may be in memory at a time."""
 
     def __init__(self, folder: Path, blocks: list[slice], resident: int):
         self.folder, self._blocks, self._resident = folder, blocks, resident
         self._starts = np.array([block.start for block in blocks])
         # Each open file takes a descriptor, of which a process may have few.
-        self._open = functools.lru_cache(_OPEN)(self._map)
+        self._open = functools.lru_cache(_OPEN_FILES)(self._map)
 
     def path(self, number: int) -> Path:
         return self.folder / f"{number:05d}.bin"
@@ -80,7 +76,7 @@ class LayerFiles:
 
     def width(self, number: int) -> int:
         block = self._blocks[number]
-        return self.path(number).stat().st_size // (_NUMBER * (block.stop - block.start))
+        return self.path(number).stat().st_size // (_FLOAT_BYTES * (block.stop - block.start))
 
     def _map(self, number: int) -> MappedArray:
         block = self._blocks[number]
@@ -100,6 +96,13 @@ class LayerFiles:
         return torch.from_numpy(out)
 
 
+def remove_rows(work: Path) -> None:
+    """Remove all rows from a folder in which a graph was embedded, but not the shards."""
+    for path in work.iterdir():
+        if path.is_dir() and path.name != SHARDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
 class ShardFiles:
     """Vectors of all nodes, in a shard for each block."""
 
@@ -110,14 +113,13 @@ class ShardFiles:
     @property
     def columns(self) -> list[str]:
         """The columns of a shard."""
-        none = np.arange(0)
-        return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(none)).column_names
+        return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(np.arange(0))).column_names
 
     def path(self, number: int) -> Path:
         return shard_path(self._work, number)
 
     def width(self, number: int) -> int:
-        return shard_width(self.path(number))
+        return int(shard_schema(self.path(number)).field("vector").type.list_size)
 
     def write(self, number: int, rows: Array) -> None:
         block = self._blocks[number]
@@ -144,12 +146,9 @@ def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:
 def do_blocks(
     numbers: Iterable[int], prepare: Callable[[int], Read], compute: Callable[[int, Read], Callable[[], None]]
 ) -> None:
-    """Do some blocks: one is read and another one written while a third is computed.
+    """Do some blocks: one is read, in a thread, and another one written, in another thread, while a third is computed.
 
-    Args:
-        numbers: Which blocks.
-        prepare: Reads what a block needs; called in a thread.
-        compute: Computes a block from that, and returns what writes it; this is called in another thread.
+    ``compute`` takes what ``prepare`` has read of a block, and returns what writes it.
     """
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
         written: Future[None] | None = None
@@ -184,25 +183,32 @@ class Passes:
     What is there of an earlier run is kept. Workers wait for each other after a pass.
 
     Args:
-        device_graph: The graph.
-        engine: Computes, in float32.
-        workers: Share the blocks of each pass.
+        device_graph: The graph, or the graph without some edges.
+        settings: Whose engine computes, in float32, and whose workers share the blocks of each pass.
         work: Where rows are written; all workers see it.
-        blocks: Of nodes.
-        say: Tells of progress.
+        block_rows: How many rows a block may gather: its nodes and the sources of their edges. A node with more edges is a
+            block by itself, and takes more.
+        bar: Shows progress; None for none.
     """
 
-    def __init__(self, device_graph: DeviceGraph, engine: Engine, workers: Workers, work: Path, blocks: list[slice], say: Say):
-        self.device_graph, self.engine, self.workers, self.blocks = device_graph, cast(BlockEngine, engine), workers, blocks
-        self.folder = cast(GraphFolder, device_graph.graph)
-        self._work, self._say = work, say
+    def __init__(self, device_graph: DeviceGraph, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None):
+        self.device_graph, self.folder = device_graph, cast(GraphFolder, device_graph.graph)
+        self.engine, self.workers = cast(BlockEngine, settings.engine.float32), settings.workers
+        self.work, self.blocks = work, node_blocks(self.folder, block_rows)
+        self.log = (bar or Bar(None, quiet=True)).note
 
     def files(self, name: str) -> LayerFiles:
-        return LayerFiles(self._work / name, self.blocks, self.folder.resident)
+        return LayerFiles(self.work / name, self.blocks, self.folder.resident)
 
     def remove(self, name: str) -> None:
         if self.workers.first:
-            shutil.rmtree(self._work / name, ignore_errors=True)
+            shutil.rmtree(self.work / name, ignore_errors=True)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute without gradients, by the engine's threads."""
+        with memory.enough_memory(), torch.no_grad(), self.engine.use_threads():
+            yield
 
     def make(self, sink: Sink, what: str, prepare: Callable[[Array], Any], compute: Callable[[Array, Any], Tensor]) -> None:
         """Rows of all nodes: ``compute(nodes, prepare(nodes))`` for the nodes of each block that is not there yet."""
@@ -210,15 +216,15 @@ class Passes:
         def read(number: int) -> Any:
             return None if sink.path(number).is_file() else (prepare(self._nodes(number)),)
 
-        def computed(number: int, found: Any) -> Callable[[], None]:
+        def computed(number: int, prepared: Any) -> Callable[[], None]:
             if pace.due():
-                self._say(f"{what}: {100 * self.blocks[number].stop // self.folder.num_nodes} %")
-            if found is None:
+                self.log(f"{what}: {100 * self.blocks[number].stop // self.folder.num_nodes} %")
+            if prepared is None:
                 return lambda: None
-            rows = compute(self._nodes(number), found[0]).float().numpy(force=True)
+            rows = compute(self._nodes(number), prepared[0]).float().numpy(force=True)
             return lambda: sink.write(number, rows)
 
-        self._say(what)
+        self.log(what)
         pace = NowAndThen()
         # Whoever is done takes the next block.
         do_blocks(self.workers.work_queue(len(self.blocks)), read, computed)
@@ -238,9 +244,9 @@ class Passes:
 
     def propagate(self, name: str, what: str, source: ReadRows) -> LayerFiles:
         """Rows of all nodes propagated once."""
-        made = self.files(name)
-        self.make(made, what, lambda nodes: self.gather(nodes, source), lambda nodes, propagated: propagated())
-        return made
+        files = self.files(name)
+        self.make(files, what, lambda nodes: self.gather(nodes, source), lambda nodes, propagated: propagated())
+        return files
 
     def inner_products(self, source: ReadRows, width: int) -> Tensor:
         """Of all columns of the rows of all nodes, in float64, on the CPU."""
@@ -252,8 +258,8 @@ class Passes:
             return lambda: None
 
         # Sums are the same bits whoever is quicker: each has blocks of its own.
-        own = range(self.workers.rank, len(self.blocks), self.workers.size)
-        do_blocks(own, lambda number: source(self._nodes(number)), add)
+        numbers = range(self.workers.rank, len(self.blocks), self.workers.size)
+        do_blocks(numbers, lambda number: source(self._nodes(number)), add)
         self.workers.barrier()
         return self.workers.all_reduce(total)[0]
 

@@ -14,18 +14,16 @@ from clnr import rng
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
-from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
 from clnr.embedding.scoring.held_out import held_out
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples
-from clnr.embedding.stages.job_graph import Job, JobGraph, Output
-from clnr.embedding.store.output_folder import write_reserved
+from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.evaluation import LinkSplit, geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
-from clnr.experiments.learn import learn, learn_along
+from clnr.experiments.learn import learn, learn_shared
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
@@ -40,13 +38,8 @@ MOST_NODES = 1_000_000
 _MEASURED_NODES = 2048
 
 
-class GraphInMemory(JobGraph[Array]):
-    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training.
-
-    Args:
-        table_graph: The graph.
-        settings: How to train.
-    """
+class GraphInMemory(JobGraph):
+    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training."""
 
     def __init__(self, table_graph: TableGraph, settings: Settings):
         self.table_graph, self.settings = table_graph, settings
@@ -76,12 +69,10 @@ class GraphInMemory(JobGraph[Array]):
         self._recipe = recipe
         self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
         self._embedders = _embedders(workers, recipe, self._seen)
-        if self._embedders.alone and not workers.first:
-            # The first one alone computes rows.
-            learn_along(method, self._seen, settings.seed, recipe, engine, workers)
-            return None, ()
         shared = progress, checkpoint, workers, self._embedders
-        trained = learn(method, self._seen, settings.seed, recipe, engine, *shared)
+        trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
+        if trained is None:
+            return None, ()
         model = _fitted(method, trained, self._seen, Provenance.of(settings.hold_out, engine, trained.fitted.threads))
         # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
         if workers.first:
@@ -90,22 +81,16 @@ class GraphInMemory(JobGraph[Array]):
         return model, tuple(trained.fitted.losses.tolist())
 
     def embed(self, model: FittedModel | None) -> Array | None:
-        if model is None or self._z_seen is None:
+        if model is None:
             return None
-        if self._split is None:
+        if self._z_seen is not None and self._split is None:
             return self._z_seen.cpu().numpy()
         return model.embed(self.table_graph.graph, self.settings.engine.among(self._embedders))
 
     def result(self, job: Job) -> EmbeddingResult:
-        """What the stages have made, on the first worker."""
         assert job.model is not None
         assert job.scored is not None
         return EmbeddingResult.of(job.model, self.table_graph, job.vectors, job.losses, *job.scored)
-
-    def write(self, job: Job, output: Output) -> None:
-        if output.layout is not None:
-            job.log(drawing_note(job.vectors, output.layout))
-        write_reserved(self.result(job), output.folder, output.force, output.formats, output.layout)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
@@ -136,17 +121,17 @@ class GraphInMemory(JobGraph[Array]):
             if baseline == RAW:
                 # As they are: sparse features stay sparse.
                 return self._seen.features, graph.features if labelled else None
-            made = learn(baseline, self._seen, model.seed, recipe_beside(baseline, model.method, recipe, graph), engine)
-            return made.z, _fitted(baseline, made, self._seen).embed(graph, engine) if labelled else None
+            trained = learn(baseline, self._seen, model.seed, recipe_beside(baseline, model.method, recipe, graph), engine)
+            return trained.z, _fitted(baseline, trained, self._seen).embed(graph, engine) if labelled else None
 
         return rows
 
 
 def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
     """A baseline's recipe for a graph, as wide as that of a method."""
-    own, _ = default_recipe(baseline, graph)
+    usual, _ = default_recipe(baseline, graph)
     same_width = "dimension" in baseline.keys and "dimension" in method.keys
-    return own.but(dimension=recipe.dimension) if same_width else own
+    return usual.but(dimension=recipe.dimension) if same_width else usual
 
 
 def _embedders(workers: Workers, recipe: Recipe, graph: Graph) -> Workers:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Samples, Scores
+from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import WorkFolder
 from clnr.graph.csr import Array
 from clnr.methods import Method
@@ -19,29 +20,10 @@ from clnr.support.progress import Bar
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 
 
-@dataclass(frozen=True)
-class Output:
-    """Where a job writes.
-
-    Attributes:
-        folder: The folder.
-        force: Whether one that clnr wrote may be overwritten.
-        formats: Further export formats.
-        layout: Of the map of report.html; None for no report.
-    """
-
-    folder: Path
-    force: bool = False
-    formats: Collection[str] = ()
-    layout: str | None = None
-
-
-Vectors = TypeVar("Vectors")
-"""One row for each node: an array, or shards."""
-
-
-class JobGraph(ABC, Generic[Vectors]):
+class JobGraph(ABC):
     """A graph that a job trains on, embeds and scores. Where workers share that, every one of them makes each call.
+
+    Vectors are an array, or shards.
 
     Attributes:
         digest: Of its content.
@@ -52,14 +34,6 @@ class JobGraph(ABC, Generic[Vectors]):
     digest: str
     num_nodes: int
     settings: Settings
-
-    def beside(self, method: Method, recipe: Recipe) -> tuple[JobGraph[Vectors], Recipe]:
-        """The same graph for another method, and its recipe, as wide as this one; only in memory."""
-        raise NotImplementedError
-
-    def tune(self, job: Job) -> Recipe:
-        """The best of several recipes; only in memory."""
-        raise NotImplementedError
 
     @abstractmethod
     def train(
@@ -75,19 +49,16 @@ class JobGraph(ABC, Generic[Vectors]):
         return model, None
 
     @abstractmethod
-    def embed(self, model: FittedModel | None) -> Vectors | None:
+    def embed(self, model: FittedModel | None) -> Any:
         """The vectors of all nodes. A worker that has no use for them has None."""
 
-    def check_unchanged(self) -> None:
-        """Raise if the graph is another one by now than when the job began."""
-
     @abstractmethod
-    def samples(self, model: FittedModel, vectors: Vectors, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
+    def samples(self, model: FittedModel, vectors: Any, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
         """What vectors, and those of baselines, are scored by; for the first worker alone."""
 
     @abstractmethod
-    def write(self, job: Job, output: Output) -> None:
-        """Write all that the stages have made to a folder; for the first worker alone."""
+    def result(self, job: Job) -> EmbeddingResult:
+        """All that the stages have made so far; on the first worker."""
 
 
 @dataclass(eq=False)
@@ -98,6 +69,7 @@ class Job:
         graph: In memory or in files.
         recipe: The hyper-parameters.
         baselines: What is scored beside the embedding.
+        output: Where the result is written; None for nowhere.
         work: The folder in which what stages have made is kept for a process that resumes; None for none.
         bar: Shows progress; None for none.
         model: What was learned; None before the training, and on a worker that has no use for it.
@@ -107,9 +79,10 @@ class Job:
         scored: The scores; None before they are computed, and on other workers than the first.
     """
 
-    graph: JobGraph[Any]
+    graph: JobGraph
     recipe: Recipe
     baselines: Collection[Method] = ()
+    output: Output | None = None
     work: WorkFolder | None = None
     bar: Bar | None = None
     model: FittedModel | None = None

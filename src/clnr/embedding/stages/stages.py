@@ -6,20 +6,31 @@ import contextlib
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isnan, nan
+
+import torch
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.stage_cost import JobSizes, StageCost
 from clnr.embedding.scoring.job_scores import score
-from clnr.embedding.stages.job_graph import Job, Output
-from clnr.embedding.store.work_folder import WorkFolder
+from clnr.embedding.stages.graph_in_files import GraphInFiles
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
+from clnr.embedding.stages.job_graph import Job
+from clnr.embedding.store.artifact import load_metrics, save_folder
+from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
+from clnr.embedding.store.artifact_model import load_model, with_zeros
+from clnr.embedding.store.output_folder import write_reserved
+from clnr.embedding.store.work_folder import READ_OUT, WorkFolder
 from clnr.experiments.runner import first_use
 from clnr.methods.recipe import Recipe
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
+from clnr.support.storage.atomic_io import write_atomic
+from clnr.support.storage.checked_files import errors_name
 from clnr.training.loop import ProgressCallback
+
+_LINK_ROWS = "rows"
 
 
 class Stage(ABC):
@@ -39,7 +50,7 @@ class KeptStage(Stage):
 
     @abstractmethod
     def is_kept(self, work: WorkFolder) -> bool:
-        """Whether an earlier process has done it."""
+        """Whether it is done."""
 
     @abstractmethod
     def save(self, job: Job, work: WorkFolder) -> None:
@@ -61,7 +72,7 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
         if not done:
             stage.run(job)
             if workers.first:
-                job.graph.check_unchanged()
+                job.work.check_unchanged()
                 stage.save(job, job.work)
             workers.barrier()
         if done or not workers.first:
@@ -73,6 +84,7 @@ class Tune(Stage):
 
     def run(self, job: Job) -> None:
         if job.settings.tune:
+            assert isinstance(job.graph, GraphInMemory)
             job.recipe = job.graph.tune(job)
 
     def cost(self, sizes: JobSizes) -> StageCost:
@@ -96,14 +108,15 @@ class Train(KeptStage):
         return sizes.train()
 
     def is_kept(self, work: WorkFolder) -> bool:
-        return work.has_model()
+        return (work.path / DIGESTS).is_file()
 
     def save(self, job: Job, work: WorkFolder) -> None:
-        assert job.model is not None
-        work.save_model(job.model, job.losses)
+        result = job.graph.result(job)
+        save_folder(dataclasses.replace(result, model=with_zeros(result.model)), work.path)
 
     def load(self, job: Job, work: WorkFolder) -> None:
-        job.model, job.losses = work.load_model()
+        files = ArtifactFiles.open(work.path)
+        job.model, job.losses = load_model(files), load_metrics(files)[0]
 
 
 class FitReadout(KeptStage):
@@ -117,18 +130,26 @@ class FitReadout(KeptStage):
         return sizes.fit_readout()
 
     def is_kept(self, work: WorkFolder) -> bool:
-        return work.has_readout()
+        return (work.path / READ_OUT).is_file()
 
     def save(self, job: Job, work: WorkFolder) -> None:
+        import safetensors.torch
+
         assert job.model is not None
         if job.link_rows is not None:
-            work.save_readout(job.model, job.link_rows)
+            learned = {name: value.contiguous() for name, value in job.model.parameters.items() if name.startswith("readout.")}
+            rows = {_LINK_ROWS: torch.from_numpy(job.link_rows)}
+            write_atomic(work.path / READ_OUT, safetensors.torch.save(learned | rows))
 
     def load(self, job: Job, work: WorkFolder) -> None:
+        import safetensors.torch
+
         assert job.model is not None
-        if work.has_readout():
-            parameters, job.link_rows = work.load_readout()
-            job.model = dataclasses.replace(job.model, parameters=job.model.parameters | parameters)
+        if self.is_kept(work):
+            with errors_name(work.path / READ_OUT):
+                learned = safetensors.torch.load((work.path / READ_OUT).read_bytes())
+                job.link_rows = learned.pop(_LINK_ROWS).numpy()
+            job.model = dataclasses.replace(job.model, parameters=job.model.parameters | learned)
 
 
 class Embed(KeptStage):
@@ -142,13 +163,15 @@ class Embed(KeptStage):
         return sizes.embed()
 
     def is_kept(self, work: WorkFolder) -> bool:
-        return work.has_shards()
+        dimension, _ = work.notes.get("embedded", (0, 0))
+        return dimension > 0
 
     def save(self, job: Job, work: WorkFolder) -> None:
-        work.save_shards(job.vectors)
+        work.note(embedded=[job.vectors.dimension, job.vectors.shards])
 
     def load(self, job: Job, work: WorkFolder) -> None:
-        job.vectors = work.load_shards()
+        assert isinstance(job.graph, GraphInFiles)
+        job.vectors = job.graph.shards(*map(int, work.notes["embedded"]))
 
 
 class Score(Stage):
@@ -177,32 +200,35 @@ class TakeBest(Stage):
             return
         scores, baselines = job.scored.scores, job.scored.baselines
         measure = "validation_accuracy" if "validation_accuracy" in scores else "link_auc"
-        by_name = {name: each[measure] for name, each in baselines.items() if measure in each}
-        own, method = scores.get(measure, nan), job.settings.method
-        best = max({method.name: own, **by_name}, key={method.name: own, **by_name}.__getitem__)
-        if best == method.name or isnan(by_name[best]):
+        name, own_score = job.settings.method.name, scores.get(measure, nan)
+        by_name = {name: own_score} | {each: scored[measure] for each, scored in baselines.items() if measure in scored}
+        best = max(by_name, key=by_name.__getitem__)
+        if best == name or isnan(by_name[best]):
             return
-        job.log(f"{best} has the better {measure.replace('_', ' ')}, {by_name[best]:.4g} against {own:.4g}: it is taken")
+        job.log(f"{best} has the better {measure.replace('_', ' ')}, {by_name[best]:.4g} against {own_score:.4g}: it is taken")
+        assert isinstance(job.graph, GraphInMemory)
         assert job.model is not None
         taken = methods.find(best)
         other = Job(*job.graph.beside(taken, job.model.recipe), [each for each in job.baselines if each != taken])
         run_stages(other, FITTING)
         assert other.scored is not None
-        kept = {name: value for name, value in scores.items() if name.startswith(("link_a", "strict", "validation"))}
+        kept = {each: value for each, value in scores.items() if each.startswith(("link_a", "strict", "validation"))}
         job.model, job.losses, job.vectors = other.model, other.losses, other.vectors
-        job.scored = other.scored._replace(baselines=other.scored.baselines | {method.name: kept})
+        job.scored = other.scored._replace(baselines=other.scored.baselines | {name: kept})
 
 
-@dataclass(frozen=True)
 class WriteFolder(Stage):
     """Write folder and report, on the first worker alone; nothing without an output."""
 
-    output: Output | None = None
-
     def run(self, job: Job) -> None:
-        if job.settings.workers.first and self.output is not None:
-            job.graph.write(job, self.output)
-            job.settings.remove_checkpoint()
+        if job.output is None or not job.settings.workers.first:
+            return
+        # A graph in memory is drawn as clnr report draws it.
+        threads = contextlib.nullcontext() if job.work is None else job.settings.engine.use_threads()
+        begun = None if job.work is None else job.work.becomes_output(job.output.force)
+        with enough_memory(), threads:
+            write_reserved(job.graph.result(job), job.output, begun, job.log)
+        job.settings.remove_checkpoint()
 
     def cost(self, sizes: JobSizes) -> StageCost:
         return sizes.draw()
@@ -210,11 +236,13 @@ class WriteFolder(Stage):
 
 FITTING = (Train(), FitReadout(), Embed(), Score())
 """What makes vectors and scores of a graph."""
+FROM_FILES = (*FITTING, WriteFolder())
+EXTENDING = (Embed(), WriteFolder())
 
 
-def all_stages(output: Output | None = None) -> tuple[Stage, ...]:
-    """The stages of a job, from the recipe to the folder."""
-    return (Tune(), *FITTING, TakeBest(), WriteFolder(output))
+def all_stages() -> tuple[Stage, ...]:
+    """The stages of a job over a graph in memory, from the recipe to the folder; the others have some of them."""
+    return (Tune(), *FITTING, TakeBest(), WriteFolder())
 
 
 @contextlib.contextmanager

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,38 +11,27 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import Passes, ShardFiles, node_blocks
+from clnr.embedding.stages.block_passes import Passes, ShardFiles
 from clnr.engine import DeviceGraph, unit_rows
 from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped import MappedFeatures
 from clnr.engine.files.mapped_graph import draw_stored_neighbours, keep_degrees, with_features
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.model import Model
 from clnr.nn.edge_information import edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.readout import Product, Readout, ReducedFeatures, Source
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
-from clnr.support.machine import memory
-from clnr.support.progress import Bar
 
 MOST_FEATURES = 4096
 """The most features whose inner products are kept in memory."""
 FITTED_NODES = 1 << 15
 """So many nodes, drawn uniformly, stand for all where the components of a read-out are fitted."""
-_READ = 1 << 15
+_READ_NODES = 1 << 15
 _ENCODED = "encoded"
-
-
-def passes_over(device_graph: DeviceGraph, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None) -> Passes:
-    """Passes over the blocks of a graph in files."""
-    blocks = node_blocks(cast(GraphFolder, device_graph.graph), block_rows)
-    say = (bar or Bar(None, quiet=True)).note
-    return Passes(device_graph, settings.engine.float32, settings.workers, work, blocks, say)
 
 
 # -- inputs -----------------------------------------------------------------------------------------------------------------
@@ -56,16 +43,15 @@ def fit_inputs(model: Model, passes: Passes) -> tuple[Parameters, DeviceGraph]:
     graph = prepared(model, {}, passes, 0)
     for number, (place, part) in enumerate(model.input_places()):
         features = cast(MappedFeatures, cast(Any, graph.features))
-        found = part.fit_blocks(functools.partial(_row_blocks, features), *features.shape)
-        parameters |= add_prefix(place, found)
+        parameters |= add_prefix(place, part.fit_blocks(functools.partial(_row_blocks, features), *features.shape))
         graph = prepared(model, parameters, passes, number + 1)
     return parameters, graph
 
 
 def _row_blocks(features: MappedFeatures) -> Iterator[Any]:
     """The features of all nodes, some rows at a time."""
-    for start in range(0, features.shape[0], _READ):
-        rows = features.rows(np.arange(start, min(start + _READ, features.shape[0])))
+    for start in range(0, features.shape[0], _READ_NODES):
+        rows = features.rows(np.arange(start, min(start + _READ_NODES, features.shape[0])))
         yield rows.float().numpy() if isinstance(rows, Tensor) else rows
 
 
@@ -84,8 +70,8 @@ def prepared(model: Model, parameters: Parameters, passes: Passes, count: int | 
         return passes.device_graph
 
     def change(x: Any, nodes: Array) -> Any:
-        for part, own, walked in steps:
-            x = part.change_rows(own, x, None if walked is None else walked(nodes).numpy())
+        for part, learned, walked in steps:
+            x = part.change_rows(learned, x, None if walked is None else walked(nodes).numpy())
         return x
 
     return with_features(passes.device_graph, change, width)
@@ -103,51 +89,23 @@ class _Rows(NamedTuple):
 
 
 class StoredReadout:
-    """The read-out of a model for a graph in files.
+    """The read-out of a model that was trained, for a graph in files."""
 
-    Args:
-        model: What was trained.
-        folder: The graph.
-        settings: Whose engine computes, and whose workers share the blocks.
-        device_graph: The graph, or the graph without some edges.
-        work: Where rows are written; all workers see it.
-        block_rows: How many rows a block may gather.
-        bar: Shows progress; None for none.
-    """
-
-    def __init__(
-        self,
-        model: FittedModel,
-        folder: GraphFolder,
-        settings: Settings,
-        device_graph: DeviceGraph,
-        work: Path,
-        block_rows: int,
-        bar: Bar | None = None,
-    ):
+    def __init__(self, model: FittedModel, passes: Passes):
         self._model, self._built = model, model.method.build(model.recipe)
         assert self._built.readout is not None
         self._readout: Readout = self._built.readout
         self._outputs = self._built.encoder.num_outputs
-        self._passes = passes_over(device_graph, settings, work, block_rows, bar)
-        self._say = (bar or Bar(None, quiet=True)).note
-        self._engine = settings.engine.float32
+        self._passes, self._count = passes, passes.folder.num_nodes
         self._width = 0
-        with self._computing():
-            keep_degrees(device_graph)
-            self._graph = prepared(self._built, model.parameters, self._passes)
-            self._encoded = self._passes.files(_ENCODED)
+        with passes.computing():
+            keep_degrees(passes.device_graph)
+            self._graph = prepared(self._built, model.parameters, passes)
+            self._encoded = passes.files(_ENCODED)
             if self._outputs:
-                encoder = BlockEmbedding(model, folder, settings, work, block_rows, bar, self._graph, self._encoded)
-                width, _ = encoder.run()
-                self._width = width // self._outputs
+                self._width = BlockEmbedding(model, passes, self._graph, self._encoded).run() // self._outputs
             sources = {product.source for _, product in self._readout.products({}, self._outputs)}
             self._rows = {source: self._rows_of(source) for source in sorted(sources, key=repr)}
-
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
-        with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
-            yield
 
     def _rows_of(self, source: Source) -> _Rows:
         if source.walk_columns:
@@ -167,19 +125,19 @@ class StoredReadout:
         """What the read-out learns from this graph, and the embedding of some nodes, sorted; on the first worker alone."""
         sample = np.sort(rng.permute(rng.key(0, "read-out"), torch.arange(min(self._count, FITTED_NODES)), self._count).numpy())
         wanted = np.union1d(sample, nodes)
-        with self._computing():
+        with self._passes.computing():
             products = self._readout.products({}, self._outputs)
             blocks = [block for _, block in self._readout.places() if isinstance(block, ReducedFeatures) and block.reduced]
-            found: dict[tuple[str, int], Tensor] = {}
+            propagated: dict[tuple[str, int], Tensor] = {}
             inner: dict[int, Tensor] = {}
             for rows in {rows.name: rows for rows in self._rows.values()}.values():
                 hops = [product.hops for _, product in products if self._rows[product.source].name == rows.name]
                 steps = {block.steps for block in blocks} if rows.name == "features" else set()
-                self._propagate(rows, max(hops), steps, wanted, found, inner)
+                self._propagate(rows, max(hops), steps, wanted, propagated, inner)
             parameters: Parameters = {}
             if not self._passes.workers.first:
                 return parameters, np.empty((0, 0), np.float32)
-            self._say(f"read-out: fitting its components to {plural(len(sample), 'node')}")
+            self._passes.log(f"read-out: fitting its components to {plural(len(sample), 'node')}")
             for place, block in self._readout.places():
                 if isinstance(block, ReducedFeatures) and block.reduced:
                     parameters |= add_prefix(place, block.fit_inner_products(inner[block.steps]))
@@ -187,17 +145,13 @@ class StoredReadout:
             of_node = self._readout.of_node(self._outputs, self._built.encoder.own_outputs)
             sized, learned = self._readout.weigh(sized, of_node, self._edge_weight)
             parameters |= learned
-            made = [(size, self._matrix(product, found)) for size, product in sized]
+            matrices = [(size, self._matrix(product, propagated)) for size, product in sized]
             places = torch.from_numpy(np.searchsorted(wanted, sample))
-            of_sample = [(size, matrix.index_select(0, places)) for size, matrix in made]
+            of_sample = [(size, matrix.index_select(0, places)) for size, matrix in matrices]
             parameters |= self._readout.fit_components(of_sample, torch.device("cpu"))
             of_nodes = torch.from_numpy(np.searchsorted(wanted, nodes))
-            z = parameters["bias"] + torch.cat([matrix[of_nodes] for _, matrix in made], 1) @ parameters["weight"]
+            z = parameters["bias"] + torch.cat([matrix[of_nodes] for _, matrix in matrices], 1) @ parameters["weight"]
         return parameters, z.numpy()
-
-    @property
-    def _count(self) -> int:
-        return self._passes.folder.num_nodes
 
     def _propagate(
         self,
@@ -205,7 +159,7 @@ class StoredReadout:
         hops: int,
         steps: set[int],
         nodes: Array,
-        found: dict[tuple[str, int], Tensor],
+        propagated: dict[tuple[str, int], Tensor],
         inner: dict[int, Tensor],
     ) -> None:
         """Rows of some nodes after 0, 1, ... ``hops`` propagations, and inner products of all after some of them."""
@@ -216,26 +170,26 @@ class StoredReadout:
                 read = self._passes.propagate(_hop(rows, hop), what, read).rows
                 self._passes.remove(_hop(rows, hop - 1))
             if self._passes.workers.first:
-                found[rows.name, hop] = read(nodes)
+                propagated[rows.name, hop] = read(nodes)
             if hop in steps:
                 inner[hop] = self._passes.inner_products(read, rows.columns.stop)
         # Nobody reads it any more.
         self._passes.workers.barrier()
         self._passes.remove(_hop(rows, hops))
 
-    def _edge_weight(self, own: list[Product]) -> float:
+    def _edge_weight(self, products: list[Product]) -> float:
         """What matrices from edges weigh, by these, which come from nodes' own features."""
         draw = functools.partial(draw_stored_neighbours, self._graph)
-        return edge_weight(draw, [functools.partial(self._read, product) for product in own], self._count)
+        return edge_weight(draw, [functools.partial(self._read, product) for product in products], self._count)
 
     def _read(self, product: Product, nodes: Array) -> Tensor:
         """Rows of a matrix that is not propagated."""
         rows = self._rows[product.source]
         return self._matrix(product, {(rows.name, 0): rows.read(nodes)})
 
-    def _matrix(self, product: Product, found: dict[tuple[str, int], Tensor]) -> Tensor:
+    def _matrix(self, product: Product, propagated: dict[tuple[str, int], Tensor]) -> Tensor:
         rows = self._rows[product.source]
-        matrix = found[rows.name, product.hops][:, rows.columns]
+        matrix = propagated[rows.name, product.hops][:, rows.columns]
         return matrix if product.weight is None else matrix @ product.weight
 
     def remove(self) -> None:
@@ -246,15 +200,15 @@ class StoredReadout:
             if source.walk_columns not in kept:
                 self._passes.remove_walks(source.walk_columns)
 
-    def embed(self, shards: ShardFiles) -> tuple[int, int]:
-        r"""Write the embedding of all nodes; returns the numbers of a vector, and of shards.
+    def embed(self, shards: ShardFiles) -> int:
+        r"""Write the embedding of all nodes; returns the numbers of a vector.
 
         As propagation is linear, what is propagated h times is added up before: with rows :math:`S` of all sources side by
         side and weights :math:`W_h`, the embedding is :math:`S W_0 + \hat A (S W_1 + \hat A (S W_2))`.
         """
         parameters = sub_dict(self._model.parameters, "readout")
-        with self._computing():
-            bias, sums = parameters["bias"].to(self._engine.device), self._sums(parameters)
+        with self._passes.computing():
+            bias, sums = parameters["bias"].to(self._passes.engine.device), self._sums(parameters)
             most = max(sums)
             read: ReadRows | None = None
             for hop in range(most, -1, -1):
@@ -276,7 +230,7 @@ class StoredReadout:
                 self._passes.make(sink, f"read-out, {'vectors' if not hop else f'sum {most - hop + 1}'}", prepare, compute)
                 read = sink.rows if hop else None
                 self._passes.remove(f"sum-{hop + 1}")
-        return len(bias), len(self._passes.blocks)
+        return len(bias)
 
     def _sums(self, parameters: Parameters) -> dict[int, list[tuple[_Rows, Tensor]]]:
         """For each number of propagations, sources with the weight that their rows are multiplied by."""
@@ -293,10 +247,10 @@ class StoredReadout:
                 of_all = self._outputs * self._width if product.source.encoder is not None else rows.columns.stop
                 weights[named] = rows, torch.zeros(of_all, weight.shape[1])
             weights[named][1][rows.columns] += weight.cpu()
-        made: dict[int, list[tuple[_Rows, Tensor]]] = {}
+        sums: dict[int, list[tuple[_Rows, Tensor]]] = {}
         for (hops, _), (rows, weight) in weights.items():
-            made.setdefault(hops, []).append((rows, weight.to(self._engine.device)))
-        return made
+            sums.setdefault(hops, []).append((rows, weight.to(self._passes.engine.device)))
+        return sums
 
 
 def _hop(rows: _Rows, hop: int) -> str:

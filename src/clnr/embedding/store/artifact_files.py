@@ -1,4 +1,4 @@
-"""The files of a model folder: their names, their digests, and how each is read without trusting it.
+"""The files of a model folder: their names, and how each is read without trusting it. Nothing here needs torch.
 
 recipe.toml                         method, seed and hyper-parameters
 model.safetensors                   learned parameters
@@ -13,20 +13,14 @@ neighbors.usearch, neighbors.json   an index that earlier versions of clnr kept 
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
 from clnr.support.storage import checked_files
 from clnr.support.storage.checked_files import errors_name, parse_json, sha256
-from clnr.support.storage.file_locks import temporary_name
-from clnr.support.storage.owned_files import OwnedFiles
-from clnr.tables.table_info import NODES, TABLES
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
@@ -34,23 +28,6 @@ VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 SHARDS, SOURCE = "embeddings", "source.json"
 REPORT, DIGESTS = "report.html", "digests.json"
 INDEX, INDEX_INFO = "neighbors.usearch", "neighbors.json"
-LOADED_FILES = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE)
-_UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS, INDEX, INDEX_INFO) for what in ("part", "lock")]
-_NAMES = frozenset(
-    [*LOADED_FILES, DIGESTS, REPORT, INDEX, INDEX_INFO, *(name for name, _ in EXPORT_FORMATS.values()), *_UNFINISHED]
-)
-_FIRST_BYTES = b"form = "
-
-
-def _is_artifact(folder: Path) -> bool:
-    """Whether a folder has a recipe that begins as ours do; its values may be wrong."""
-    with contextlib.suppress(OSError), (folder / RECIPE).open("rb") as file:
-        return file.read(len(_FIRST_BYTES)) == _FIRST_BYTES
-    return False
-
-
-OWNED_FILES = OwnedFiles(_NAMES, _is_artifact, (SHARDS, "part-*.parquet"))
-"""How to recognise a folder that clnr wrote."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +69,6 @@ class ArtifactFiles:
             if self.digests is not None and self.digests.get(name) != sha256(path):
                 raise DataError("it is damaged, or was edited; restore it, or write the folder again (clnr embed)")
             yield path
-
-
-def digests_json(folder: Path) -> bytes:
-    """The content of digests.json for the files that are in a folder."""
-    digests = {name: sha256(folder / name) for name in LOADED_FILES if (folder / name).is_file()}
-    return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
 
 
 def check_version(version: object) -> None:

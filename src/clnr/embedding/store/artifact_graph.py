@@ -12,12 +12,7 @@ import scipy.sparse as sp
 
 from clnr.embedding.search.node_ids import ArrayIds
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact_files import (
-    FORMAT_VERSION,
-    GRAPH,
-    VECTORS,
-    ArtifactFiles,
-)
+from clnr.embedding.store.artifact_files import FORMAT_VERSION, GRAPH, VECTORS, ArtifactFiles
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.arrays import check_csr
@@ -30,15 +25,18 @@ from clnr.tables.roles.node_names import can_name
 from clnr.tables.table_info import NODES, TABLES, TableInfo
 
 
-def save_table_graph(table_graph: TableGraph, folder: Path) -> None:
-    """Write the graph, and how it was read, into a folder."""
-    import pyarrow.parquet as pq
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write graph.safetensors."""
     import safetensors.numpy
 
-    (folder / GRAPH).write_bytes(safetensors.numpy.save(_to_arrays(table_graph.graph), {"form": str(FORMAT_VERSION)}))
-    (folder / TABLES).write_bytes(tables_json(table_graph))
-    if table_graph.columns is not None:
-        pq.write_table(table_graph.columns, folder / NODES)
+    x = graph.features
+    features = {"x.start": x.indptr, "x.columns": x.indices, "x.values": x.data} if sp.issparse(x) else {"x": x}
+    size = {"size": np.array(x.shape, np.int64)}
+    incoming = {"start": graph.incoming.indptr, "nodes": graph.incoming.indices, "weight": graph.incoming.weight}
+    edges = {f"edges.{name}": part for name, part in incoming.items() if part is not None}
+    labels = {} if graph.labels is None else {"labels": graph.labels}
+    arrays = {name: np.ascontiguousarray(part) for name, part in (size | features | edges | labels).items()}
+    path.write_bytes(safetensors.numpy.save(arrays, {"form": str(FORMAT_VERSION)}))
 
 
 def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
@@ -59,11 +57,6 @@ def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
             check_node_table(columns, columns.num_rows, graph.num_nodes)
     check_name_column(files, info.ingest_report.names, None if columns is None else columns.schema)
     return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, columns)
-
-
-def tables_json(table_graph: TableGraph) -> bytes:
-    """The content of tables.json."""
-    return TableInfo(table_graph.feature_encoder, table_graph.classes, table_graph.ingest_report).to_json()
 
 
 def load_table_info(files: ArtifactFiles) -> TableInfo:
@@ -92,10 +85,6 @@ class ArtifactNodes(Nodes):
     """The nodes of a model folder whose graph is in it, of which no more is read than the answers need.
 
     What is read is checked as ``load_table_graph`` checks it.
-
-    Args:
-        files: The folder.
-        ids: The ids of all nodes.
     """
 
     def __init__(self, files: ArtifactFiles, ids: Array):
@@ -158,16 +147,6 @@ def _check_size(size: Array, ids: int) -> tuple[int, int]:
     if nodes != ids:
         raise DataError(f"it has {nodes:,} nodes, but {VECTORS} has {ids:,}")
     return nodes, width
-
-
-def _to_arrays(graph: Graph) -> dict[str, Array]:
-    x = graph.features
-    features = {"x.start": x.indptr, "x.columns": x.indices, "x.values": x.data} if sp.issparse(x) else {"x": x}
-    size = {"size": np.array(x.shape, np.int64)}
-    incoming = {"start": graph.incoming.indptr, "nodes": graph.incoming.indices, "weight": graph.incoming.weight}
-    edges = {f"edges.{name}": part for name, part in incoming.items() if part is not None}
-    labels = {} if graph.labels is None else {"labels": graph.labels}
-    return {name: np.ascontiguousarray(part) for name, part in (size | features | edges | labels).items()}
 
 
 def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:

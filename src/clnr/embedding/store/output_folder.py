@@ -4,55 +4,129 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS
+from clnr.embedding.store.artifact import (
+    FOLDER_FILES,
+    OWNED_FILES,
+    load_folder,
+    load_result,
+    name_nodes,
+    save_folder,
+    save_names,
+)
+from clnr.embedding.store.artifact_files import DIGESTS, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
 from clnr.errors import ClnrError
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
+from clnr.support.storage.file_locks import temporary_path
+
+Log = Callable[[str], None]
 
 
-def write_folder(
-    result: EmbeddingResult,
-    folder: Path,
-    *,
-    force: bool = False,
-    formats: Collection[str] = (),
-    layout: str | None = None,
-) -> None:
-    """Write a result to a folder, complete or not at all.
+@dataclass(frozen=True)
+class Output:
+    """Where a result is written.
 
-    Args:
-        result: What to write.
-        folder: Where to.
-        force: Whether a folder that clnr wrote may be overwritten.
+    Attributes:
+        folder: The folder.
+        force: Whether one that clnr wrote may be overwritten.
         formats: Further export formats, of an embedding in memory.
         layout: Of the map of report.html; None for no report.
     """
+
+    folder: Path
+    force: bool = False
+    formats: Collection[str] = ()
+    layout: str | None = None
+
+    @property
+    def title(self) -> str:
+        return resolve_path(self.folder).name
+
+
+def write_folder(result: EmbeddingResult, output: Output) -> None:
+    """Write a result to a folder, complete or not at all."""
     if result.nodes.saved_in is None:
-        check_formats(formats, result.table_graph.graph)
-    elif formats:
-        raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {next(iter(formats))}: leave out formats")
-    with reserve_folder(folder, OWNED_FILES):
-        check_folder(folder, force, OWNED_FILES)
-        write_reserved(result, folder, force, formats, layout)
+        check_formats(output.formats, result.table_graph.graph)
+    elif output.formats:
+        name = next(iter(output.formats))
+        raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {name}: leave out formats")
+    with reserve_folder(output.folder, OWNED_FILES):
+        check_folder(output.folder, output.force, OWNED_FILES)
+        write_reserved(result, output)
 
 
-def write_report(
-    folder: Path, name: str | None = None, layout: str | None = None, log: Callable[[str], None] = lambda line: None
-) -> Path:
+def write_reserved(
+    result: EmbeddingResult, output: Output, begun: AbstractContextManager[Path] | None = None, log: Log | None = None
+) -> None:
+    """Write a result to a folder that is reserved.
+
+    ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
+    """
+    html = None if output.layout is None else report_html(result, output.title, output.layout, log)
+    with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
+        if result.nodes.saved_in in (None, part):
+            save_folder(result, part)
+        else:
+            _link_files(result.nodes.saved_in, part)
+        for name in output.formats:
+            _export(result, name, part)
+        if html is not None:
+            write_report_file(part, output.title, html)
+
+
+def write_missing(output: Output) -> list[str]:
+    """Write the export formats that a finished and reserved folder does not have; returns the names of their files."""
+    missing = [name for name in output.formats if not (output.folder / EXPORT_FORMATS[name][0]).is_file()]
+    if not missing:
+        return []
+    result = load_folder(output.folder)
+    check_formats(missing, result.table_graph.graph)
+    part = temporary_path(resolve_path(output.folder), "part")
+    part.mkdir()
+    try:
+        files = [_export(result, name, part) for name in missing]
+        for file in files:
+            (part / file).replace(output.folder / file)
+    finally:
+        OWNED_FILES.remove(part)
+    return files
+
+
+def _export(result: EmbeddingResult, name: str, folder: Path) -> str:
+    """Write an export format; returns the name of its file."""
+    file, write = EXPORT_FORMATS[name]
+    write(result.table_graph.graph, result.z, folder / file, result.table_graph.kind_columns)
+    return file
+
+
+def _link_files(folder: Path, to: Path) -> None:
+    """Put the files of a folder with shards into another one: linked, or copied."""
+    (to / SHARDS).mkdir()
+    others = (folder / name for name in (*(file.name for file in FOLDER_FILES), DIGESTS))
+    for path in (*(folder / SHARDS).glob("part-*.parquet"), *(each for each in others if each.is_file())):
+        target = to / path.relative_to(folder)
+        try:
+            target.hardlink_to(path)
+        except OSError:
+            shutil.copyfile(path, target)
+
+
+def write_report(folder: Path, name: str | None = None, layout: str | None = None, log: Log | None = None) -> Path:
     """Write the report of a folder again, and return its path.
 
     Args:
         folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
         name: The column of node names, which the folder remembers; None for no change.
         layout: Of the map; None for that of the report that is there.
-        log: Is told how long it takes.
+        log: Is told how long it takes; None for nobody.
     """
     layout = check_layout(layout or drawn_layout(folder) or DEFAULT_LAYOUT)
     result = load_result(folder)
@@ -61,31 +135,3 @@ def write_report(
         save_names(result, folder)
     title = resolve_path(folder).name
     return write_report_file(folder, title, report_html(result, title, layout, log))
-
-
-def write_reserved(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], layout: str | None) -> None:
-    """Write a result to a folder that is reserved."""
-    title = resolve_path(folder).name
-    html = None if layout is None else report_html(result, title, layout)
-    with atomic_folder(folder, force, OWNED_FILES) as part:
-        if result.nodes.saved_in is None:
-            save_folder(result, part)
-        else:
-            _link_files(result.nodes.saved_in, part)
-        for name in formats:
-            file, write = EXPORT_FORMATS[name]
-            write(result.table_graph.graph, result.z, part / file, result.table_graph.kind_columns)
-        if html is not None:
-            write_report_file(part, title, html)
-
-
-def _link_files(folder: Path, to: Path) -> None:
-    """Put the files of a folder with shards into another one: linked, or copied."""
-    (to / SHARDS).mkdir()
-    others = (folder / name for name in (*LOADED_FILES, DIGESTS))
-    for path in (*(folder / SHARDS).glob("part-*.parquet"), *(each for each in others if each.is_file())):
-        target = to / path.relative_to(folder)
-        try:
-            target.hardlink_to(path)
-        except OSError:
-            shutil.copyfile(path, target)

@@ -49,33 +49,11 @@ def write_shard(path: Path, ids: pyarrow.Array, z: Array, kinds: pyarrow.Table |
     part.replace(path)
 
 
-def shard_width(path: Path) -> int:
-    """The numbers of a vector in a shard."""
+def shard_schema(path: Path) -> pyarrow.Schema:
     import pyarrow.parquet as pq
 
     with errors_name(path):
-        return int(pq.read_schema(path).field("vector").type.list_size)
-
-
-def shard_columns(path: Path) -> list[str]:
-    """The names of a shard's columns."""
-    import pyarrow.parquet as pq
-
-    with errors_name(path):
-        return pq.read_schema(path).names
-
-
-def source_json(graph: GraphFolder, dimension: int, shards: int) -> bytes:
-    """The content of source.json: which graph folder was embedded, and into what."""
-    content = {
-        "form": FORMAT_VERSION,
-        "folder": str(graph.path.resolve()),
-        "digest": graph.digest,
-        "nodes": graph.num_nodes,
-        "dimension": dimension,
-        "shards": shards,
-    }
-    return json.dumps(content, indent=1).encode()
+        return pq.read_schema(path)
 
 
 class TemporaryFolder:
@@ -120,6 +98,13 @@ class Shards(Rows):
             nodes, dimension, count = (check_count(content[name]) for name in ("nodes", "dimension", "shards"))
             graph = Path(str(content["folder"])), str(content["digest"])
             return cls(files.folder, nodes, dimension, count, graph, temporary)
+
+    def to_json(self) -> bytes:
+        """The content of source.json: which graph folder was embedded, and into what."""
+        path, digest = self.graph
+        content = {"form": FORMAT_VERSION, "folder": str(path.resolve()), "digest": digest}
+        sizes = {"nodes": self.nodes, "dimension": self.dimension, "shards": self.shards}
+        return json.dumps(content | sizes, indent=1).encode()
 
     def graph_folder(self) -> GraphFolder | None:
         """The graph that was embedded, if it is still where it was."""

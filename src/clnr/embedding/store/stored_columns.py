@@ -18,13 +18,7 @@ from clnr.tables.table_info import NODES
 
 
 def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:
-    """Columns of the node table as an Arrow table, one row for each of some nodes in their order; None if there is no table.
-
-    Args:
-        folder: The graph.
-        nodes: The nodes.
-        columns: Names of columns; None for all of them.
-    """
+    """Columns of the node table as an Arrow table, one row for each of some nodes in their order; None if there is no table."""
     if NODES not in folder.files:
         return None
     import pyarrow as pa

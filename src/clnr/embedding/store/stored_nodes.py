@@ -70,10 +70,7 @@ class StoredIds(NodeIds):
 class StoredNodes(GraphNodes):
     """The nodes of an embedding in shards. What their graph folder tells of them is not known if it is gone, or was changed.
 
-    Args:
-        shards: The embedding.
-        info: How the tables of the graph were read.
-        folder: The graph folder; None to look for it where it was, at every question.
+    Unless it is given, it is looked for where it was, at every question.
     """
 
     def __init__(self, shards: Shards, info: TableInfo, folder: GraphFolder | None = None):

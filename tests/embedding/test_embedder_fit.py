@@ -13,7 +13,8 @@ import pytest
 from benchmarks._graph_folders import write_graph
 
 from clnr import NodeEmbedder
-from clnr.embedding import fit_worker, shared_fit
+from clnr.embedding import embedder_fit, fit_worker
+from clnr.embedding.embedder_parameters import embedder_settings
 from clnr.embedding.fit_worker import do_task, read_task, tell_error
 from clnr.embedding.planning import file_plan
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
@@ -32,7 +33,7 @@ SCRIPT = """
 import sys
 print("once")
 import numpy as np
-from tests.embedding.test_shared_fit import OPTIONS, a_graph
+from tests.embedding.test_embedder_fit import OPTIONS, a_graph
 from clnr import NodeEmbedder
 
 embedder = NodeEmbedder(**OPTIONS, workers=2, verbose=True).fit(a_graph())
@@ -60,6 +61,12 @@ def test_a_script_without_a_guard_is_run_once(tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "z.npy"), one.embedding_, rtol=1e-4, atol=1e-5)
 
 
+def in_a_group(monkeypatch):
+    """As torchrun starts one of two workers."""
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
+        monkeypatch.setenv(name, value)
+
+
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Jobs are done here, by one worker; how often one was lost before."""
@@ -70,20 +77,20 @@ def in_this_process(monkeypatch):
         told.append((workers, json.dumps(sorted(path.name for path in folder.iterdir()))))
         job = read_task(folder)
         try:
-            do_task(job, NodeEmbedder(**job.options)._settings(), folder)
+            do_task(job, embedder_settings(job.parameters), folder)
         except ClnrError as error:
             tell_error(error, folder)
             return USER_ERROR
         return 0
 
-    monkeypatch.setattr(shared_fit, "launch", launch)
+    monkeypatch.setattr(embedder_fit, "launch", launch)
     return told
 
 
 def test_the_result_is_that_of_a_fit(in_this_process):
     shared, one = NodeEmbedder(**OPTIONS, workers=3, evaluate=True).fit(a_graph()), NodeEmbedder(**OPTIONS, evaluate=True)
     one.fit(a_graph())
-    assert in_this_process == [(3, '["graph", "task"]')]
+    assert in_this_process == [(3, '["task"]')]
     np.testing.assert_array_equal(shared.embedding_, one.embedding_)
     assert (shared.losses_, shared.scores_, shared.baselines_) == (one.losses_, one.scores_, one.baselines_)
     assert shared.similar(8, 3) == one.similar(8, 3)
@@ -111,7 +118,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
         with pytest.raises(kind, match=str(error)[:9]):
             embedder.fit(a_graph())
     for code, kind in ((STOPPED, KeyboardInterrupt), (FAILED, LostWorker)):
-        monkeypatch.setattr(shared_fit, "launch", lambda *_, code=code: code)
+        monkeypatch.setattr(embedder_fit, "launch", lambda *_, code=code: code)
         with pytest.raises(kind):
             embedder.fit(a_graph())
 
@@ -120,8 +127,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(fit_worker, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
-    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
-        monkeypatch.setenv(name, value)
+    in_a_group(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         fit_worker.main(str(tmp_path))
     assert ended.value.code == USER_ERROR
@@ -140,9 +146,7 @@ def test_what_cannot_be_shared_is_refused_before_a_process_is_started(in_this_pr
             NodeEmbedder(**{**OPTIONS, **changes}).fit(a_graph())
     with pytest.raises(MethodError, match="workers cannot be given what cannot be pickled"):
         NodeEmbedder(**OPTIONS, workers=2, checkpoint=_Unpicklable()).fit(a_graph())
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    in_a_group(monkeypatch)
     with pytest.raises(ClnrError, match="this process is one of several workers already"):
         NodeEmbedder(**OPTIONS, workers=2).fit(a_graph())
     assert in_this_process == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clnr.embedding.extension import plan_extension
 from clnr.embedding.job import fit
+from clnr.embedding.job_sources import plan_extension
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from tests.embedding.test_fit_settings import settings

@@ -1,0 +1,79 @@
+"""The parameters of ``NodeEmbedder``: the settings that they ask for, and what to say of one that it does not have."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, ParamSpec, TypeVar
+
+from clnr.embedding.defaults import choose_method
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.job import as_begun
+from clnr.engine import choose
+from clnr.errors import ClnrError, RecipeError, did_you_mean
+from clnr.methods.recipe import recipe_keys
+from clnr.support.arguments import check_int, check_path
+from clnr.support.processes.launch import Place
+from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.storage.atomic_io import resolve_path
+from clnr.tables.table_arguments import TableArguments
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+# Parameters that are settings of the same name.
+_SAME_NAME = ("recipe", "seed", "hold_out", "tune", "checkpoint_every", "resume", "evaluate", "ignore_memory_check")
+
+
+def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> Settings:
+    """The settings that parameters of an embedder ask for.
+
+    Args:
+        parameters: All of them, by name.
+        group: The workers that share the training, which this process has joined.
+    """
+    shortcuts = {name: parameters[name] for name in ("dimension", "epochs") if parameters[name] is not None}
+    checkpoint = parameters["checkpoint"]
+    settings = Settings(
+        **choose_method(parameters["method"], parameters["effort"]),
+        engine=choose(parameters["device"], parameters["precision"], parameters["threads"]),
+        changes=shortcuts,
+        checkpoint=None if checkpoint is None else resolve_path(check_path("checkpoint", checkpoint)),
+        baselines=parameters["evaluate"],
+        workers=group,
+        **{name: parameters[name] for name in _SAME_NAME},
+    )
+    workers = check_int("workers", parameters["workers"])
+    if workers < 1:
+        raise RecipeError(f"workers must be 1 or more, not {workers}")
+    if workers == 1:
+        return as_begun(settings)
+    if Place.from_environment() is not None:
+        raise ClnrError("this process is one of several workers already (torchrun): leave out workers")
+    if settings.tune:
+        raise RecipeError("tune tries recipes with one worker: leave out workers, or tune")
+    # Workers that are started find out themselves what a checkpoint was begun with.
+    return settings
+
+
+def explains_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """The constructor of NodeEmbedder, whose error for an unknown argument says where it belongs."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        for name, value in kwargs.items():
+            if name not in known:
+                raise TypeError(f"NodeEmbedder has no argument {name!r}; {_where(name, value, list(known))}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _where(name: str, value: object, known: list[str]) -> str:
+    if name in {field.name for field in fields(TableArguments)}:
+        return f"how tables are read is said to read_tables: fit(read_tables(edges, nodes, {name}={value!r:.80}))"
+    if name in recipe_keys():
+        return f"hyper-parameters are those of a recipe: NodeEmbedder(recipe={{{name!r}: {value!r:.80}}})"
+    return did_you_mean(name, known).rstrip() or "see help(NodeEmbedder)"

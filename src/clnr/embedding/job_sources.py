@@ -1,0 +1,242 @@
+"""What a job embeds: a graph in memory, a graph in files, or new tables with an earlier model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
+from clnr.embedding.planning.memory_plan import MemoryPlan
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
+from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.scoring.job_scores import Scores
+from clnr.embedding.stages.graph_in_files import GraphInFiles
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
+from clnr.embedding.stages.job_graph import Job
+from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, Stage, all_stages
+from clnr.embedding.store.artifact import load_result
+from clnr.embedding.store.export import check_formats
+from clnr.embedding.store.output_folder import Output
+from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.work_folder import WorkFolder, is_trained
+from clnr.errors import DataError
+from clnr.graph.graph_folder import GraphFolder
+from clnr.methods.recipe import Recipe, check_used
+from clnr.support.humanize import plural
+from clnr.support.progress import Bar
+from clnr.tables import TableGraph, read_tables
+from clnr.tables.columns.column_info import column_lines
+from clnr.tables.kinds.table_kinds import edges_by_kind, nodes_by_kind
+from clnr.tables.roles.roles import table_title
+
+
+def plan(
+    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
+) -> tuple[Recipe, MemoryPlan]:
+    """The recipe for a graph before tuning, and everything that can be known before training.
+
+    If ``workers`` is given, so many processes on this machine would share it, whatever the settings say.
+    """
+    settings.check_labels(table_graph.graph.labels is not None)
+    check_used(settings.method, settings.fixed)
+    recipe, choices = settings.recipe_for(table_graph.graph, table_graph.feature_encoder)
+    settings.method.check(recipe)
+    size = workers or settings.workers.size
+    settings.check_workers(size, recipe, table_graph.graph.num_nodes)
+    judged = settings.evaluate * (1 + len(settings.compared))
+    beside = workers or settings.workers.local_size
+    more = (settings.tune, settings.fixed, layout)
+    return recipe, MemoryPlan.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
+
+
+class Source(ABC):
+    """What a job embeds.
+
+    Attributes:
+        stages: What is done with it.
+        what: What it is called where workers do not have the same.
+        another: What it is called where it is not that of an earlier output.
+        digest: Of its graph.
+    """
+
+    stages: ClassVar[Sequence[Stage]]
+    what: ClassVar[str] = "tables"
+    another: ClassVar[str] = "other tables"
+
+    @property
+    @abstractmethod
+    def digest(self) -> str: ...
+
+    @abstractmethod
+    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, Any]:
+        """The recipe, and a plan that has lines; refuses what cannot work."""
+
+    @abstractmethod
+    def begin(self, settings: Settings, recipe: Recipe, planned: Any, output: Output | None, bar: Bar | None) -> Job:
+        """The job, if there is memory and disk enough."""
+
+    def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
+        """How the graph of a finished output differs, a phrase each."""
+        digest = earlier.z.graph[1] if isinstance(earlier.z, Shards) else earlier.table_graph.graph.digest
+        return [] if digest == self.digest else [f"it was made from {self.another}"]
+
+    def result(self, job: Job) -> EmbeddingResult:
+        """What the job has made, on the first worker."""
+        return job.graph.result(job)
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory(Source):
+    """A graph in memory; ``names`` is the column of names that was asked for."""
+
+    table_graph: TableGraph
+    names: str | None = None
+
+    stages = all_stages()
+
+    @property
+    def digest(self) -> str:
+        return self.table_graph.graph.digest
+
+    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, MemoryPlan]:
+        return plan(self.table_graph, settings, layout=(output and output.layout) or DEFAULT_LAYOUT)
+
+    def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
+        differs, names = super().differences(earlier, output), earlier.nodes.info.ingest_report.names
+        if self.names is not None and self.table_graph.ingest_report.names != names:
+            how = f"clnr report {output.folder} --name {self.names}"
+            differs.append(f"its names are those of another column, which {how} changes")
+        return differs
+
+    def begin(self, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None) -> Job:
+        if output is not None:
+            check_formats(output.formats, self.table_graph.graph)
+        if not settings.ignore_memory_check:
+            planned.check_memory()
+        return Job(GraphInMemory(self.table_graph, settings), recipe, settings.compared, output, bar=bar)
+
+
+@dataclass(frozen=True, eq=False)
+class InFiles(Source):
+    """A graph in files; it may take ``bound`` bytes of memory, or what is free."""
+
+    folder: GraphFolder
+    bound: int | None = None
+
+    stages = FROM_FILES
+    what = "graph folder"
+    another = "another graph"
+
+    @property
+    def digest(self) -> str:
+        return self.folder.digest
+
+    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, FilePlan]:
+        return file_plan.plan(self.folder, settings, self.bound)
+
+    def begin(self, settings: Settings, recipe: Recipe, planned: FilePlan, output: Output | None, bar: Bar | None) -> Job:
+        assert output is not None
+        folder = replace(self.folder, resident=planned.resident, loop_weight=self.folder.median_weight)
+        work = WorkFolder(output.folder, folder, settings, recipe)
+        if settings.workers.first:
+            planned.check_disk(output.folder, work.bytes_there)
+        block_rows, remark = work.begin(planned.block_rows)
+        graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
+        job = Job(graph, recipe, settings.compared, output, work, bar)
+        if remark is not None:
+            job.log(remark)
+        if settings.workers.first and is_trained(output.folder):
+            job.log("training is complete: embedding goes on")
+        return job
+
+    def result(self, job: Job) -> EmbeddingResult:
+        assert job.output is not None
+        return load_result(job.output.folder)
+
+
+@dataclass(frozen=True)
+class ExtensionPlan:
+    """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
+
+    Attributes:
+        table_graph: Their graph, with that of the model or by itself.
+        columns: How each of their columns was read, a line each.
+        new_nodes: How many nodes the model's graph did not have; None if the tables are a graph of their own.
+    """
+
+    table_graph: TableGraph
+    columns: tuple[str, ...]
+    new_nodes: int | None
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, a line each."""
+        new = [] if self.new_nodes is None else [plural(self.new_nodes, "new node")]
+        more = (*new, *self.columns, *table_warnings(self.table_graph))
+        return [facts_line(graph_facts(self.table_graph.graph)), *(f"- {line}" for line in more)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as ``clnr embed --model --dry-run --json`` prints them."""
+        return {
+            "graph": graph_counts(self.table_graph.graph),
+            "new_nodes": self.new_nodes,
+            "columns": list(self.columns),
+            "warnings": table_warnings(self.table_graph),
+        }
+
+
+def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
+    """Read new tables that an earlier model is to embed: added to its graph or, ``standalone``, as a graph of their own."""
+    earlier.model.method.check_kept()
+    base = earlier.table_graph
+    if base.feature_encoder is None:
+        raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
+    # Those of the earlier graph are known.
+    others = {info.table for info in base.ingest_report.columns} - _given(tables)
+    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
+    new_nodes = None if standalone else table_graph.graph.num_nodes - base.graph.num_nodes
+    return ExtensionPlan(table_graph, tuple(columns), new_nodes)
+
+
+def _given(tables: Mapping[str, Any]) -> set[str]:
+    """What the tables are called in the lines of their columns."""
+    queries = {role for role in ("edges", "nodes") if tables.get(f"{role}_query") is not None}
+    edges = {table_title("edges", each.kind) for each in edges_by_kind(tables.get("edges"))}
+    nodes = {table_title("nodes", each.kind) for each in nodes_by_kind(tables.get("nodes"))}
+    matrix = {"matrix"} if tables.get("feature_matrix") is not None else set()
+    return queries | edges | nodes | matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Extension(Source):
+    """New tables, added to the graph of an earlier result or, ``standalone``, by themselves; nothing is trained."""
+
+    earlier: EmbeddingResult
+    tables: Mapping[str, Any]
+    standalone: bool = False
+
+    stages = EXTENDING
+
+    @property
+    def digest(self) -> str:
+        return self.earlier.table_graph.graph.digest
+
+    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, ExtensionPlan]:
+        return self.earlier.model.recipe, plan_extension(self.earlier, self.tables, standalone=self.standalone)
+
+    def begin(self, settings: Settings, recipe: Recipe, planned: ExtensionPlan, output: Output | None, bar: Bar | None) -> Job:
+        remark = "loss and scores are those of the training, before these tables were added"
+        warnings = tuple(dict.fromkeys([*self.earlier.warnings, remark]))
+        job = Job(GraphInMemory(planned.table_graph, settings), recipe, output=output, bar=bar)
+        job.model, job.losses = self.earlier.model, self.earlier.losses
+        job.scored = Scores(self.earlier.scores, warnings, self.earlier.baselines)
+        return job

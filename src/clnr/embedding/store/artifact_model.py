@@ -1,0 +1,129 @@
+"""The model in a model folder: recipe.toml and model.safetensors, read without trusting them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from clnr import methods
+from clnr.embedding.fitted_model import FittedModel, Provenance
+from clnr.embedding.store.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles, check_version
+from clnr.engine import DEVICES, PRECISIONS, Reference
+from clnr.errors import DataError, MethodError
+from clnr.experiments.learn import check_seed
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe, with_current_keys
+from clnr.nn.layers import Parameters, misfit
+from clnr.support.machine.environment import versions
+from clnr.support.storage.checked_files import check_count, check_positive, parse_json
+
+_METADATA_KEY = "clnr"
+_META = Reference(torch.device("meta"))
+
+
+def write_recipe(model: FittedModel, path: Path) -> None:
+    """Write recipe.toml; a method that could not be loaded again is refused."""
+    model.method.check_kept()
+    if methods.METHODS.get(model.method.name) != model.method:
+        raise MethodError(
+            f"{model.method.name} is a method of your own, which could not be loaded again; save the embedding by itself"
+        )
+    made_with = "\n".join(f"{name} = {json.dumps(value)}" for name, value in versions().items())
+    how = "".join(f"{name} = {json.dumps(value)}\n" for name, value in model.provenance._asdict().items() if value is not None)
+    text = (
+        f"form = {FORMAT_VERSION}\nmethod = {json.dumps(model.method.name)}\n"
+        f"seed = {model.seed}\nfeatures = {model.features}\n{how}loop_weight = {model.loop_weight!r}\n\n"
+        f"[recipe]\n{model.recipe.to_toml()}\n[versions]\n{made_with}\n"
+    )
+    path.write_bytes(text.encode())
+
+
+def write_parameters(model: FittedModel, path: Path) -> None:
+    """Write model.safetensors."""
+    import safetensors.torch
+
+    parameters = {name: value.contiguous() for name, value in model.parameters.items()}
+    # One key: safetensors writes several in any order.
+    metadata = {_METADATA_KEY: json.dumps({"form": FORMAT_VERSION, "method": model.method.name})}
+    path.write_bytes(safetensors.torch.save(parameters, metadata))
+
+
+def with_zeros(model: FittedModel) -> FittedModel:
+    """A model with zeros in place of what it has not learned yet, so that it can be saved and loaded."""
+    empty = _empty_parameters(model.method, model.recipe, model.features, 0)
+    zeros = {name: torch.zeros(value.shape, dtype=value.dtype, device="cpu") for name, value in empty.items()}
+    return dataclasses.replace(model, parameters=zeros | model.parameters)
+
+
+def load_model(files: ArtifactFiles) -> FittedModel:
+    """Read the model of a folder; it must be complete, and fit its recipe."""
+    with files.reading(RECIPE) as path:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        check_version(content["form"])
+        method = methods.find(str(content["method"]), saved=True)
+        recipe = Recipe.of(with_current_keys(content["recipe"]))
+        seed, features = check_seed(content["seed"]), check_count(content["features"])
+        provenance = _load_provenance(content)
+        loop_weight = check_positive(content.get("loop_weight", 1.0))
+    with files.reading(MODEL) as path:
+        import safetensors
+
+        with safetensors.safe_open(str(path), "pt") as file:
+            metadata = file.metadata() or {}
+            # Earlier versions had the method as a key of its own.
+            of_clnr = parse_json(metadata[_METADATA_KEY]) if _METADATA_KEY in metadata else {"method": method.name} | metadata
+            # Copied: the file may be written to while they are in use.
+            parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        if (trained_by := of_clnr["method"]) != method.name:
+            raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {method.name}")
+        model = FittedModel(method, seed, recipe, parameters, features, provenance, loop_weight)
+        _check_parameters(model)
+        return model
+
+
+def _load_provenance(content: Mapping[str, Any]) -> Provenance:
+    """Of what is recorded; earlier versions recorded less."""
+    recorded = {name: content[name] for name in Provenance._fields if name in content}
+    for name, known in (("device", DEVICES), ("precision", PRECISIONS)):
+        if name in recorded and recorded[name] not in known:
+            raise DataError(f"{name} is {recorded[name]!r:.40}, which is none of {', '.join(known)}")
+    if "threads" in recorded:
+        check_count(recorded["threads"])
+    hold_out = recorded.get("hold_out", 0.0)
+    if not (isinstance(hold_out, float) and 0 <= hold_out < 1):
+        raise DataError(f"hold_out is {hold_out!r:.40}, and not from 0 to less than 1")
+    return Provenance(**recorded)
+
+
+def _check_parameters(fitted: FittedModel) -> None:
+    """Names and shapes must be those of the method with this recipe; of one that was removed they are not known."""
+    parameters = fitted.parameters
+    if not fitted.method.removed:
+        # An input may have learned a row for each node of a training graph whose size is not known.
+        nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
+        wrong = misfit(_empty_parameters(fitted.method, fitted.recipe, fitted.features, nodes), parameters)
+        if wrong is not None:
+            raise DataError(f"it does not fit {RECIPE}: {wrong}")
+    for name, value in parameters.items():
+        if not value.isfinite().all():
+            raise DataError(f"'{name}' has a number that is not finite")
+
+
+@functools.lru_cache(maxsize=64)
+def _empty_parameters(method: Method, recipe: Recipe, features: int, nodes: int) -> Parameters:
+    """Parameters of the right names and shapes, on the meta device: not allocated."""
+    model = method.build(recipe)
+    width = model.input_width(features)
+    one = _META.to_device(Graph.from_edges([], [], np.zeros((1, 0), np.float32)))
+    with torch.device("meta"):
+        inputs, fresh = model.empty_inputs(features, nodes), model.init(width, 0)
+        return inputs | model.finalize(fresh, _META, dataclasses.replace(one, features=torch.empty(1, width)))
