@@ -99,6 +99,7 @@ def embed(
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
+    from clnr.embedding.planning import memory_plan
     from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.export import parse_formats
@@ -167,7 +168,7 @@ def embed(
         if model is not None:
             planned_job = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, planned_job = job.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
+            _, planned_job = memory_plan.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
         if group.first:
             print_stdout(json.dumps(planned_job.to_dict()) if as_json else str(planned_job))
         return
@@ -289,8 +290,7 @@ def _print_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     from clnr.embedding.planning.graph_facts import graph_counts, table_warnings
-    from clnr.embedding.scoring.baseline_comparison import compare
-    from clnr.embedding.scoring.headline_scores import headline_scores
+    from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
     from clnr.tables.edges.lost_edges import dangling_warning, loses_much

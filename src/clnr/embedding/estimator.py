@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from clnr.embedding import extension, job
 from clnr.embedding.embedder_settings import embedder_settings
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.graph_sources.convert import as_graph_folder, as_table_graph
-from clnr.embedding.planning import file_plan
+from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
+from clnr.embedding.planning import file_plan, memory_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
@@ -175,7 +175,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings, workers)
         if folder is not None:
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return job.plan(as_table_graph(source), settings, workers)[1]
+        return memory_plan.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -194,7 +194,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 return self
             table_graph = as_table_graph(source)
             if self.workers > 1:
-                job.plan(table_graph, settings, self.workers)
+                memory_plan.plan(table_graph, settings, self.workers)
                 self._set_result(fit_shared(table_graph, shared, self.workers))
             else:
                 result = job.fit(table_graph, settings, bar)

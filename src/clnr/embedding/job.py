@@ -16,9 +16,8 @@ from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.memory_plan import MemoryPlan
-from clnr.embedding.reporting.drawing_time import drawing_note
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
+from clnr.embedding.planning.memory_plan import MemoryPlan, plan
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout, drawing_note
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
@@ -44,29 +43,6 @@ def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph
     if tables.get("graph") is not None:
         return load_graph_folder(tables["graph"])
     return read_tables(**tables, progress=None if bar is None else bar.note)
-
-
-def plan(
-    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
-) -> tuple[Recipe, MemoryPlan]:
-    """The recipe for a graph before tuning, and everything that can be known before training.
-
-    Args:
-        table_graph: The graph.
-        settings: How to train.
-        workers: How many processes would share the training, if not as the settings say; all on this machine.
-        layout: Of the report's map.
-    """
-    settings.check_labels(table_graph.graph.labels is not None)
-    check_used(settings.method, settings.fixed)
-    recipe, choices = settings.recipe_for(table_graph.graph, table_graph.feature_encoder)
-    settings.method.check(recipe)
-    size = workers or settings.workers.size
-    settings.check_workers(size, recipe, table_graph.graph.num_nodes)
-    judged = settings.evaluate * (1 + len(settings.compared))
-    beside = workers or settings.workers.local_size
-    more = (settings.tune, settings.fixed, layout)
-    return recipe, MemoryPlan.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
 
 
 # -- a graph in memory ------------------------------------------------------------------------------------------------------
@@ -206,7 +182,7 @@ def embed_folder(
         about = settings.about(folder.digest, recipe)
         about = {"graph folder" if name == "tables" else name: value for name, value in about.items()}
         workers.check_same_on_all_ranks(lambda: about)
-        folder = replace(folder, resident=planned.resident, loop_weight=folder.median_weight)
+        folder = replace(folder, resident=planned.sizes.resident, loop_weight=folder.median_weight)
         work = WorkFolder(resolve_path(out), folder, settings, recipe)
         if workers.broadcast_object(finished and work.is_finished(force)):
             settings.remove_checkpoint()
@@ -216,7 +192,7 @@ def embed_folder(
         if workers.first:
             check_disk(out, planned, work.bytes_there)
             settings.remove_stale_checkpoint()
-        block_rows, remark = work.begin(planned.block_rows)
+        block_rows, remark = work.begin(planned.sizes.block_rows)
         if remark is not None:
             log(remark)
         graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)

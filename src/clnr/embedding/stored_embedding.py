@@ -47,7 +47,7 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
     with shared_folder(folder.path):
-        graph = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows)
+        graph = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.sizes.block_rows)
         shards = graph.embed(model)
         graph.remove()
     return replace(shards, temporary=temporary)

@@ -16,7 +16,7 @@ from benchmarks._fit_graph import fit_graph
 
 from clnr import NodeEmbedder
 from clnr.embedding.extension import extend
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from clnr.embedding.planning.memory_plan import MemoryPlan
-from clnr.embedding.planning.stage_cost import StageCost
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.planning.memory_plan import plan
+from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory, TrainingError
+from clnr.methods import CLNR
 from clnr.support.machine import environment, memory
+from tests.conftest import tiny
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can reset a peak")
@@ -118,5 +123,6 @@ def test_on_a_gpu_memory_is_free_again_when_it_is_given_back(cuda):
 
 def test_a_plan_beyond_the_bound_of_a_group_is_refused(tmp_path):
     free = system(tmp_path, {"job": two(500 * MIB, 100 * MIB)}, "/job")
-    with pytest.raises(OutOfMemory, match=r"about 2\.5 GiB, and 0\.4 GiB are free"):
-        MemoryPlan({}, {}, (), {"Train": StageCost(1.0, 2.5 * 2**30)}, 1, 0.0, free_memory=free).check_memory()
+    _, planned = plan(as_table_graph(tiny()), Settings(CLNR, cpu_engine()))
+    with pytest.raises(OutOfMemory, match=r"about 0\.6 GiB, and 0\.4 GiB are free"):
+        replace(planned, free_memory=free).check_memory()

@@ -11,8 +11,9 @@ from typing import Any, cast
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.reporting.report_data import report_html
+from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples
-from clnr.embedding.scoring.sampled_scores import file_samples, link_ends, training_files
+from clnr.embedding.scoring.sampled_scores import file_samples
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import ShardFiles, node_blocks
 from clnr.embedding.stages.job_graph import Job, JobGraph, Output

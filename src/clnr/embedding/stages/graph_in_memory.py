@@ -14,7 +14,7 @@ from clnr import rng
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
-from clnr.embedding.reporting.drawing_time import drawing_note
+from clnr.embedding.reporting.map_layouts import drawing_note
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
 from clnr.embedding.scoring.held_out import held_out

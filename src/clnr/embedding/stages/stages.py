@@ -11,7 +11,7 @@ from math import isnan, nan
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.stage_cost import JobSizes, StageCost
+from clnr.embedding.planning.job_plan import JobSizes, StageCost
 from clnr.embedding.scoring.job_scores import score
 from clnr.embedding.stages.job_graph import Job, Output
 from clnr.embedding.store.work_folder import WorkFolder
