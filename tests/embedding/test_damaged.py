@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
 from tests.apart import process_apart

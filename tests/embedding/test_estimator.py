@@ -16,7 +16,7 @@ from sklearn.utils import estimator_checks
 
 import clnr
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.planning import memory_plan
 from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from clnr import NodeEmbedder, Recipe, load, recipe_for, run
 from clnr.cli import app
-from clnr.embedding.graph_sources import convert
+from clnr.embedding import graph_sources
 from clnr.errors import ClnrError, DataError, OutOfMemory
 from clnr.tables import ingest, read_tables
 
@@ -52,7 +52,7 @@ def test_the_embedder_takes_a_path(tables):
 
 
 def test_a_folder_that_does_not_fit_in_memory_is_not_loaded(tables, monkeypatch):
-    monkeypatch.setattr(convert, "free_memory", lambda device: 10_000)
+    monkeypatch.setattr(graph_sources, "free_memory", lambda device: 10_000)
     with pytest.raises(OutOfMemory, match=r"in memory it takes about .* and .* are free; clnr embed --graph trains on it from"):
         NodeEmbedder(device="cpu").fit(tables / "graph")
 

@@ -11,7 +11,7 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
-from clnr.embedding.scoring.stored_links import hold_out_links
+from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.stored_columns import first_of_kinds
 from clnr.engine import cpu_engine

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.tuning import tune
 from clnr.engine import cpu_engine
 from clnr.errors import DataError

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from tests.conftest import tiny

@@ -30,6 +30,12 @@ def selected(tab):
     return tab.evaluate("clnr.selected()")
 
 
+def go_to(tab, text):
+    """Search, and take the first that is found."""
+    tab.fill("#query", text)
+    tab.press("#query", "Enter")
+
+
 def texts(tab, selector):
     return tab.locator(selector).all_text_contents()
 

@@ -1,4 +1,4 @@
-"""Stories for tests."""
+"""Reports for tests."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+from tests.report.browser import go_to
 from tests.report.made import large
 
 PAN = """async () => {
@@ -50,6 +51,5 @@ def test_a_hundred_thousand_nodes_move_smoothly(show, webgl, capsys):
     assert len(times["worked"]) >= 40
     assert worked < 50
     assert picked < 5
-    tab.fill("#query", "node-54321")
-    tab.press("#query", "Enter")
+    go_to(tab, "node-54321")
     assert tab.evaluate("clnr.selected()") == 54321

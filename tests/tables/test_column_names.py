@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from tests.tables.files import EDGES, saved

@@ -84,11 +84,6 @@ def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: in
             meter = memory.MemoryMeter(engine.device)
             times[name].append(train(graph, recipe, engine, epochs))
             peaks[name] = max(peaks[name], meter.peak())
-    return summarize(graph, times, peaks)
-
-
-def summarize(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> BenchmarkResult:
-    """The result on a graph from the times of all turns."""
     spread = {name: (min(each), statistics.median(each), max(each)) for name, each in times.items()}
     size = (graph.name, graph.num_nodes, len(graph.edges()[0]))
     return BenchmarkResult(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))

@@ -135,7 +135,7 @@ def embed(
 
     from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.planning import file_plan
+    from clnr.embedding.planning import file_plan, memory_plan
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
@@ -183,7 +183,7 @@ def embed(
         elif model is not None:
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, plan = job_sources.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
+            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
         if group.first:
             print_stdout(json.dumps(plan.to_dict()) if as_json else str(plan))
         return
@@ -227,8 +227,7 @@ def _print_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     from clnr.embedding.planning.graph_facts import graph_counts, table_warnings
-    from clnr.embedding.scoring.baseline_comparison import compare
-    from clnr.embedding.scoring.headline_scores import headline_scores
+    from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
     from clnr.tables.edges.lost_edges import dangling_warning, loses_much

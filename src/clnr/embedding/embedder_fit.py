@@ -31,7 +31,7 @@ from clnr.errors import DataError, LostWorker, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.processes.launch import STOPPED, launch
 from clnr.support.progress import Bar, logger
-from clnr.support.storage.folder_locks import shared_folder
+from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph
 
 _RESTARTS = 3

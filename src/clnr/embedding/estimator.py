@@ -16,9 +16,9 @@ from clnr.embedding import job
 from clnr.embedding.embedder_fit import embed_files, fit_from_files, fit_in_memory
 from clnr.embedding.embedder_parameters import embedder_settings, explains_unknown
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.graph_sources.convert import as_graph_folder, as_table_graph
-from clnr.embedding.job_sources import Extension, plan
-from clnr.embedding.planning import file_plan
+from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
+from clnr.embedding.job_sources import Extension
+from clnr.embedding.planning import file_plan, memory_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
@@ -174,7 +174,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings, workers)
         if folder is not None:
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return plan(as_table_graph(source), settings, workers)[1]
+        return memory_plan.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.

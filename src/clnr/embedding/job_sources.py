@@ -11,7 +11,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
-from clnr.embedding.planning.memory_plan import MemoryPlan
+from clnr.embedding.planning.memory_plan import MemoryPlan, plan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
@@ -26,32 +26,13 @@ from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.work_folder import WorkFolder, is_trained
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.methods.recipe import Recipe, check_used
+from clnr.methods.recipe import Recipe
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.columns.column_info import column_lines
 from clnr.tables.kinds.table_kinds import edges_by_kind, nodes_by_kind
 from clnr.tables.roles.roles import table_title
-
-
-def plan(
-    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
-) -> tuple[Recipe, MemoryPlan]:
-    """The recipe for a graph before tuning, and everything that can be known before training.
-
-    If ``workers`` is given, so many processes on this machine would share it, whatever the settings say.
-    """
-    settings.check_labels(table_graph.graph.labels is not None)
-    check_used(settings.method, settings.fixed)
-    recipe, choices = settings.recipe_for(table_graph.graph, table_graph.feature_encoder)
-    settings.method.check(recipe)
-    size = workers or settings.workers.size
-    settings.check_workers(size, recipe, table_graph.graph.num_nodes)
-    judged = settings.evaluate * (1 + len(settings.compared))
-    beside = workers or settings.workers.local_size
-    more = (settings.tune, settings.fixed, layout)
-    return recipe, MemoryPlan.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
 
 
 class Source(ABC):
@@ -141,11 +122,11 @@ class InFiles(Source):
 
     def begin(self, settings: Settings, recipe: Recipe, planned: FilePlan, output: Output | None, bar: Bar | None) -> Job:
         assert output is not None
-        folder = replace(self.folder, resident=planned.resident, loop_weight=self.folder.median_weight)
+        folder = replace(self.folder, resident=planned.sizes.resident, loop_weight=self.folder.median_weight)
         work = WorkFolder(output.folder, folder, settings, recipe)
         if settings.workers.first:
             planned.check_disk(output.folder, work.bytes_there)
-        block_rows, remark = work.begin(planned.block_rows)
+        block_rows, remark = work.begin(planned.sizes.block_rows)
         graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
         job = Job(graph, recipe, settings.compared, output, work, bar)
         if remark is not None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.search.neighbors import ArrayRows, Rows
-from clnr.embedding.search.nodes import GraphNodes
-from clnr.embedding.search.table_nodes import TableNodes
+from clnr.embedding.search.nodes import GraphNodes, TableNodes
 from clnr.graph.csr import Array
 from clnr.tables import TableGraph
 

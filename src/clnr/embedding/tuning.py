@@ -11,7 +11,7 @@ from typing import Any
 
 from clnr import datasets
 from clnr.embedding.scoring.held_out import training_graph
-from clnr.embedding.scoring.scoring import Scorer
+from clnr.embedding.scoring.job_scores import Scorer
 from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation import hold_out, logistic_probe

@@ -168,6 +168,11 @@ class Graph:
         return len(self.incoming.indices)
 
     @property
+    def degrees(self) -> Array:
+        """The number of edges of each node, in either direction."""
+        return np.diff(self.incoming.indptr) + (np.diff(self.outgoing.indptr) if self.directed else 0)
+
+    @property
     def num_features(self) -> int:
         return int(self.features.shape[1])
 

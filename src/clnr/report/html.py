@@ -14,7 +14,7 @@ from string import Template
 
 import numpy as np
 
-from clnr.report.content import Array, ComparisonTable, Curve, ReportData, Score, check
+from clnr.report.content import Array, ComparisonTable, ReportData, Score, check
 
 _LONG_CHARACTERS = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
@@ -91,7 +91,11 @@ def _value(text: str) -> str:
 
 def _data(data: ReportData) -> Iterator[str]:
     columns = [{"name": column.name, "number": column.is_number, "names": list(column.names)} for column in data.columns]
-    curves = [_curve(curve) for curve in data.curves]
+    # What is not finite is a gap.
+    curves = [
+        {"name": curve.name, "values": [float(value) if math.isfinite(value) else None for value in curve.values]}
+        for curve in data.curves
+    ]
     words = {"ids": list(data.ids), "names": list(data.names), "columns": columns, "curves": curves}
     text = json.dumps(words, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # JSON escapes: no tag can begin, and lone surrogates, which UTF-8 cannot hold, come through.
@@ -104,10 +108,6 @@ def _data(data: ReportData) -> Iterator[str]:
     yield _binary("closeness", data.closeness, "<f4")
     yield _binary("start", data.start, "<u4")
     yield _binary("links", data.links, "<i4")
-
-
-def _curve(curve: Curve) -> dict[str, object]:
-    return {"name": curve.name, "values": [float(value) if math.isfinite(value) else None for value in curve.values]}
 
 
 def _binary(name: str, values: Array, kind: str) -> str:

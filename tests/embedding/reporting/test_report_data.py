@@ -6,13 +6,13 @@ from html import escape
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from benchmarks._fit_graph import fit_graph
 
-from clnr.embedding.graph_sources.convert import as_table_graph
-from clnr.embedding.reporting.report_data import format_scores, report_data
-from clnr.embedding.search import table_nodes
-from clnr.embedding.search.table_nodes import TableNodes
+from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.reporting.report_data import report_data
+from clnr.embedding.reporting.report_file import drawing_code
+from clnr.embedding.search import nodes
+from clnr.embedding.search.nodes import TableNodes
 from clnr.engine import cpu_engine
 from clnr.graph import Graph
 from clnr.methods import METHODS, RAW, UNTRAINED
@@ -25,40 +25,30 @@ from tests.conftest import tiny
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
-def fitted(graph=None, columns=None, method="CLNR"):
-    table_graph = as_table_graph(tiny() if graph is None else graph)._replace(columns=columns)
-    return fit_graph(table_graph, METHODS[method], SMALL, 0, cpu_engine())
+def fitted(graph=None, columns=None, method="Raw"):
+    table_graph = as_table_graph(tiny() if graph is None else graph)
+    return fit_graph(table_graph._replace(columns=columns or table_graph.columns), METHODS[method], SMALL, 0, cpu_engine())
 
 
 def test_it_tells_of_graph_scores_and_recipe():
-    result = fitted()
+    result = fitted(method="CLNR")
     made = report_data(result, "mine")
     sections = {name: dict(facts) for name, facts in made.sections}
     assert sections["The graph"]["nodes"] == "40"
     assert sections["All scores"]["effective rank: dimensions in use"] == f"{result.scores['effective_rank']:.4g}"
     assert sections["Training"]["epochs"] == "3"
+    # The paper's probe is not told of.
+    assert not any(key.startswith("probe") for facts in sections.values() for key in facts)
+    assert len(sections["All scores"]) == len(result.scores)
     assert made.curves[0].values == result.losses
     assert render_html(made).startswith("<!doctype html>")
 
 
-def test_the_column_of_labels_is_shown_once(tmp_path):
-    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"n{i},n{i * 3 % 20}\n" for i in range(20)))
-    rows = "".join(f"n{i},{i % 7},{'xyz'[i % 3]}\n" for i in range(20))
-    (tmp_path / "n.csv").write_text("id,age,subject\n" + rows)
-    table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", label="subject")
-    made = report_data(fit_graph(table_graph, METHODS["CLNR"], SMALL, 0, cpu_engine()), "mine")
+def test_the_column_of_labels_is_shown_once():
+    edges = pa.table({"source": range(20), "target": [i * 3 % 20 for i in range(20)]})
+    nodes = pa.table({"id": range(20), "age": [i % 7 for i in range(20)], "subject": ["xyz"[i % 3] for i in range(20)]})
+    made = report_data(fitted(read_tables(edges, nodes, label="subject"), method="Raw"), "mine")
     assert [column.name for column in made.columns] == ["label", "age", "number of edges"]
-
-
-def test_long_values_are_cut_where_a_word_ends():
-    values = ["word " * 60, "x" * 300, "short", "y" * 200] * 10
-    (column, _) = [*report_data(fitted(columns=pa.table({"v": values})), "mine").columns[-2:]]
-    assert column.names == ("word " * 38 + "word…", "x" * 199 + "…", "short", "y" * 200)
-
-
-def test_every_score_has_a_name():
-    scores = fitted().scores
-    assert len(format_scores(scores)) == len(scores)
 
 
 def test_baselines_stand_beside_it_above_the_sections():
@@ -69,10 +59,6 @@ def test_baselines_stand_beside_it_above_the_sections():
     assert made.comparison.rows[-1][1] == f"{result.scores['link_auc']:.3f}"
     html = render_html(made)
     assert html.index(escape(made.comparison.note)) < html.index("The graph")
-
-
-def test_the_papers_probe_is_not_told_of():
-    assert not any(key.startswith("probe") for _, facts in report_data(fitted(), "mine").sections for key, _ in facts)
 
 
 def test_neighbours_are_those_of_the_graph_both_ways():
@@ -120,22 +106,24 @@ def test_names_are_told_and_their_column_is_no_colour():
     table_graph = as_table_graph(tiny())
     columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
     table_graph = table_graph._replace(columns=columns, ingest_report=replace(table_graph.ingest_report, names="title"))
-    made = report_data(fit_graph(table_graph, METHODS["CLNR"], SMALL, 0, cpu_engine()), "mine")
+    made = report_data(fitted(table_graph), "mine")
     assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
     assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]
     assert dict(made.sections[0][1])["names"] == "column title"
     assert report_data(fitted(columns=columns), "mine").names == ()
 
 
-def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
-    values = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
-    (column, _) = [*report_data(fitted(columns=pa.table({"v": values})), "mine").columns[-2:]]
-    assert column.name == "v"
-    np.testing.assert_array_equal(column.values, np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32))
+def test_long_values_are_cut_where_a_word_ends_and_numbers_beyond_float32_are_missing():
+    long = ["word " * 60, "x" * 300, "short", "y" * 200] * 10
+    large = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
+    made = {each.name: each for each in report_data(fitted(columns=pa.table({"long": long, "large": large})), "mine").columns}
+    assert made["long"].names == ("word " * 38 + "word…", "x" * 199 + "…", "short", "y" * 200)
+    expected = np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32)
+    np.testing.assert_array_equal(made["large"].values, expected)
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(table_nodes, "MOST_MAP_NODES", 10)
+    monkeypatch.setattr(nodes, "MOST_MAP_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
     assert any("the map shows 10 of 40 nodes" in note for note in made.notes)
@@ -144,6 +132,11 @@ def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
     render_html(made)
 
 
-@pytest.mark.parametrize("method", ["Raw", "Untrained", "GCN"])
-def test_methods_that_learn_nothing_or_by_labels_have_one_too(method):
-    render_html(report_data(fitted(method=method), "mine"))
+def test_a_method_that_learns_by_labels_has_one_too():
+    render_html(report_data(fitted(method="GCN"), "mine"))
+
+
+def test_code_in_any_folder_of_the_packages_that_draw_counts():
+    names = {path.name for path in drawing_code()}
+    assert {"projection.py", "report_data.py", "job_scores.py", "job.py", "page.js", "page.css", "html.py"} <= names
+    assert not {name for name in names if name.endswith(".pyc")}

@@ -5,7 +5,7 @@ from math import nan
 import numpy as np
 import pytest
 
-from clnr.embedding.scoring.baseline_comparison import compare, score_warnings
+from clnr.embedding.scoring.baseline_comparison import compare, headline_scores, score_warnings
 from clnr.graph import Graph
 from clnr.methods import CLNR, RAW, UNTRAINED
 from tests.conftest import tiny
@@ -37,13 +37,10 @@ def test_the_table_has_raw_features_the_best_and_this_embedding():
 
 
 def test_the_best_is_chosen_by_validation_and_never_by_test_nodes():
-    baselines = {"A": scored(70, validation=71), "B": scored(99, validation=70)}
-    assert compare(CLNR, scored(80), baselines).rival == "A"
-
-
-def test_of_equals_the_best_is_the_one_that_predicts_edges_best():
-    baselines = {"Raw": scored(60, 0.55, validation=100), "A": scored(93, 0.7, validation=100)}
-    assert compare(CLNR, scored(93), baselines).rival == "A"
+    assert compare(CLNR, scored(80), {"A": scored(70, validation=71), "B": scored(99, validation=70)}).rival == "A"
+    # Of equals, the one that predicts edges best.
+    equal = {"Raw": scored(60, 0.55, validation=100), "A": scored(93, 0.7, validation=100)}
+    assert compare(CLNR, scored(93), equal).rival == "A"
 
 
 @pytest.mark.parametrize(
@@ -83,24 +80,26 @@ def test_the_winner_is_named_and_two_standard_errors_are_noise(strict, words, nu
     assert compare(CLNR, scored(80), {"A": scored(strict)}).sentence.startswith(f"{words}: strict accuracy {numbers}")
 
 
-def test_raw_features_can_win():
-    found = compare(CLNR, scored(50), {"Raw": scored(70), "A": scored(60)})
-    assert found.sentence == (
-        "raw features are better than CLNR: strict accuracy 70.0 against 50.0 %, and take no training; "
-        "--method Raw would take them; perhaps neighbours are too unlike"
-    )
-    equal = compare(CLNR, scored(70), {"Raw": scored(70)})
-    assert equal.sentence.startswith("raw features do as well as CLNR, within 2 standard errors: ")
+RAW_WINS = (
+    "raw features are better than CLNR: strict accuracy 70.0 against 50.0 %, and take no training; "
+    "--method Raw would take them; perhaps neighbours are too unlike"
+)
 
 
-def test_raw_features_alone_are_not_the_best_of_several():
-    assert compare(CLNR, scored(80), {"Raw": scored(60)}).sentence.startswith("CLNR is better than raw features: ")
-    both = compare(CLNR, scored(80), {"Raw": scored(60), "A": scored(50)})
-    assert both.sentence.startswith("CLNR is better than the best without training, raw features: ")
-
-
-def test_a_method_that_takes_no_training_is_not_told_of_it():
-    assert "no training" not in compare(UNTRAINED, scored(50), {"A": scored(70)}).sentence
+@pytest.mark.parametrize(
+    ("method", "strict", "baselines", "said"),
+    [
+        (CLNR, 50, {"Raw": 70, "A": 60}, RAW_WINS),
+        (CLNR, 70, {"Raw": 70}, "raw features do as well as CLNR, within 2 standard errors: "),
+        (CLNR, 80, {"Raw": 60}, "CLNR is better than raw features: "),
+        (CLNR, 80, {"Raw": 60, "A": 50}, "CLNR is better than the best without training, raw features: "),
+        # A method that takes no training is not told of it.
+        (UNTRAINED, 50, {"A": 70}, "A is better than Untrained: strict accuracy 70.0 against 50.0 %; --method A would take it"),
+    ],
+)
+def test_raw_features_are_named_as_such(method, strict, baselines, said):
+    found = compare(method, scored(strict), {name: scored(each) for name, each in baselines.items()})
+    assert found.sentence.startswith(said)
 
 
 def test_an_unknown_error_is_noise_and_nothing_is_compared_with_nothing():
@@ -119,7 +118,7 @@ def test_a_link_auc_near_chance_is_a_warning(auc, words):
     assert lines == ([] if words is None else [f"the link AUC of {auc:.3f} is {words}"])
 
 
-def test_its_reason_may_be_the_graph():
+def test_the_reason_of_a_link_auc_near_chance_may_be_the_graph():
     (line,) = score_warnings(SQUARE, CLNR, scored(auc=0.4), {})
     assert "; the graph is bipartite, where linked nodes need not be alike; --edges KIND,NAME,KIND=FILE" in line
     (line,) = score_warnings(RING, CLNR, scored(auc=0.5), {"Raw": scored(auc=0.45)})
@@ -161,3 +160,39 @@ def test_what_a_baseline_beats_is_a_warning_once():
     assert score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(71, 0.81), "A": scored(71, 0.7)}) == []
     assert score_warnings(RING, CLNR, scored(auc=0.8), {"A": scored(auc=0.9)}) == []
     assert len(score_warnings(RING, CLNR, scored(auc=0.8), {"Raw": scored(auc=0.9)})) == 1
+
+
+# -- the scores that a reader sees first ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [
+        *(({"link_auc": auc}, said) for auc, said in ((0.54, "poor"), (0.55, "fair"), (0.79, "fair"), (0.8, "good"))),
+        *(
+            ({"strict_accuracy": accuracy, "majority_accuracy": 30.0}, said)
+            for accuracy, said in ((30, "poor"), (31, "fair"), (64, "fair"), (65, "good"))
+        ),
+        ({"effective_rank": 1.1, "link_auc": nan}, "poor"),
+        ({"effective_rank": 9.0}, ""),
+    ],
+)
+def test_a_score_is_judged_by_its_distance_from_chance_the_commonest_class_and_collapse(scores, verdict):
+    (score,) = headline_scores(scores, {}, 64)
+    assert score.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("scores", "error", "verdict", "meaning"),
+    [
+        ({"link_auc": 0.9}, 0.01, "fair", "; beaten by SVD, 0.950"),
+        ({"link_auc": 0.9}, 0.1, "good", "; level with SVD, 0.950"),
+        ({"link_auc": 0.97}, 0.001, "good", "; beats SVD, 0.950"),
+        ({"link_auc": 0.9, "links_held_out": 3.0}, 0.01, "", "; 3 held-out edges are too few to judge by"),
+    ],
+)
+def test_what_a_baseline_beats_is_not_good_and_few_edges_are_not_judged_by(scores, error, verdict, meaning):
+    baselines = {"Raw": {"link_auc": 0.6, "link_auc_error": 0.01}, "SVD": {"link_auc": 0.95, "link_auc_error": error}}
+    (score,) = headline_scores(scores, baselines, 64)
+    assert score.verdict == verdict
+    assert score.meaning.endswith(meaning)

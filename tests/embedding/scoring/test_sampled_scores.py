@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -13,14 +12,15 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
+from clnr.datasets import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan
-from clnr.embedding.scoring import sampled_scores, stored_links
+from clnr.embedding.scoring import held_out, sampled_scores
+from clnr.embedding.scoring.held_out import hold_out_links, training_files
 from clnr.embedding.scoring.job_scores import score
-from clnr.embedding.scoring.sampled_scores import file_samples, sampled_rows, training_files
-from clnr.embedding.scoring.stored_links import hold_out_links
+from clnr.embedding.scoring.sampled_scores import file_samples, sampled_rows
 from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.output_folder import write_report
@@ -30,7 +30,6 @@ from clnr.errors import DataError
 from clnr.evaluation import logistic_probe
 from clnr.experiments.learn import learn
 from clnr.graph.csr import to_csr, transpose
-from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -98,14 +97,11 @@ def test_held_out_pairs_are_edges_and_the_others_are_not(folder, tmp_path, direc
     assert hold_out_links(folder, 1e-9, 0) is None
 
 
-def test_at_most_so_many_pairs_are_held_out(folder, monkeypatch):
-    monkeypatch.setattr(stored_links, "MOST_PAIRS", 17)
-    assert hold_out_links(folder, 0.5, 0)[0].shape == (2, 17)
-
-
-def test_few_non_edges_are_drawn_from_all_nodes(folder, monkeypatch):
-    monkeypatch.setattr(stored_links, "MOST_PAIRS", 5)
-    low = np.concatenate([hold_out_links(folder, 0.5, seed)[1].min(0) for seed in range(40)])
+def test_few_pairs_are_held_out_and_their_non_edges_drawn_from_all_nodes(folder, monkeypatch):
+    monkeypatch.setattr(held_out, "MOST_PAIRS", 5)
+    drawn = [hold_out_links(folder, 0.5, seed) for seed in range(40)]
+    assert {pairs.shape for links in drawn for pairs in links[:2]} == {(2, 5)}
+    low = np.concatenate([links.negatives.min(0) for links in drawn])
     # The smaller of two uniform draws is 1/3 on average, with a standard deviation of 0.24.
     assert low.mean() / folder.num_nodes == pytest.approx(1 / 3, abs=4 * 0.24 / len(low) ** 0.5)
 
@@ -138,16 +134,13 @@ def test_scores_are_those_of_the_sample(folder, made):
     assert {"link_auc_error", "strict_accuracy", "strict_accuracy_error"} <= result.baselines["Raw"].keys()
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
     graph, shards = folder.graph(), Shards.open(ArtifactFiles.open(out))
-    from clnr.datasets import split_of
-
     probe = logistic_probe(shards.rows(np.arange(NODES)), graph.labels, split_of(graph, 0), 0)
     assert scores["strict_accuracy"] == pytest.approx(probe.strict)
     assert 1 < scores["effective_rank"] <= 8
     assert 0 <= scores["alignment"] <= 4
-    losses, kept, warnings, baselines = load_metrics(ArtifactFiles.open(out))
-    assert (losses, kept, warnings, baselines) == (result.losses, result.scores, result.warnings, result.baselines)
-    assert any(f"scores from files are of samples: {held.shape[1]} held-out edges" in line for line in warnings)
-    assert any(f"{len(graph.labels[graph.labels >= 0])} of {NODES // 3 + 1} labelled nodes" in line for line in warnings)
+    assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
+    of_samples = f"{held.shape[1]} held-out edges and as many non-edges, 134 of {NODES // 3 + 1} labelled nodes"
+    assert any(f"scores from files are of samples: {of_samples}" in line for line in result.warnings)
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
@@ -155,34 +148,27 @@ def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeyp
     nodes, labels, total = sampled_scores._labelled(folder, 1)
     assert (len(nodes), total) == (40, NODES // 3 + 1)
     assert np.array_equal(labels, folder.graph().labels[nodes])
-    monkeypatch.setattr(sampled_scores, "_LABELS", 33)
+    monkeypatch.setattr(sampled_scores, "_BLOCK_LABELS", 33)
     assert np.array_equal(sampled_scores._labelled(folder, 1)[0], nodes)
-
-
-def scored(model, folder, chosen, read_vectors):
-    """The scores of vectors, for which ``read_vectors`` stands."""
-    seen, links = training_files(folder, chosen)
-    samples = file_samples(model, chosen, seen, links, seen, read_vectors, 1000, 8, None, True)
-    return score(samples, model, chosen)
 
 
 def test_scores_near_chance_are_warned_of(tmp_path):
     rng = np.random.default_rng(0)
     edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 300, (2, 900)), strict=True)))
     nodes = pa.table({"id": np.arange(300), "x": rng.normal(size=(300, 5)).tolist(), "label": ["a"] * 290 + ["b"] * 10})
-    folder = ingest(edges, nodes, out=tmp_path / "graph", label="label")
-    model = FittedModel(methods.UNTRAINED, 0, settings().recipe_for(folder)[0], {}, 5)
-    chosen = Settings(methods.UNTRAINED, choose("cpu"), hold_out=0.1)
-    model = dataclasses.replace(model, parameters=methods.UNTRAINED.build(model.recipe).init(5, 0))
-    found = scored(model, folder, chosen, lambda nodes: rng.normal(size=(len(nodes), 8)).astype("f"))
-    assert any("not above that of always guessing the commonest class" in line for line in found.warnings)
-    bare = ingest(edges, None, out=tmp_path / "bare")
-    model = FittedModel(
-        methods.UNTRAINED, 0, model.recipe, methods.UNTRAINED.build(model.recipe).init(bare.num_features, 0), bare.num_features
-    )
-    found = scored(model, bare, chosen, lambda nodes: np.ones((len(nodes), 8), "f"))
-    assert any("link scores may be a little too high" in line for line in found.warnings)
-    assert any("the embedding has collapsed" in line for line in found.warnings)
+    chosen, method = Settings(methods.UNTRAINED, choose("cpu"), hold_out=0.1), methods.UNTRAINED
+    for given, name, row, said in (
+        (nodes, "label", rng.normal(size=(300, 8)), ["not above that of always guessing the commonest class"]),
+        (None, None, np.ones((300, 8)), ["link scores may be a little too high", "the embedding has collapsed"]),
+    ):
+        folder = ingest(edges, given, out=tmp_path / str(name), label=name)
+        recipe, _ = settings().recipe_for(folder)
+        model = FittedModel(method, 0, recipe, method.build(recipe).init(folder.num_features, 0), folder.num_features)
+        seen, links = training_files(folder, chosen)
+        vectors = row.astype(np.float32)
+        samples = file_samples(model, chosen, seen, links, seen, vectors.__getitem__, 1000, 8, None, True)
+        warnings = "\n".join(score(samples, model, chosen).warnings)
+        assert all(part in warnings for part in said)
 
 
 def test_the_report_is_of_a_sample(folder, made, monkeypatch):
@@ -201,19 +187,14 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     (folder.path / "elsewhere").rename(folder.path / "graph.json")
 
 
-def test_the_command_line_shows_scores_and_writes_a_report(folder, tmp_path, monkeypatch):
+def test_the_command_line_shows_scores_unless_told_not_to(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
     words = ["embed", "--graph", str(folder.path), "--method", "CLNR", "--device", "cpu", "--memory", "2 GB", "--quiet"]
     words += [word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}")]
     shown = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "a")])
-    assert "AUC of held-out edges" in shown.stdout
-    assert "raw features" in shown.stdout
-    assert "report.html" in shown.stdout
-    out = CliRunner().invoke(
-        app, [*words, "--out", str(tmp_path / "b"), "--json", "--no-report", "--hold-out", "0", "--no-baselines"]
-    )
-    content = json.loads(out.stdout)
-    assert "link_auc" not in content["scores"]
-    assert content["baselines"] == {}
-    assert not (tmp_path / "b" / "report.html").exists()
-    assert GraphFolder.open(folder.path).labels is not None
+    for part in ("AUC of held-out edges", "raw features", "report.html"):
+        assert part in shown.stdout
+    none = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "b"), "--no-report", "--hold-out", "0", "--no-baselines"])
+    assert "strict" in none.stdout
+    for part in ("AUC of held-out edges", "raw features", "report.html"):
+        assert part not in none.stdout

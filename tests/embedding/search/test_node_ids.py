@@ -1,16 +1,20 @@
-"""Nodes found by the ids that users have, before and after they were saved."""
+"""Nodes found by the ids that users have, before and after they were saved, and by their names."""
 
 from __future__ import annotations
 
 import datetime
+import difflib
 import pickle
 import uuid
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from clnr.embedding.search.node_ids import ArrayIds
+from clnr.embedding.search import node_ids
+from clnr.embedding.search.node_ids import ArrayIds, NodeTexts, near_texts
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -40,8 +44,6 @@ def graph(ids) -> Graph:
 
 
 def saved(ids, path):
-    import pyarrow.parquet as pq
-
     pq.write_table(vector_table(id_column(graph(ids)), np.eye(3, dtype=np.float32)), path)
     return read_vectors(path)[0]
 
@@ -63,16 +65,19 @@ def test_numbers_and_their_text_are_one_id():
     assert ArrayIds(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
 
 
+TUPLES = KINDS["tuples"]
+
+
 @pytest.mark.parametrize(
-    "names", [[(0, 1), (1, 0)], np.array([(0, 1), (1, 0)]), [[0, 1], [1, 0]], iter([(0, 1), (1, 0)]), {(0, 1): 0, (1, 0): 0}]
+    ("ids", "names"),
+    [
+        *((TUPLES, names) for names in (TUPLES[1:], np.array(TUPLES[1:]), [[0, 1], [1, 0]], iter(TUPLES[1:]))),
+        (TUPLES, {(0, 1): 0, (1, 0): 0}),
+        *(([-1, 7, 3], names) for names in ([7, 3], np.array([7, 3]), np.array([[7], [3]]), [[7], [3]], ["7", "3"])),
+    ],
 )
-def test_tuples_may_come_in_many_ways(names):
-    assert ArrayIds(graph(KINDS["tuples"]).node_ids).rows(names).tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("names", [[3, 7], np.array([3, 7]), np.array([[3], [7]]), [[3], [7]], ["3", "7"]])
-def test_numbers_may_come_in_a_column(names):
-    assert ArrayIds(np.array([7, 3, -1])).rows(names).tolist() == [1, 0]
+def test_ids_may_come_in_many_ways(ids, names):
+    assert ArrayIds(graph(ids).node_ids).rows(names).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
@@ -95,9 +100,6 @@ def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):
 
 
 def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4, np.float32)), 2)
     pq.write_table(pa.table({"id": [[0, 0], [0, 1]], "vector": vectors}), tmp_path / "ids.parquet")
     assert ArrayIds(read_vectors(tmp_path / "ids.parquet")[0]).get((0, 1)) == 1
@@ -109,3 +111,63 @@ def test_what_was_made_for_questions_is_made_once_and_not_pickled():
     assert found._by_id is found._by_id
     assert "_by_text" not in vars(found)
     assert vars(pickle.loads(pickle.dumps(found))).keys() == {"_ids"}
+
+
+# -- names and near matches --------------------------------------------------------------------------------------------------
+
+
+WORDS = ["graph", "learning", "belief", "network", "random", "forest", "neural", "decision"]
+
+
+def parts(texts, size=7):
+    return [pa.array(texts[at : at + size], pa.string()) for at in range(0, len(texts), size)]
+
+
+def test_near_texts_are_those_that_difflib_finds_among_all():
+    random = np.random.default_rng(0)
+    texts = ["".join(random.choice(list("abcdef"), 8)) for _ in range(300)]
+    for node in range(0, 300, 10):
+        letters = list(texts[node])
+        letters[random.integers(8)] = "z"
+        wanted = "".join(letters)
+        found = [texts[each] for _, each in near_texts(parts(texts), wanted, 3)]
+        assert found[0] == difflib.get_close_matches(wanted, texts, 1)[0] == texts[node]
+        ratio = [difflib.SequenceMatcher(None, each, wanted).ratio() for each in found]
+        assert ratio == sorted(ratio, reverse=True)
+
+
+def test_few_are_compared_and_the_most_alike_are_among_them(monkeypatch):
+    monkeypatch.setattr(node_ids, "_MOST_COMPARED_TEXTS", 20)
+    texts = [f"{WORDS[i % 8]} {WORDS[i // 8 % 8]} {i}" for i in range(2000)]
+    ((_, found),) = near_texts(parts(texts, 300), texts[1700].replace("e", "3", 1), 1)
+    assert found == 1700
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("p1", r"did you mean 'P1' \(Deep Sea\)\?"),
+        ("sea", r"did you mean 'P1' \(Deep Sea\), 'P2' \(Deep Seas\)\?"),
+        ("montain", r"did you mean 'P3' \(High Mountain, far away\)\?"),
+        ("(", "and no id or name is like it; ids are such as 'P1' .Deep Sea., 'P2' .Deep Seas., 'P3'"),
+        ("", "and no id or name is like it"),
+    ],
+)
+def test_an_unknown_node_is_answered_with_near_ones(wanted, said):
+    ids, names = ["P1", "P2", "P3", "X4"], ["Deep Sea", "Deep Seas", "High Mountain, far away", None]
+    texts = NodeTexts(lambda: parts(ids, 2), lambda: parts(names, 2))
+    with pytest.raises(DataError, match=f"^there is no node '{'[(]' if wanted == '(' else wanted}'.*{said}"):
+        texts.find_named(wanted)
+
+
+def test_a_name_is_found_in_its_own_case_first():
+    texts = NodeTexts(lambda: parts(list("abcd"), 2), lambda: parts(["Oak", "oak", "Elm", None], 2))
+    assert [texts.find_named(name) for name in ("Oak", "oak", "ELM")] == [0, 1, 2]
+    with pytest.raises(DataError, match="2 nodes are called 'OAK'; take the id of one: 'a', 'b'"):
+        texts.find_named("OAK")
+
+
+def test_an_id_without_its_kind_is_answered_with_that_of_each_kind():
+    ids = parts([f"{kind}:{i}" for kind in ("user", "movie") for i in range(1, 20)])
+    assert "did you mean 'user:1', 'movie:1', 'user:10'" in str(NodeTexts(lambda: ids).unknown("1"))
+    assert str(NodeTexts(list).unknown("a")) == "there is no node 'a', and no id is like it"

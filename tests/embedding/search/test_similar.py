@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact import load_folder, name_nodes, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import ClnrError, DataError
-from clnr.graph import Graph
 from clnr.tables import read_tables
 from clnr.tables.table_info import NODES, TABLES
 from tests.conftest import tiny
@@ -54,20 +54,25 @@ def by_hand(folder, node, k):
 @pytest.mark.parametrize("node", ["n0", "n7", "n19"])
 def test_it_answers_as_the_whole_folder_does(node, folder):
     found = similar_nodes(folder, node, 6)
-    assert [tuple(each) for each in found.nodes] == by_hand(folder, node, 6)
+    assert found.nodes == by_hand(folder, node, 6)
     assert (found.has_names, found.has_labels) == (False, True)
     save_names(name_nodes(load_folder(folder), "kind", folder), folder)
     named = similar_nodes(folder, node, 6)
-    assert [tuple(each) for each in named.nodes] == by_hand(folder, node, 6)
+    assert named.nodes == by_hand(folder, node, 6)
     assert named.has_names
-    assert {each.name for each in named.nodes} <= {"a", "b"}
 
 
-@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])
-def test_graphs_of_every_kind(how, tmp_path):
-    folder = saved(fitted(table_graph=as_table_graph(tiny(**how))), tmp_path)
+HALF_LABELLED = replace(tiny(), labels=np.where(np.arange(40) % 2, tiny().labels, -1))
+
+
+@pytest.mark.parametrize(
+    "graph", [tiny(sparse=True, weighted=True), tiny(undirected=False), tiny().without_labels(), HALF_LABELLED]
+)
+def test_graphs_of_every_kind(graph, tmp_path):
+    folder = saved(fitted(table_graph=as_table_graph(graph)), tmp_path)
+    assert similar_nodes(folder, "3", 2).has_labels == (graph.labels is not None)
     for node in ("0", "17", "39"):
-        assert [tuple(each) for each in similar_nodes(folder, node, 39).nodes] == by_hand(folder, node, 39)
+        assert similar_nodes(folder, node, 39).nodes == by_hand(folder, node, 39)
 
 
 def test_a_node_is_found_by_its_name(tmp_path):
@@ -83,17 +88,6 @@ def test_a_node_is_found_by_its_name(tmp_path):
     save_names(name_nodes(load_folder(folder), "x", folder), folder)
     with pytest.raises(DataError, match="3 nodes are called '5'; take the id of one: 'n5', 'n12', 'n19'"):
         similar_nodes(folder, "5")
-
-
-def test_a_graph_without_labels_or_with_unknown_ones(tmp_path):
-    bare = saved(fitted(table_graph=as_table_graph(tiny().without_labels())), tmp_path)
-    assert similar_nodes(bare, "3", 2).has_labels is False
-    graph = tiny()
-    labels = np.where(np.arange(40) % 2, graph.labels, -1)
-    some = tmp_path / "some"
-    some.mkdir()
-    save_folder(fitted(table_graph=as_table_graph(replace(graph, labels=labels))), some)
-    assert {each.label is None for each in similar_nodes(some, "3", 39).nodes} == {True, False}
 
 
 @pytest.mark.parametrize("name", [VECTORS, GRAPH, TABLES, NODES, DIGESTS])
@@ -115,10 +109,8 @@ def test_no_other_file_is_read(folder):
 
 
 def test_without_digests_what_is_wrong_is_refused_as_well(folder):
-    import safetensors.numpy
-
     (folder / DIGESTS).unlink()
-    arrays = safetensors.numpy.load_file(folder / GRAPH)
+    arrays, text = safetensors.numpy.load_file(folder / GRAPH), (folder / TABLES).read_text()
     for name, value, message in (
         ("edges.nodes", 99, "column 99"),
         ("edges.start", 2**40, "indptr"),
@@ -126,39 +118,31 @@ def test_without_digests_what_is_wrong_is_refused_as_well(folder):
         ("labels", 7, r"label 7, but tables\.json lists 3 classes"),
         ("size", 3, "it has 3 nodes"),
     ):
-        changed = {key: each.copy() for key, each in arrays.items()}
-        changed[name].reshape(-1)[0] = value
-        safetensors.numpy.save_file(changed, folder / GRAPH)
+        changed = arrays[name].copy()
+        changed.reshape(-1)[0] = value
+        safetensors.numpy.save_file(arrays | {name: changed}, folder / GRAPH)
         with pytest.raises(DataError, match=f"{GRAPH}: .*{message}"):
             similar_nodes(folder, "n3")
     safetensors.numpy.save_file(arrays, folder / GRAPH)
-    text = json.loads((folder / TABLES).read_text())
-    text["findings"]["names"] = "no such column"
-    (folder / TABLES).write_text(json.dumps(text))
-    with pytest.raises(DataError, match=r"tables\.json: the column of names, 'no such column', is not in nodes\.parquet"):
-        similar_nodes(folder, "n3")
-    text["form"] = 7
-    (folder / TABLES).write_text(json.dumps(text))
-    with pytest.raises(DataError, match="format is version 7"):
-        similar_nodes(folder, "n3")
+    info = json.loads(text)
+    for changed, message in (
+        (info | {"findings": info["findings"] | {"names": "none such"}}, "the column of names, 'none such', is not in nodes"),
+        (info | {"form": 7}, "format is version 7"),
+    ):
+        (folder / TABLES).write_text(json.dumps(changed))
+        with pytest.raises(DataError, match=message):
+            similar_nodes(folder, "n3")
 
 
 def test_what_is_asked_wrongly_is_said(folder, tmp_path):
-    with pytest.raises(DataError, match=r"folder: there is no node 'n99'; did you mean 'n9', 'n19'\?"):
-        similar_nodes(folder, "n99")
-    with pytest.raises(DataError, match="there is no node 'zed', and no id is like it; ids are such as 'n0', 'n1', 'n2'"):
-        similar_nodes(folder, "zed")
-    with pytest.raises(ClnrError, match="-k"):
-        similar_nodes(folder, "n3", 0)
-    with pytest.raises(DataError, match="no such folder"):
-        similar_nodes(tmp_path / "none", "n3")
-    with pytest.raises(DataError, match=r"it has no recipe\.toml"):
-        similar_nodes(tmp_path, "n3")
-
-
-def test_one_node_has_no_other(tmp_path):
-    folder = saved(fitted(table_graph=as_table_graph(Graph.from_edges([], [], np.ones((1, 12))))), tmp_path)
-    assert similar_nodes(folder, "0").nodes == []
+    for given, said in (
+        ((folder, "n99"), r"folder: there is no node 'n99'; did you mean 'n9', 'n19'\?"),
+        ((folder, "n3", 0), "-k"),
+        ((tmp_path / "none", "n3"), "no such folder"),
+        ((tmp_path, "n3"), r"it has no recipe\.toml"),
+    ):
+        with pytest.raises(ClnrError, match=said):
+            similar_nodes(*given)
 
 
 @pytest.mark.parametrize("name", ["folder", "folder-with-digests"])
@@ -167,7 +151,7 @@ def test_folders_of_earlier_versions(name, tmp_path):
     shutil.copytree(OLD / name, folder)
     ids = [str(each) for each in load_folder(folder).table_graph.graph.node_ids[:3]]
     for node in ids:
-        assert [tuple(each) for each in similar_nodes(folder, node, 5).nodes] == by_hand(folder, node, 5)
+        assert similar_nodes(folder, node, 5).nodes == by_hand(folder, node, 5)
 
 
 @pytest.mark.full

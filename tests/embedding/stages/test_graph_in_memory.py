@@ -14,8 +14,8 @@ from clnr import Recipe, evaluation
 from clnr.datasets import split_of
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.graph_sources.convert import as_table_graph
-from clnr.embedding.scoring.scoring import Scorer
+from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.scoring.job_scores import Scorer
 from clnr.embedding.stages import graph_in_memory
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError

@@ -16,7 +16,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan, pass_columns
 from clnr.embedding.planning.file_plan import plan
-from clnr.embedding.scoring.stored_links import hold_out_links
+from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.store.artifact_files import ArtifactFiles

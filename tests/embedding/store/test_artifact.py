@@ -18,7 +18,7 @@ from benchmarks._fit_graph import fit_graph
 
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.job import embed
 from clnr.embedding.job_sources import Extension
 from clnr.embedding.reporting.report_data import report_data

@@ -16,13 +16,13 @@ import torch
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folder_facts
-from clnr.embedding.planning.job_plan import Plan, costs_of
+from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
 from clnr.embedding.planning.pass_columns import PassColumns
-from clnr.embedding.planning.stage_cost import JobSizes, StageCost
-from clnr.embedding.scoring.stored_links import MOST_PAIRS
+from clnr.embedding.scoring.held_out import MOST_PAIRS
+from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import DataError, MethodError, OutOfMemory
-from clnr.experiments.cost import Cost, Size, sent, training
+from clnr.experiments.cost import Cost, Size, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
@@ -87,10 +87,14 @@ def _usable(bound: int | None, default: float) -> float:
     return min((each for each in known if each is not None), default=default)
 
 
-def _cost(folder: GraphFolder, settings: Settings, recipe: Recipe) -> Cost:
-    sizes = folder.num_nodes, folder.num_edges, folder.num_features
+def _size(folder: GraphFolder) -> Size:
     entries = folder.arrays["features.values"].shape
-    return training(settings.method, recipe, Size(*sizes, 2 * _FLOAT_BYTES * float(np.prod(entries))), settings.engine)
+    held_bytes = 2 * _FLOAT_BYTES * float(np.prod(entries))
+    return Size(folder.num_nodes, folder.num_edges, folder.num_features, held_bytes)
+
+
+def _cost(folder: GraphFolder, settings: Settings, recipe: Recipe) -> Cost:
+    return training(settings.method, recipe, _size(folder), settings.engine)
 
 
 @dataclass(frozen=True)
@@ -99,21 +103,17 @@ class FileSizes(JobSizes):
 
     Attributes:
         folder: The graph.
-        settings: How to train.
-        recipe: All hyper-parameters.
-        model: What they make of the method.
-        workers: How many processes share it.
-        local_workers: How many of them are on this machine.
+        model: What the hyper-parameters make of the method.
         usable: Bytes of memory that each worker may use.
     """
 
     folder: GraphFolder
-    settings: Settings
-    recipe: Recipe
     model: Model
-    workers: int
-    local_workers: int
     usable: float
+
+    @property
+    def size(self) -> Size:
+        return _size(self.folder)
 
     @functools.cached_property
     def features(self) -> int:
@@ -150,10 +150,10 @@ class FileSizes(JobSizes):
         return max(_LEAST_BLOCK_ROWS, int((self.usable - self.fixed) / 2 / self._row_bytes))
 
     def train(self) -> StageCost:
-        folder, recipe, size = self.folder, self.recipe, _size(self.folder)
+        folder, recipe = self.folder, self.recipe
         share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / self.workers))
         views, objective = len(self.settings.method.views), self.model.objective
-        one_view = step_work(views, objective, share, size._replace(features=self.features))
+        one_view = step_work(views, objective, share, self.size._replace(features=self.features))
         computed = _ROW_COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows
         step = _FLOAT_BYTES * (_INPUT_COPIES * self.features * one_view.nodes + computed)
         row_bytes, edge_bytes = (
@@ -168,7 +168,7 @@ class FileSizes(JobSizes):
         # By one of the workers, while the others wait.
         nodes = min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES)
         fitted = 2 * _FLOAT_BYTES * self.columns.fitted * nodes / self.local_workers
-        gathered = _FLOAT_BYTES * self.folder.num_edges * self.columns.gathered
+        gathered = float(_FLOAT_BYTES * self.folder.num_edges * self.columns.gathered)
         return StageCost(memory=self.fixed + fitted, passes=self.columns.passes, passes_bytes=gathered)
 
     def embed(self) -> StageCost:
@@ -177,25 +177,17 @@ class FileSizes(JobSizes):
         return StageCost(memory=self.fixed + blocks, disk=self.embed_disk)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FilePlan(Plan):
-    """The plan of a graph in files.
+    """The plan of a graph in files."""
 
-    Attributes:
-        usable: Bytes of memory that each worker may use.
-        local_workers: How many of the workers are on this machine.
-        block_rows: How many rows a block of nodes may gather while it is embedded.
-        resident: Bytes of files that may be mapped into memory at a time.
-    """
+    stages = all_stages()
 
-    usable: float = math.inf
-    local_workers: int = 1
-    block_rows: int = 0
-    resident: int = 0
+    sizes: FileSizes
 
     @property
     def memory(self) -> float:
-        return min(self.usable, super().memory)
+        return min(self.sizes.usable, super().memory)
 
     @property
     def step_bytes(self) -> float:
@@ -205,22 +197,19 @@ class FilePlan(Plan):
     @property
     def passes(self) -> int:
         """How often all edges are read to put walks beside the features and for the read-out."""
-        return sum(cost.passes for cost in self.costs.values())
-
-    @property
-    def passes_bytes(self) -> float:
-        """Bytes of rows that these passes gather."""
-        return sum(cost.passes_bytes for cost in self.costs.values())
+        return self.costs["FitReadout"].passes
 
     @property
     def lines(self) -> list[str]:
-        total = f"{gigabytes(self.local_workers * self.memory)} of memory, {gigabytes(self.disk)} of disk"
+        workers = self.sizes.workers
+        total = f"{gigabytes(self.sizes.local_workers * self.memory)} of memory, {gigabytes(self.disk)} of disk"
         shared = [
-            f"{self.workers} workers: each takes {gigabytes(self.memory)} of memory, and in a step reads up to "
+            f"{workers} workers: each takes {gigabytes(self.memory)} of memory, and in a step reads up to "
             f"{gigabytes(self.step_bytes)} and sends about {self.sent_per_step / 1e6:.2g} MB"
         ]
+        gathered = gigabytes(self.costs["FitReadout"].passes_bytes)
         read_out = [
-            f"walks and read-out: {self.passes} passes over all edges, which gather {gigabytes(self.passes_bytes)} of rows; "
+            f"walks and read-out: {self.passes} passes over all edges, which gather {gathered} of rows; "
             "with --hold-out 0 walks are done once instead of twice, and --method CLNR --set structure=0 takes none"
         ]
         seconds = duration(self.seconds("Train"))
@@ -229,7 +218,7 @@ class FilePlan(Plan):
             *self._choice_lines(),
             f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {seconds} to train if the system "
             f"caches it, {total}",
-            *(shared if self.workers > 1 else []),
+            *(shared if workers > 1 else []),
             *(read_out if self.passes else []),
         ]
 
@@ -238,14 +227,14 @@ class FilePlan(Plan):
             "graph": self.counts,
             "choices": [choice._asdict() for choice in self.choices],
             "train_seconds": self.seconds("Train"),
-            "memory_bytes": self.local_workers * self.memory,
+            "memory_bytes": self.sizes.local_workers * self.memory,
             "worker_memory_bytes": self.memory,
-            "workers": self.workers,
+            "workers": self.sizes.workers,
             "sent_bytes_per_step": self.sent_per_step,
             "step_bytes": self.step_bytes,
             "disk_bytes": self.disk,
             "passes": self.passes,
-            "passes_bytes": self.passes_bytes,
+            "passes_bytes": self.costs["FitReadout"].passes_bytes,
         }
 
     def check_disk(self, out: Path, there: int = 0) -> None:
@@ -275,25 +264,19 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     settings.check_workers(total, recipe, folder.num_nodes)
     usable = _usable(bound, 1 << 32) / beside
-    sizes = FileSizes(folder, settings, recipe, model, total, beside, usable)
-    costs = costs_of(sizes)
-    if (needed := max(costs[name].memory for name in ("Train", "FitReadout"))) > usable:
+    sizes = FileSizes(settings, recipe, total, beside, folder, model, usable)
+    kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
+    if settings.effort is not None and settings.method == CLNR:
+        reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
+        kept = (Choice("method", CLNR.name, reason), *kept)
+    planned = FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
+    if (needed := max(planned.costs[name].memory for name in ("Train", "FitReadout"))) > usable:
         raise OutOfMemory(
             f"training from files needs about {gigabytes(needed)}{' for each worker' if beside > 1 else ''}, and "
             f"{gigabytes(usable)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 "
             "or a smaller hidden (--set) need less"
         )
-    kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
-    if settings.effort is not None and settings.method == CLNR:
-        reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
-        kept = (Choice("method", CLNR.name, reason), *kept)
-    sent_per_step = sent(settings.method, recipe, _size(folder), total) if total > 1 else 0.0
-    of_graph = folder_facts(folder), folder_counts(folder)
-    return recipe, FilePlan(*of_graph, kept, costs, total, sent_per_step, usable, beside, sizes.block_rows, sizes.resident)
-
-
-def _size(folder: GraphFolder) -> Size:
-    return Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
+    return recipe, planned
 
 
 def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, model: Model) -> None:

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from clnr.errors import one_line
 from clnr.graph import Graph
-from clnr.graph.csr import Array, median_weight
+from clnr.graph.csr import median_weight
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import plural
 from clnr.tables import TableGraph
@@ -25,7 +25,7 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     """Counts of a graph's nodes, edges, features, components and classes, as numbers."""
     adjacency = graph.to_scipy()
     parts, of = connected_components(adjacency, directed=False)
-    degree = degrees_of(graph)
+    degree = graph.degrees
     edges = graph.num_edges if graph.directed else (graph.num_edges + int((adjacency.diagonal() != 0).sum())) // 2
     counts = {
         "nodes": graph.num_nodes,
@@ -46,43 +46,56 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     return counts
 
 
-def graph_facts(graph: Graph) -> dict[str, str]:
-    """The same counts in words."""
-    return in_words(graph_counts(graph))
+def folder_counts(folder: GraphFolder) -> dict[str, Any]:
+    """Counts of a graph folder, as numbers: those that take no pass over its edges."""
+    return {
+        "nodes": folder.num_nodes,
+        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
+        "directed": folder.directed,
+        "weighted": "incoming.weight" in folder.arrays,
+        "median_weight": folder.median_weight,
+        "features": folder.num_features,
+        "sparse": folder.sparse,
+        **({"classes": folder.num_classes} if folder.num_classes else {}),
+    }
 
 
-def in_words(counts: dict[str, Any]) -> dict[str, str]:
-    """Counts of a graph in memory, in words."""
-    some = counts["nodes"] > 0
-    kind = edges_in_words(counts)
-    largest, mean = plural(counts["largest_component"], "node"), f"{counts['mean_degree']:.1f} on average"
+def facts_in_words(counts: dict[str, Any], feature_type: str | None = None) -> dict[str, str]:
+    """Counts in words, and the type of a graph folder's features."""
+    weighted = f", weighted ({counts['median_weight']:.3g} at the median)" if counts["weighted"] else ""
+    stored = "" if feature_type is None else f", {feature_type}"
     facts = {
         "nodes": f"{counts['nodes']:,}",
-        "edges": f"{counts['edges']:,} {kind}",
-        "features": f"{counts['features']:,} {'sparse' if counts['sparse'] else 'dense'}",
-        "components": f"{counts['components']:,}, the largest of {largest}" if some else "0",
-        "nodes without edges": f"{counts['nodes_without_edges']:,}",
-        "edges per node": f"{mean}, at most {counts['max_degree']:,}" if some else "0",
+        "edges": f"{counts['edges']:,} {'directed' if counts['directed'] else 'undirected'}{weighted}",
+        "features": f"{counts['features']:,} {'sparse' if counts['sparse'] else 'dense'}{stored}",
     }
+    if "components" in counts:
+        some, largest = counts["nodes"] > 0, plural(counts["largest_component"], "node")
+        mean = f"{counts['mean_degree']:.1f} on average"
+        facts |= {
+            "components": f"{counts['components']:,}, the largest of {largest}" if some else "0",
+            "nodes without edges": f"{counts['nodes_without_edges']:,}",
+            "edges per node": f"{mean}, at most {counts['max_degree']:,}" if some else "0",
+        }
     if "classes" in counts:
-        facts["classes"] = f"{counts['classes']:,}, of {plural(counts['labelled_nodes'], 'node')}"
+        labelled = f", of {plural(counts['labelled_nodes'], 'node')}" if "labelled_nodes" in counts else ""
+        facts["classes"] = f"{counts['classes']:,}{labelled}"
     return facts
 
 
-def edges_in_words(counts: dict[str, Any]) -> str:
-    """Whether edges are directed and weighted."""
-    weighted = f", weighted ({counts['median_weight']:.3g} at the median)" if counts["weighted"] else ""
-    return f"{'directed' if counts['directed'] else 'undirected'}{weighted}"
+def graph_facts(graph: Graph) -> dict[str, str]:
+    """Counts of a graph in words."""
+    return facts_in_words(graph_counts(graph))
+
+
+def folder_facts(folder: GraphFolder) -> dict[str, str]:
+    """Counts of a graph folder in words."""
+    return facts_in_words(folder_counts(folder), folder.feature_type)
 
 
 def facts_line(facts: dict[str, str]) -> str:
     """Facts in one line."""
     return "; ".join(f"{name}: {value}" for name, value in facts.items())
-
-
-def degrees_of(graph: Graph) -> Array:
-    """The number of edges of each node, in either direction."""
-    return np.diff(graph.incoming.indptr) + (np.diff(graph.outgoing.indptr) if graph.directed else 0)
 
 
 def _adds_weights(table_graph: TableGraph) -> bool:
@@ -115,28 +128,3 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     return [one_line(line, _LONGEST_WARNING_LETTERS) for line in (*lines, *report.remarks)]
-
-
-def folder_counts(folder: GraphFolder) -> dict[str, Any]:
-    """Counts of a graph folder, as numbers."""
-    return {
-        "nodes": folder.num_nodes,
-        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
-        "directed": folder.directed,
-        "weighted": "incoming.weight" in folder.arrays,
-        "median_weight": folder.median_weight,
-        "features": folder.num_features,
-        "sparse": folder.sparse,
-        **({"classes": folder.num_classes} if folder.num_classes else {}),
-    }
-
-
-def folder_facts(folder: GraphFolder) -> dict[str, str]:
-    """The same in words."""
-    counts = folder_counts(folder)
-    return {
-        "nodes": f"{folder.num_nodes:,}",
-        "edges": f"{counts['edges']:,} {edges_in_words(counts)}",
-        "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
-        **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
-    }

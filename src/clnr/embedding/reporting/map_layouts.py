@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clnr.support.arguments import check_choice
+from clnr.support.humanize import duration
 from clnr.support.lazy import check_installed, import_optional
 
 if TYPE_CHECKING:
     from clnr.embedding.search.neighbors import NeighborList
     from clnr.graph.csr import Array
 
+MOST_MAP_NODES = 100_000
+"""The most nodes that a map shows."""
+# A map that takes longer than so many seconds is announced with an estimate.
+_SLOW_MAP_SECONDS = 15.0
 _PERPLEXITY = 30
 
 
@@ -23,17 +28,27 @@ class MapLayout:
 
     Attributes:
         summary: What it is, in a few words.
-        draw: Points in the plane, [n, 2], from the embedding, the nearest neighbours of every node, and a seed.
+        move: Points in the plane, [n, 2], from those that all layouts start from, the unit rows of the embedding, the nearest
+            neighbours of every node, and a seed.
         seconds: Roughly how long it takes for so many nodes.
         needs: The module of an optional package; None for none.
         extra: The extra of clnr that installs it.
     """
 
     summary: str
-    draw: Callable[[Array, NeighborList, int], Array]
+    move: Callable[[Array, Array, NeighborList, int], Array]
     seconds: Callable[[int], float]
     needs: str | None = None
     extra: str | None = None
+
+    def draw(self, z: Array, near: NeighborList, seed: int) -> Array:
+        """Points in the plane from an embedding and the nearest neighbours of every node."""
+        from clnr.embedding.reporting.projection import principal, unit
+
+        rows = unit(z)
+        start = principal(rows)
+        can_move = near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
+        return self.move(start, rows, near, seed) if can_move else start
 
 
 def check_layout(name: str) -> str:
@@ -44,10 +59,24 @@ def check_layout(name: str) -> str:
     return name
 
 
-def _fast(z: Array, near: NeighborList, seed: int) -> Array:
+def drawing_seconds(nodes: int, width: int, layout: str) -> float:
+    """Estimated seconds of the map of an embedding: of neighbours, and of the layout."""
+    from clnr.experiments.cost import searching
+
+    shown = min(nodes, MOST_MAP_NODES)
+    return searching(shown, width) + MAP_LAYOUTS[layout].seconds(shown)
+
+
+def drawing_note(z: Array, layout: str) -> str:
+    """What is said before the map of an embedding is drawn; with an estimate, if that takes long."""
+    seconds = drawing_seconds(len(z), z.shape[1], layout)
+    return f"drawing the map for the report{f' ({layout}): about {duration(seconds)}' if seconds > _SLOW_MAP_SECONDS else ''}"
+
+
+def _fast(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:
     from clnr.embedding.reporting.projection import layout
 
-    return layout(z, near, seed)
+    return layout(start, near, seed)
 
 
 def _fast_seconds(nodes: int) -> float:
@@ -56,37 +85,27 @@ def _fast_seconds(nodes: int) -> float:
     return 2e-6 * nodes * steps_of(nodes)
 
 
-def _tsne(z: Array, near: NeighborList, seed: int) -> Array:
+def _tsne(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:
     from sklearn.manifold import TSNE
 
-    from clnr.embedding.reporting.projection import can_move, principal, unit
-
-    start = principal(z)
-    if not can_move(z, near):
-        return start
     # Its forces need a start near the origin (Kobak and Berens, 2019).
-    tsne = TSNE(perplexity=min(_PERPLEXITY, (len(z) - 1) / 3), init=start * (1e-4 / start[:, 0].std()), random_state=seed)
-    return tsne.fit_transform(unit(z))
+    small = start * (1e-4 / start[:, 0].std())
+    return TSNE(perplexity=min(_PERPLEXITY, (len(rows) - 1) / 3), init=small, random_state=seed).fit_transform(rows)
 
 
-def _umap(z: Array, near: NeighborList, seed: int) -> Array:
+def _umap(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:
     import numpy as np
 
-    from clnr.embedding.reporting.projection import can_move, principal, unit
-
-    start = principal(z)
-    if not can_move(z, near):
-        return start
     # The nearest of a node is itself; distances are those of unit rows.
-    nodes = np.column_stack([np.arange(len(z)), near.nodes]).astype(np.int32)
+    nodes = np.column_stack([np.arange(len(rows)), near.nodes]).astype(np.int32)
     distance = np.sqrt(2 * np.maximum(0, 1 - near.cosine))
-    known = nodes, np.column_stack([np.zeros(len(z)), distance]).astype(np.float32)
+    known = nodes, np.column_stack([np.zeros(len(rows)), distance]).astype(np.float32)
     with warnings.catch_warnings():
         # That neighbours are given, so that it could not place new nodes.
         warnings.simplefilter("ignore")
         library = import_optional("umap", "the layout umap", "maps")
         umap = library.UMAP(n_neighbors=nodes.shape[1], precomputed_knn=known, init=start, random_state=seed, n_jobs=1)
-        return umap.fit_transform(unit(z))
+        return umap.fit_transform(rows)
 
 
 MAP_LAYOUTS = {

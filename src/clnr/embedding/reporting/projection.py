@@ -22,20 +22,13 @@ _LARGEST_MOVE = 4.0
 _START_RADIUS = 10.0
 
 
-def layout(z: Array, near: NeighborList, seed: int = 0) -> Array:
+def layout(start: Array, near: NeighborList, seed: int) -> Array:
     """Points in the plane, [n, 2], by UMAP (McInnes and others, 2018) with all nodes moved at every step.
 
-    It starts from the first two principal components. Then neighbours attract each other, with weights that fall with their
-    distance relative to the nearest, and random other nodes repel. The same input gives the same map.
-
-    Args:
-        z: The embedding, one row per node.
-        near: The nearest neighbours of every node.
-        seed: Decides which nodes repel.
+    Neighbours attract each other, with weights that fall with their distance relative to the nearest, and random other nodes,
+    by the seed, repel. The same input gives the same map.
     """
-    points, count = torch.from_numpy(principal(z)), len(z)
-    if not can_move(z, near):
-        return points.numpy()
+    points, count = torch.from_numpy(start), len(start)
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_REPELLING_NODES)
     steps = steps_of(count)
@@ -52,25 +45,19 @@ def steps_of(count: int) -> int:
     return _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
 
 
-def can_move(z: Array, near: NeighborList) -> bool:
-    """Whether there are nodes enough, each with a neighbour, to move them from where they start."""
-    return near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
-
-
 def unit(z: Array) -> Array:
     """Rows of length 1."""
     return unit_rows(torch.from_numpy(np.asarray(z, np.float32))).numpy()
 
 
-def principal(z: Array) -> Array:
-    """Where all layouts start: the order of unit rows along their first two principal components, from -10 to 10."""
-    return _principal(torch.from_numpy(unit(z))).numpy()
+def principal(rows: Array) -> Array:
+    """Where all layouts start: the order of rows along their first two principal components, from -10 to 10.
 
-
-def _principal(z: Tensor) -> Tensor:
-    """The order of rows along the first two principal components; signs by the largest loading."""
+    Signs are by the largest loading.
+    """
+    z = torch.from_numpy(rows)
     if z.shape[0] < 2 or z.shape[1] < 1:
-        return torch.zeros(z.shape[0], 2)
+        return np.zeros((z.shape[0], 2), np.float32)
     centred = (z - z.mean(0)).double()
     _, directions = torch.linalg.eigh(centred.T @ centred)
     chosen = directions[:, -2:].flip(1)
@@ -79,7 +66,7 @@ def _principal(z: Tensor) -> Tensor:
     points = torch.nn.functional.pad(points, (0, 2 - points.shape[1]))
     # By ranks, a few outliers do not press all others into a corner.
     ranks = points.argsort(dim=0, stable=True).argsort(dim=0, stable=True)
-    return (_START_RADIUS * (2 * ranks / (len(points) - 1) - 1)).float()
+    return (_START_RADIUS * (2 * ranks / (len(points) - 1) - 1)).float().numpy()
 
 
 def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.reporting.drawing_time import drawing_note
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, drawing_note
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.scoring.baseline_comparison import compare
-from clnr.embedding.scoring.headline_scores import headline_scores
+from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.embedding.search.nodes import ShownNodes
 from clnr.graph import Graph
@@ -59,14 +57,7 @@ def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
 
 
 def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None) -> ReportData:
-    """Everything that the report shows, of all nodes or of a sample.
-
-    Args:
-        result: The embedding.
-        title: The heading.
-        layout: Of the map.
-        log: Is told how long the map takes; None for nobody.
-    """
+    """Everything that the report shows, of all nodes or of a sample; ``log`` is told how long the map takes."""
     model, shown = result.model, result.nodes.shown()
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
@@ -79,6 +70,7 @@ def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
+    table = compare(model.method, result.scores, result.baselines)
     notes = [*table_warnings(table_graph), *result.warnings]
     if count < total:
         notes.append(f"the map shows {count:,} of {total:,} nodes, drawn at random; neighbours are among those")
@@ -103,7 +95,7 @@ def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
         start=start,
         links=links,
         names=names if any(names) else (),
-        comparison=_comparison(result),
+        comparison=None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence),
         scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
     )
 
@@ -120,11 +112,6 @@ def _split(line: str) -> tuple[str, str]:
     """What a line is about, and what it says."""
     name, _, text = line.partition("': ")
     return f"{name}'", text
-
-
-def _comparison(result: EmbeddingResult) -> ComparisonTable | None:
-    table = compare(result.model.method, result.scores, result.baselines)
-    return None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence)
 
 
 def _id_texts(shown: ShownNodes) -> list[str]:

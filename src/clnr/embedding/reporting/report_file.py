@@ -19,13 +19,7 @@ _LAYOUT_TAG = re.compile(rb'<meta name="layout" content="([a-z]+)">')
 
 
 def write_report_file(folder: Path, title: str, html: bytes) -> Path:
-    """Write the report of a folder, and below it what it was drawn from.
-
-    Args:
-        folder: The folder, whose other files are complete.
-        title: Of the report.
-        html: The report.
-    """
+    """Write the report of a folder, whose other files are complete, and below it what it was drawn from."""
     return write_atomic(folder / REPORT, html + _mark(folder, title))
 
 
@@ -41,12 +35,7 @@ def drawn_layout(folder: Path) -> str | None:
 
 
 def current_report(folder: Path, layout: str | None = None) -> Path | None:
-    """The report of a folder, if this version of clnr drew it from the files that are there; else None.
-
-    Args:
-        folder: The folder.
-        layout: Which the map must have; None for any.
-    """
+    """The report of a folder, if this version of clnr drew it from the files that are there, in such a layout; else None."""
     path, mark = folder / REPORT, _mark(folder, resolve_path(folder).name)
     if not mark or not path.is_file() or layout not in (None, drawn_layout(folder)):
         return None

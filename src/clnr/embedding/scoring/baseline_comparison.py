@@ -1,4 +1,4 @@
-"""An embedding beside raw features and the best training-free baseline: a table, a sentence that names the winner, warnings.
+"""What scores mean: beside raw features and the best training-free baseline, what to doubt, and which a reader sees first.
 
 All of it follows from the scores that a folder keeps, so that a report written later says the same.
 """
@@ -6,7 +6,8 @@ All of it follows from the scores that a folder keeps, so that a report written 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, nan
+from dataclasses import replace
+from math import inf, isfinite, nan
 from typing import NamedTuple
 
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from clnr.graph import Graph
 from clnr.methods import RAW, Method
+from clnr.report import Score
 from clnr.support.humanize import plural
 
 Scores = Mapping[str, float]
@@ -24,6 +26,12 @@ NOISE = 2.0
 """Two scores are equal if they differ by less than so many standard errors of the difference, on the same nodes or pairs."""
 NEAR_CHANCE = 0.55
 """A link AUC below this is near chance."""
+COLLAPSED_RANK = 1.5
+"""An embedding of a lower effective rank has collapsed."""
+GOOD_AUC = 0.8
+"""A link AUC from this on is good."""
+GOOD_SHARE = 0.5
+"""An accuracy is good if it is right for this share of the nodes that always guessing the commonest class gets wrong."""
 FEW_EDGES = 30
 """From so many held-out edges on a link AUC says something; with fewer, its standard error is 0.05 and more."""
 
@@ -54,22 +62,22 @@ class _Measure(NamedTuple):
     def cell(self, scores: Scores) -> str:
         return f"{scores[self.key]:.{self.digits}f}" if self.key in scores else "-"
 
-    def ahead(self, scores: Scores, own: Scores) -> int:
+    def ahead(self, baseline: Scores, scores: Scores) -> int:
         """1 if a baseline's score is higher than the embedding's by more than noise, -1 if it is lower, else 0."""
-        if self.few(own):
+        if self.few(scores):
             return 0
-        difference = scores[self.key] - own[self.key]
+        difference = baseline[self.key] - scores[self.key]
         # Where the error is not known, no difference exceeds it.
-        beyond = abs(difference) > NOISE * scores.get(f"{self.key}_error", nan)
+        beyond = abs(difference) > NOISE * baseline.get(f"{self.key}_error", nan)
         return 0 if not beyond else 1 if difference > 0 else -1
 
-    def few(self, own: Scores) -> str:
+    def few(self, scores: Scores) -> str:
         """Says by how few edges the embedding was scored; "" if they are enough."""
-        count = own.get(self.counted, inf)
+        count = scores.get(self.counted, inf)
         return f"{plural(int(count), 'held-out edge')} {'is' if count == 1 else 'are'} too few" if count < FEW_EDGES else ""
 
-    def against(self, scores: Scores, own: Scores) -> str:
-        return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(own)}{self.unit}"
+    def against(self, scores: Scores, others: Scores) -> str:
+        return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(others)}{self.unit}"
 
 
 # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
@@ -111,7 +119,7 @@ def compare(method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> 
         baselines: Scores by the name of each method.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
-    compared = [(each, found) for each in columns if (found := _best(each, baselines)) is not None]
+    compared = [(each, best) for each in columns if (best := _best(each, baselines)) is not None]
     if not compared:
         return None
     measure, rival = compared[-1]
@@ -133,40 +141,11 @@ def compare(method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> 
 
 
 def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
-    found = {
-        name: each[measure.chosen_by] for name, each in baselines.items() if {measure.key, measure.chosen_by} <= each.keys()
-    }
+    measured = [name for name, each in baselines.items() if {measure.key, measure.chosen_by} <= each.keys()]
     # Of equals, the one that also predicts edges best.
-    return max(found, key=lambda name: (found[name], baselines[name].get(_LINKS.key, 0.0)), default=None)
-
-
-class Rival(NamedTuple):
-    """The best baseline by one score.
-
-    Attributes:
-        called: What it is called.
-        value: Its score.
-        ahead: 1 if it is better than the embedding by more than noise, -1 if it is worse, else 0.
-    """
-
-    called: str
-    value: str
-    ahead: int
-
-
-def rival_of(key: str, scores: Scores, baselines: Mapping[str, Scores]) -> Rival | None:
-    """The best baseline by a score of the embedding, raw features among them; None if no baseline has it."""
-    measure = next((each for each in (_LINKS, _ACCURACY) if each.key == key and key in scores), None)
-    best = None if measure is None else _best(measure, baselines)
-    if measure is None or best is None:
-        return None
-    value = f"{measure.cell(baselines[best])}{measure.unit}"
-    return Rival(_called(best), value, measure.ahead(baselines[best], scores))
-
-
-def few_edges(scores: Scores) -> str:
-    """Says that the link AUC is by too few edges; "" if they are enough."""
-    return _LINKS.few(scores)
+    return max(
+        measured, key=lambda name: (baselines[name][measure.chosen_by], baselines[name].get(_LINKS.key, 0.0)), default=None
+    )
 
 
 def _called(baseline: str) -> str:
@@ -176,8 +155,7 @@ def _called(baseline: str) -> str:
 def _sentence(
     method: Method, measure: _Measure, rival: str, ahead: int, scores: Scores, baselines: Mapping[str, Scores]
 ) -> str:
-    raw = rival == RAW.name
-    called = _called(rival)
+    raw, called = rival == RAW.name, _called(rival)
     if few := measure.few(scores):
         against = f"{measure.against(scores, baselines[rival])} of {called}"
         return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 has more"
@@ -243,3 +221,57 @@ def _is_bipartite(graph: Graph) -> bool:
     doubled = sp.block_array([[None, adjacency], [adjacency, None]], format="csr")
     parts, twice = (connected_components(each, directed=False, return_labels=False) for each in (adjacency, doubled))
     return bool(twice == 2 * parts)
+
+
+def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
+    """A line if an embedding of so many columns uses hardly more than one dimension."""
+    if scores["effective_rank"] >= COLLAPSED_RANK or width < 2:
+        return []
+    return ["the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart"]
+
+
+def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: int) -> list[Score]:
+    """The link AUC, the accuracy and the effective rank, of those that were measured, and whether each is good.
+
+    Where a baseline is better by more than noise, a score is not good.
+
+    Args:
+        scores: Of the embedding.
+        baselines: Scores by the name of each method.
+        dimension: Of the embedding.
+    """
+    finite = {name: value for name, value in scores.items() if isfinite(value)}
+    shown = []
+    if "link_auc" in finite:
+        auc = finite["link_auc"]
+        meaning = f"of 100 pairs of a held-out edge and a non-edge, the edge is more similar in {100 * auc:.0f} (chance: 50)"
+        verdict = "poor" if auc < NEAR_CHANCE else "good" if auc >= GOOD_AUC else "fair"
+        if few := _LINKS.few(finite):
+            shown.append(Score("link AUC", f"{auc:.3f}", f"{meaning}; {few} to judge by", ""))
+        else:
+            shown.append(_beside(_LINKS, Score("link AUC", f"{auc:.3f}", meaning, verdict), scores, baselines))
+    if "strict_accuracy" in finite:
+        accuracy, verdict = finite["strict_accuracy"], ""
+        meaning = "test nodes that a linear probe classifies right"
+        if "majority_accuracy" in finite:
+            majority = finite["majority_accuracy"]
+            meaning += f" (always the commonest class: {majority:.1f} %)"
+            good = majority + GOOD_SHARE * (100 - majority)
+            verdict = "poor" if accuracy <= majority else "good" if accuracy >= good else "fair"
+        shown.append(_beside(_ACCURACY, Score("accuracy", f"{accuracy:.1f} %", meaning, verdict), scores, baselines))
+    if "effective_rank" in finite:
+        meaning = "dimensions in use; near 1 it has collapsed, and nodes are hardly told apart"
+        verdict = "poor" if collapse_warnings(finite, dimension) else ""
+        shown.append(Score("effective rank", f"{finite['effective_rank']:.3g} of {dimension:,}", meaning, verdict))
+    return shown
+
+
+def _beside(measure: _Measure, score: Score, scores: Scores, baselines: Mapping[str, Scores]) -> Score:
+    """A score with what the best baseline has, raw features among them."""
+    best = _best(measure, baselines)
+    if best is None:
+        return score
+    ahead = measure.ahead(baselines[best], scores)
+    how = "beaten by" if ahead > 0 else "beats" if ahead < 0 else "level with"
+    meaning = f"{score.meaning}; {how} {_called(best)}, {measure.cell(baselines[best])}{measure.unit}"
+    return replace(score, meaning=meaning, verdict="fair" if ahead > 0 and score.verdict == "good" else score.verdict)

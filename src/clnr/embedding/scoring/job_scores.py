@@ -6,20 +6,135 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 
+from clnr import datasets
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.scoring.baseline_comparison import score_warnings
-from clnr.embedding.scoring.scoring import Scored, Scorer
+from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_warnings
+from clnr.engine import unit_rows
 from clnr.errors import ClnrError, DataError
-from clnr.evaluation import LinkSplit
-from clnr.graph import Graph
+from clnr.evaluation import (
+    LinkSplit,
+    accuracy_error,
+    auc_error,
+    link_cosines,
+    logistic_probe,
+    majority_accuracy,
+    score_cosines,
+)
+from clnr.evaluation.logistic_regression import MOST_ITERATIONS, MOST_NODES
+from clnr.graph import Graph, Split
+from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.support.machine.memory import enough_memory
 
 NO_LINKS = "too few edges, or too few pairs without an edge, to hold some out: no link scores"
-_COLLAPSED_RANK = 1.5
+_NOT_CONVERGED = f"the linear probe has not converged after {MOST_ITERATIONS:,} iterations: its accuracy may be too low"
+# Of a probe that takes a minute at most, in each of its iterations.
+_MOST_MULTIPLIED_NUMBERS = 5e8
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores by name, and what they were computed from, to compare them with others.
+
+    Attributes:
+        scores: Values by name.
+        cosines: Of each held-out pair, then of each non-edge; None without held-out edges.
+        correct: Which of the test nodes were classified correctly; None without labels.
+        warnings: What a reader of the scores should know, a line each.
+    """
+
+    scores: dict[str, float]
+    cosines: Array | None
+    correct: Array | None
+    warnings: tuple[str, ...] = ()
+
+    def errors(self, other: Scored) -> dict[str, float]:
+        """Standard errors of the differences between these scores and others on the same edges and nodes."""
+        errors = {}
+        if self.cosines is not None and other.cosines is not None:
+            errors["link_auc_error"] = auc_error(self.cosines, other.cosines)
+        if self.correct is not None and other.correct is not None:
+            errors["strict_accuracy_error"] = accuracy_error(self.correct, other.correct)
+        return errors
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """Scores rows of the nodes of one graph.
+
+    Attributes:
+        links: The edges held out; None for none.
+        labels: Class per node; None for no score by labels.
+        split: Training, validation and test nodes; None without labels.
+        seed: Draws nodes for the probe, if there are too many.
+    """
+
+    links: LinkSplit | None
+    labels: Array | None
+    split: Split | None
+    seed: int
+
+    @classmethod
+    def of(cls, graph: Graph, links: LinkSplit | None, seed: int, by_labels: bool) -> Scorer:
+        """The scorer of a graph; a DataError says why its labels cannot be used."""
+        if not by_labels or graph.labels is None:
+            return cls(links, None, None, seed)
+        split = datasets.split_of(graph, seed)
+        if len(np.unique(graph.labels[split.train])) < 2:
+            raise DataError("the training nodes are of one class")
+        return cls(links, graph.labels, split, seed)
+
+    def reference(self) -> dict[str, float]:
+        """What the labels alone give."""
+        if self.labels is None or self.split is None:
+            return {}
+        return {"majority_accuracy": majority_accuracy(self.labels, self.split)}
+
+    def score(self, seen: Any, rows: Any | None, logits: bool = False) -> Scored:
+        """Score an embedding.
+
+        Args:
+            seen: Rows of the graph without the held-out edges: a tensor, an array or a sparse matrix.
+            rows: Rows of the whole graph, an array or a sparse matrix; None to score by held-out edges alone.
+            logits: Whether rows are the logits of a classifier, and need no probe.
+        """
+        scores: dict[str, float] = {}
+        cosines = None if self.links is None else link_cosines(_comparable(seen, self.links), self.links)
+        if cosines is not None:
+            scores |= {f"link_{name}": value for name, value in score_cosines(cosines).items()}
+        if rows is None or self.labels is None or self.split is None:
+            return Scored(scores, cosines, None)
+        if logits:
+            validation, correct = (rows[nodes].argmax(1) == self.labels[nodes] for nodes in self.split[1:])
+            scores |= {"strict_accuracy": 100 * float(correct.mean()), "validation_accuracy": 100 * float(validation.mean())}
+            return Scored(scores, cosines, correct)
+        probe = logistic_probe(rows, self.labels, self.split, self.seed)
+        scores |= {"strict_accuracy": probe.strict, "validation_accuracy": probe.validation}
+        return Scored(scores, cosines, probe.correct, () if probe.converged else (_NOT_CONVERGED,))
+
+    def is_quick(self, rows: Any) -> bool:
+        """Whether a probe of these rows takes a minute at most: by the numbers multiplied in each of its iterations."""
+        if self.labels is None or self.split is None:
+            return True
+        per_row = rows.nnz / rows.shape[0] if sp.issparse(rows) else rows.shape[1]
+        classes = len(np.unique(self.labels[self.split.train]))
+        return min(len(self.split.train), MOST_NODES) * per_row * classes <= _MOST_MULTIPLIED_NUMBERS
+
+
+def _comparable(rows: Any, links: LinkSplit) -> Any:
+    """Rows as ``link_cosines`` takes them: of length 1, unless nodes are of several kinds."""
+    if sp.issparse(rows):
+        from sklearn.preprocessing import normalize
+
+        return normalize(sp.csr_array(rows))
+    tensor = rows if isinstance(rows, torch.Tensor) else torch.tensor(rows)
+    return unit_rows(tensor) if links.kinds is None else tensor
+
 
 BaselineRows = Callable[[bool], tuple[Any, Any]]
 """Rows of a baseline: those without the held-out edges and, if asked for, those of the labelled nodes, else None."""
@@ -76,30 +191,23 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
         scorer = Scorer(links, None, None, settings.seed)
     with torch.no_grad():
         rows = samples.rows() if scorer.labels is not None else None
-        own = scorer.score(samples.seen(), rows, logits=model.method.supervised)
-        scores = own.scores | scorer.reference() | samples.geometry()
+        ours = scorer.score(samples.seen(), rows, logits=model.method.supervised)
+        scores = ours.scores | scorer.reference() | samples.geometry()
     if links is not None:
         scores["links_held_out"] = float(links.positives.shape[1])
     warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
-    baselines, skipped = _score_baselines(samples, model.method, scorer, own)
-    warnings += [*own.warnings, *score_warnings(samples.graph, model.method, scores, baselines), *skipped]
+    baselines, skipped = _score_baselines(samples, model.method, scorer, ours)
+    warnings += [*ours.warnings, *score_warnings(samples.graph, model.method, scores, baselines), *skipped]
     return Scores(scores, (*warnings, *samples.remarks(scorer)), baselines)
 
 
-def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
-    """A line if an embedding of so many columns uses hardly more than one dimension."""
-    if scores["effective_rank"] >= _COLLAPSED_RANK or width < 2:
-        return []
-    return ["the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart"]
-
-
 def _score_baselines(
-    samples: Samples, method: Method, scorer: Scorer, own: Scored
+    samples: Samples, method: Method, scorer: Scorer, ours: Scored
 ) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Scores of raw features and of each baseline; and what was left out, a line each."""
     scores: dict[str, dict[str, float]] = {}
     skipped: list[str] = []
-    if not (samples.baselines and scorer.scores_anything):
+    if not samples.baselines or (scorer.links is None and scorer.labels is None):
         return scores, skipped
     if samples.no_baselines is not None:
         return scores, [samples.no_baselines]
@@ -117,5 +225,5 @@ def _score_baselines(
         except ClnrError as error:
             skipped.append(f"{baseline.name} was not scored: {error}")
         else:
-            scores[baseline.name] = scored.scores | scored.errors(own)
+            scores[baseline.name] = scored.scores | scored.errors(ours)
     return scores, skipped

@@ -11,12 +11,11 @@ import torch
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.scoring.job_scores import Samples
-from clnr.embedding.scoring.scoring import Scorer
-from clnr.embedding.scoring.stored_links import HeldLinks, hold_out_links
+from clnr.embedding.scoring.held_out import HeldLinks, link_ends
+from clnr.embedding.scoring.job_scores import Samples, Scorer
+from clnr.embedding.search.nodes import sample_nodes
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
 from clnr.engine.files.mapped import MappedFeatures
-from clnr.engine.files.mapped_graph import without_pairs
 from clnr.evaluation import LinkSplit, geometry
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -28,25 +27,12 @@ MOST_LABELLED = 50_000
 """The most labelled nodes that are scored by."""
 MEASURED = 5_000
 """So many nodes, drawn uniformly, stand for all: in the effective rank, and in the report."""
-_NODES = 256
-_LABELS = 1 << 22
+# Taken at a time.
+_BLOCK_NODES = 256
+_BLOCK_LABELS = 1 << 22
 
 ReadVectors = Callable[[Array], Array]
 """The vectors of some nodes, which are sorted."""
-
-
-def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, HeldLinks | None]:
-    """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
-    device_graph = settings.engine.to_device(cast(Any, folder))
-    links = hold_out_links(folder, settings.hold_out, settings.seed) if settings.hold_out else None
-    return device_graph if links is None else without_pairs(device_graph, links.positives), links
-
-
-def link_ends(links: HeldLinks | None) -> Array:
-    """The nodes of held-out pairs and non-edges, and the neighbours by which they are compared, sorted."""
-    if links is None:
-        return np.empty(0, np.int64)
-    return np.unique(np.concatenate([links.positives, links.negatives, links.linked], axis=1))
 
 
 def file_samples(
@@ -78,8 +64,7 @@ def file_samples(
         link_rows: The vectors of ``link_ends``, computed without these edges; None to compute them here.
         baselines: Whether to score raw features beside it.
     """
-    folder = cast(GraphFolder, seen.graph)
-    ends, split = _renumbered(links)
+    folder, ends = cast(GraphFolder, seen.graph), link_ends(links)
     labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
     features = cast(MappedFeatures, cast(Any, seen.features))
 
@@ -91,36 +76,29 @@ def file_samples(
         rows = features.rows(nodes)
         return rows.float().numpy() if isinstance(rows, torch.Tensor) else rows
 
-    def raw_rows(with_labels: bool) -> tuple[Any, Any]:
-        return raw(ends), raw(labelled) if with_labels else None
-
     return Samples(
         graph=cast(Any, folder),
-        labelled=_labels_alone(folder, labels),
-        links=split,
+        # Nothing but labels, which a split is drawn from.
+        labelled=Graph.from_edges([], [], np.zeros((len(labelled), 0), np.float32), labels=labels, name=folder.name),
+        links=None if links is None else _renumbered(links, ends),
         seen=link_vectors,
         rows=lambda: read_vectors(labelled),
         geometry=lambda: _geometry(model, settings.engine, given, read_vectors),
         width=width,
-        baselines={RAW: raw_rows} if baselines else {},
+        baselines={RAW: lambda by_labels: (raw(ends), raw(labelled) if by_labels else None)} if baselines else {},
         remarks=lambda scorer: _remarks(folder, links, scorer, total),
     )
 
 
 def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, nodes: Array, most_rows: int) -> Array:
-    """The embedding of some nodes of a graph in files, from all that they reach.
+    """The embedding of some nodes of a graph in files, from all that they reach, with a model that embeds in blocks.
 
-    Args:
-        model: Embeds; one that can be embedded in blocks.
-        engine: Computes.
-        device_graph: The graph.
-        nodes: Distinct nodes.
-        most_rows: Of nodes that reach more than so many others, fewer are taken at a time.
+    Of nodes that reach more than ``most_rows`` others, fewer are taken at a time.
     """
     built, parameters = model.method.build(model.recipe), model.parameters_on(engine)
     width = built.encoder.width(model.features)
     rows = np.empty((len(nodes), width), np.float32)
-    todo = [(at, min(at + _NODES, len(nodes))) for at in range(0, len(nodes), _NODES)]
+    todo = [(at, min(at + _BLOCK_NODES, len(nodes))) for at in range(0, len(nodes), _BLOCK_NODES)]
     while todo:
         start, stop = todo.pop()
         operators = engine.float32.sampled_operators(View(device_graph), torch.from_numpy(nodes[start:stop]))
@@ -135,41 +113,30 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
 
 def shown_nodes(folder: GraphFolder) -> Array:
     """Some nodes that stand for all, sorted: the same at every call."""
-    count = min(folder.num_nodes, MEASURED)
-    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(count), folder.num_nodes).numpy())
+    return sample_nodes(folder.num_nodes, MEASURED)
 
 
-def _renumbered(links: HeldLinks | None) -> tuple[Array, LinkSplit | None]:
-    """The nodes of held-out pairs and non-edges, and the pairs by their places among these."""
-    ends = link_ends(links)
-    if links is None:
-        return ends, None
+def _renumbered(links: HeldLinks, ends: Array) -> LinkSplit:
+    """Held-out pairs and non-edges by the places of their nodes among ``ends``."""
     positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (links.positives, links.negatives, links.linked))
     neighbours = Graph.from_edges(linked[0], linked[1], np.zeros((len(ends), 0), np.float32))
-    return ends, LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
+    return LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
 
 
 def _labelled(folder: GraphFolder, seed: int) -> tuple[Array, Array | None, int]:
     """A sample of the nodes with a label, their labels, and how many have one; labels are read in parts."""
     if folder.labels is None:
         return np.empty(0, np.int64), None, 0
-    parts: list[Array] = []
-    total = 0
-    for start in range(0, folder.num_nodes, _LABELS):
-        nodes = start + np.flatnonzero(np.asarray(folder.labels[start : start + _LABELS]) >= 0)
+    sample, total = np.empty(0, np.int64), 0
+    for start in range(0, folder.num_nodes, _BLOCK_LABELS):
+        nodes = start + np.flatnonzero(np.asarray(folder.labels[start : start + _BLOCK_LABELS]) >= 0)
         total += len(nodes)
         # Of all labelled nodes, those with the smallest draws: the same sample, however labels are read.
-        found = np.concatenate([*parts, nodes])
-        draws = rng.draw(rng.key(seed, "labelled"), torch.from_numpy(found)).numpy()
-        parts = [found[np.argsort(draws, kind="stable")[:MOST_LABELLED]]]
-    nodes = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+        candidates = np.concatenate([sample, nodes])
+        draws = rng.draw(rng.key(seed, "labelled"), torch.from_numpy(candidates)).numpy()
+        sample = candidates[np.argsort(draws, kind="stable")[:MOST_LABELLED]]
+    nodes = np.sort(sample)
     return nodes, np.asarray(folder.labels[nodes], np.int64), total
-
-
-def _labels_alone(folder: GraphFolder, labels: Array | None) -> Graph:
-    """A graph of nothing but labels, which a split is drawn from."""
-    count = 0 if labels is None else len(labels)
-    return Graph.from_edges([], [], np.zeros((count, 0), np.float32), labels=labels, name=folder.name)
 
 
 def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vectors: ReadVectors) -> dict[str, float]:
@@ -179,7 +146,8 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
     built, count = model.method.build(model.recipe), folder.num_nodes
     if built.objective is None or not model.method.symmetric_views:
         return rank
-    some = rng.permute(rng.key(model.seed, "measured"), torch.arange(min(count, model.recipe.sampled_nodes or _NODES)), count)
+    measured = torch.arange(min(count, model.recipe.sampled_nodes or _BLOCK_NODES))
+    some = rng.permute(rng.key(model.seed, "measured"), measured, count)
     views = built.augment(seen, model.seed, "measure", 0)
     projected = built.project(model.parameters_on(engine), engine.float32, views, some, sampled=True)
     u, v = (unit_rows(rows) for rows in projected[:2])

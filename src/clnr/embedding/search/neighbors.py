@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,7 +129,11 @@ def most_similar(
         approximate: Search an index; not for one kind.
     """
     if kind is not None:
-        check_kind(kind, nodes.info.ingest_report.node_kinds, approximate)
+        if not (kinds := nodes.info.ingest_report.node_kinds):
+            raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
+        check_choice("kind of nodes", kind, kinds)
+        if approximate:
+            raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
     linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
     count = k + len(linked) if unlinked else k
     if kind is None:
@@ -143,13 +147,9 @@ def most_similar(
 
 
 def nearest(rows: Rows, node: int, k: int, approximate: bool = False) -> NeighborList:
-    """The ``k`` nodes of largest cosine similarity to one, without this node itself, by NumPy alone: torch is not imported.
+    """The ``k`` nodes, or all, of largest cosine similarity to one, without this node itself; torch is not imported.
 
-    Args:
-        rows: The vectors of all nodes.
-        node: The number of the node.
-        k: How many; fewer if there are not so many nodes.
-        approximate: Search an index (usearch), which is built first; it may miss a neighbour now and then.
+    An approximate search is one of an index (usearch), which is built first; it may miss a neighbour now and then.
     """
     query, k = rows.direction(node), max(0, min(k, rows.shape[0] - 1))
     if approximate:
@@ -262,12 +262,3 @@ def _rows_of_kind(rows: Rows, texts: Callable[[], Iterable[Any]], kind: str) -> 
     for z, ids in zip(rows.blocks(), texts(), strict=True):
         yield first, z, np.flatnonzero(np.asarray(pc.starts_with(ids, node_id(kind, ""))))
         first += len(z)
-
-
-def check_kind(kind: str, kinds: Sequence[str], approximate: bool) -> None:
-    """Raise unless similar nodes can be of this kind, given all kinds of nodes of the graph."""
-    if not kinds:
-        raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
-    check_choice("kind of nodes", kind, kinds)
-    if approximate:
-        raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 from clnr.embedding.search.neighbors import ArrayRows, Rows, most_similar
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.stored_index import StoredIndex
+from clnr.embedding.search.stored_index import kept_index
 from clnr.embedding.store.artifact_files import DIGESTS, SOURCE, VECTORS, ArtifactFiles
 from clnr.embedding.store.artifact_graph import ArtifactNodes, load_table_info
 from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.errors import ClnrError
-from clnr.graph.csr import Array
 from clnr.support.storage.checked_files import errors_name, read_stable, sha256
 
 
@@ -96,10 +95,9 @@ def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:
         return shards, StoredNodes(shards, load_table_info(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
-    return ArrayRows(z, lambda: _index(files, z)), ArtifactNodes(files, ids)
 
+    def index() -> Any:
+        digest = sha256(files.folder / VECTORS) if files.digests is None else files.digests[VECTORS]
+        return kept_index((z.shape[0], z.shape[1]), digest, lambda: [z])
 
-def _index(files: ArtifactFiles, z: Array) -> Any:
-    """The index of the vectors in a folder, which have been read."""
-    digest = sha256(files.folder / VECTORS) if files.digests is None else files.digests[VECTORS]
-    return StoredIndex((z.shape[0], z.shape[1]), digest).open(lambda: [z])
+    return ArrayRows(z, index), ArtifactNodes(files, ids)

@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,56 +88,43 @@ def _usearch() -> Any:
     return usearch.index
 
 
-@dataclass(frozen=True)
-class StoredIndex:
-    """The index of some vectors.
+def kept_index(shape: tuple[int, int], vectors: str, blocks: Callable[[], Iterable[Array]]) -> Any:
+    """The index that is kept; or, if there is none of these vectors, a new one, which is kept where there is room.
 
-    Attributes:
+    Args:
         shape: Nodes, and numbers of a vector.
-        vectors: A digest of these vectors: an index of others is not taken.
+        vectors: A digest of the vectors: an index of others is not taken.
+        blocks: Gives the vectors of all nodes, in blocks.
     """
-
-    shape: tuple[int, int]
-    vectors: str
-
-    def open(self, blocks: Callable[[], Iterable[Array]]) -> Any:
-        """The index that is kept; or, if there is none of these vectors, a new one, which is kept where there is room.
-
-        Args:
-            blocks: Gives the vectors of all nodes, in blocks.
-        """
-        about = json.dumps([_FORMAT_VERSION, usearch_version(), _DTYPE, self.shape, self.vectors])
-        name = f"{hashlib.sha256(about.encode()).hexdigest()}.usearch"
-        kept = self._load(name)
-        if kept is not None:
-            return kept
-        size = index_bytes(*self.shape)
-        logger.info("building the index of %s, which is kept: about %s", plural(self.shape[0], "node"), gigabytes(size))
-        index = build_index(self.shape[1], blocks(), _DTYPE)
-        try:
-            _save(index, name, size)
-        except (ClnrError, OSError, RuntimeError) as error:  # The last one is usearch's.
-            logger.info("the index is not kept: %s", getattr(error, "strerror", None) or error)
-        return index
-
-    def _load(self, name: str) -> Any:
-        """The index that is kept, if it is as it was written."""
-        with contextlib.suppress(ClnrError, OSError, ValueError):
-            path = _own_folder() / name
-            told = _digest_path(path)
-            if told.read_text() == sha256(path):
-                with contextlib.suppress(OSError):  # It is in use: others are removed before it.
-                    os.utime(path)
-                    os.utime(told)
-                return load_index(path, self.shape)
-        return None
+    about = json.dumps([_FORMAT_VERSION, usearch_version(), _DTYPE, shape, vectors])
+    name = f"{hashlib.sha256(about.encode()).hexdigest()}.usearch"
+    kept = _load(name, shape)
+    if kept is not None:
+        return kept
+    size = index_bytes(*shape)
+    logger.info("building the index of %s, which is kept: about %s", plural(shape[0], "node"), gigabytes(size))
+    index = build_index(shape[1], blocks(), _DTYPE)
+    try:
+        _save(index, name, size)
+    except (ClnrError, OSError, RuntimeError) as error:  # The last one is usearch's.
+        logger.info("the index is not kept: %s", getattr(error, "strerror", None) or error)
+    return index
 
 
-def _digest_path(path: Path) -> Path:
-    return path.with_suffix(".sha256")
+def _load(name: str, shape: tuple[int, int]) -> Any:
+    """The index that is kept, if it is as it was written."""
+    with contextlib.suppress(ClnrError, OSError, ValueError):
+        path = _users_folder() / name
+        digest = path.with_suffix(".sha256")
+        if digest.read_text() == sha256(path):
+            with contextlib.suppress(OSError):  # It is in use: others are removed before it.
+                os.utime(path)
+                os.utime(digest)
+            return load_index(path, shape)
+    return None
 
 
-def _own_folder() -> Path:
+def _users_folder() -> Path:
     """Where indexes are kept: a folder of this user's, to which nobody else may write."""
     folder = cache_folder() / "neighbors"
     stat = folder.stat()
@@ -150,12 +136,12 @@ def _own_folder() -> Path:
 def _save(index: Any, name: str, size: int) -> None:
     """Keep an index and its digest, and remove those that were not used for longest."""
     (cache_folder() / "neighbors").mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = _own_folder() / name
+    path = _users_folder() / name
     if shutil.disk_usage(path.parent).free < size:
         raise OSError(f"{gigabytes(size)} are needed on the disk of {path.parent}")
     with atomic_file(path) as part:
         index.save(str(part))
-        write_atomic(_digest_path(path), sha256(part).encode())
+        write_atomic(path.with_suffix(".sha256"), sha256(part).encode())
     _remove_old(path)
 
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
-from clnr.embedding.scoring.sampled_scores import file_samples, link_ends, training_files
+from clnr.embedding.scoring.sampled_scores import file_samples
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes, ShardFiles
 from clnr.embedding.stages.job_graph import Job, JobGraph

@@ -12,7 +12,7 @@ import torch
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.stage_cost import JobSizes, StageCost
+from clnr.embedding.planning.job_plan import JobSizes, StageCost
 from clnr.embedding.scoring.job_scores import score
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory

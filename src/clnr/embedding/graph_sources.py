@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.graph_sources.edge_lists import edge_columns, edge_table, is_array
 from clnr.errors import DataError, OutOfMemory, one_line
 from clnr.graph import Graph
-from clnr.graph.arrays import as_adjacency, as_array
-from clnr.graph.csr import Array
+from clnr.graph.arrays import as_adjacency, as_array, is_tensor
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.humanize import gigabytes
+from clnr.support.humanize import describe_error, gigabytes
 from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.columns.column_info import NOT_USED
@@ -34,6 +32,10 @@ _SUPPORTED = (
     "array of two columns"
 )
 _GLOB = frozenset("*?[")
+_EDGE_COLUMNS = ("source", "target", "weight")
+# Sizes of arrays whose rows and whose columns may be edges.
+_AMBIGUOUS_SHAPES = ((2, 2), (2, 3), (3, 3))
+_LARGEST_EXACT_FLOAT = 2.0**53
 
 
 def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
@@ -57,17 +59,17 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
             return _folder(GraphFolder.open(Path(source)))
         if not (Path(source).exists() or _GLOB.intersection(str(source))):
             raise DataError(f"{one_line(str(source))}: there is no such file or folder, so it is no graph; give {_SUPPORTED}")
-    whole = edge_columns(source)
+    whole = _edge_columns(source)
     is_pair = whole is None and isinstance(source, tuple | list) and len(source) == 2
     first, second = source if is_pair else (source, None)
-    edges = edge_columns(first) if is_pair else whole
+    edges = _edge_columns(first) if is_pair else whole
     if is_pair and _is_matrix(first) and _is_matrix(second):
         _check_order(first, second)
     if edges is not None and second is not None and not _is_table(second):
-        columns = dict(zip(("source", "target", "weight"), edges, strict=False))
+        columns = dict(zip(_EDGE_COLUMNS, edges, strict=False))
         return TableGraph(Graph.from_edges(**columns, features=second, undirected=True), None)
     if edges is not None:
-        return read_tables(edge_table(edges), second, feature_encoder=feature_encoder)
+        return read_tables(_edge_table(edges), second, feature_encoder=feature_encoder)
     if _is_matrix(first):
         return _adjacency(first if sp.issparse(first) else _square(first), second, feature_encoder)
     if _is_table(first):
@@ -108,7 +110,7 @@ def _is_table(given: Any) -> bool:
 
 
 def _is_matrix(given: Any) -> bool:
-    return sp.issparse(given) or is_array(given)
+    return sp.issparse(given) or _is_array(given)
 
 
 def _check_order(first: Any, second: Any) -> None:
@@ -150,7 +152,7 @@ def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | Non
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
-    return _with_structural_features(bare, bare.node_ids, feature_encoder)
+    return _with_structural_features(bare, feature_encoder)
 
 
 def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
@@ -162,18 +164,18 @@ def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
     used = {"x"}
     if any("x" in attributes for _, attributes in graph.nodes(data=True)):
         labels = "label" if all(isinstance(each, numbers.Integral) for _, each in graph.nodes(data="label")) else None
-        made = TableGraph(Graph.from_networkx(graph, labels=labels), None)
+        table_graph = TableGraph(Graph.from_networkx(graph, labels=labels), None)
         used |= {labels} if labels else set()
     else:
         bare = graph.copy()
         for _, attributes in bare.nodes(data=True):
             attributes["x"] = np.empty(0, np.float32)
-        plain = Graph.from_networkx(bare)
-        made = _with_structural_features(plain, plain.node_ids, feature_encoder)
+        table_graph = _with_structural_features(Graph.from_networkx(bare), feature_encoder)
     if unused := _unused(graph, used):
         warnings.warn(unused, UserWarning, stacklevel=4)
-        made = made._replace(ingest_report=replace(made.ingest_report, remarks=(*made.ingest_report.remarks, unused)))
-    return made
+        report = table_graph.ingest_report
+        table_graph = table_graph._replace(ingest_report=replace(report, remarks=(*report.remarks, unused)))
+    return table_graph
 
 
 def _unused(graph: Any, used: set[str]) -> str | None:
@@ -188,12 +190,67 @@ def _unused(graph: Any, used: set[str]) -> str | None:
     )
 
 
-def _with_structural_features(bare: Graph, ids: Array, feature_encoder: FeatureEncoder | None) -> TableGraph:
+def _with_structural_features(bare: Graph, feature_encoder: FeatureEncoder | None) -> TableGraph:
     """A graph without features, given structural ones."""
     if not bare.num_nodes:
         raise DataError("the graph has no nodes")
     source, target, weight = bare.edges()
     columns = degree_features(source, target, bare.num_nodes)
     structure = (None if feature_encoder is None else feature_encoder.structure) or StructuralFeatures.fit(columns)
-    graph = Graph.from_edges(source, target, structure.features(columns, ids), weight=weight, ids=bare.ids, name=bare.name)
+    features = structure.features(columns, bare.node_ids)
+    graph = Graph.from_edges(source, target, features, weight=weight, ids=bare.ids, name=bare.name)
     return TableGraph(graph, FeatureEncoder((), {}, structure))
+
+
+# -- lists and arrays of edges: pairs of ids, triples with weights, PyG's edge_index -----------------------------------------
+
+
+def _is_array(given: Any) -> bool:
+    return isinstance(given, np.ndarray) or is_tensor(given)
+
+
+def _edge_columns(given: Any) -> list[Any] | None:
+    """Sources, targets and, of triples, weights; None if it is neither a list of edges nor an array of such a shape."""
+    if _is_array(given):
+        rows: Any = as_array(given, "edges")
+        shape, tuples = rows.shape, False
+    elif isinstance(given, list | tuple) and given and all(_is_row(row, given[0]) for row in given):
+        rows, shape, tuples = given, (len(given), len(given[0])), isinstance(given[0], tuple)
+    else:
+        return None
+    if shape in _AMBIGUOUS_SHAPES and not tuples:
+        raise DataError(
+            f"{shape[0]} x {shape[1]}: edges may be rows or columns, so it is no graph; give a list of tuples, one an edge"
+        )
+    if len(shape) == 2 and shape[1] in (2, 3):
+        columns: list[Any] = list(rows.T) if _is_array(given) else list(zip(*rows, strict=True))
+    elif len(shape) == 2 and shape[0] == 2:
+        columns = list(rows)
+    else:
+        return None
+    return [*(_whole(column) for column in columns[:2]), *columns[2:]]
+
+
+def _edge_table(columns: Sequence[Any]) -> Any:
+    """An Arrow table of what ``_edge_columns`` gives."""
+    import pyarrow as pa
+
+    try:
+        return pa.table({name: pa.array(column) for name, column in zip(_EDGE_COLUMNS, columns, strict=False)})
+    except (pa.ArrowException, OverflowError) as error:
+        raise DataError(f"edges must have ids of one type, whole numbers or text: {describe_error(error)}") from None
+
+
+def _is_row(row: Any, first: Any) -> bool:
+    """Whether it holds single values, as many as the first one, and at least two."""
+    return isinstance(row, list | tuple) and len(row) == len(first) >= 2 and all(map(np.isscalar, row))
+
+
+def _whole(column: Any) -> Any:
+    """Whole numbers as such, also where weights beside them have made floats of them; other ids are read as in a table."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        wide = column.astype(np.float64)
+        # Beyond 2^53 a float no longer tells one integer from the next.
+        if ((wide == np.floor(wide)) & (np.abs(wide) <= _LARGEST_EXACT_FLOAT)).all():
+            return column.astype(np.int64)
+    return column

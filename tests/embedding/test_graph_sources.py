@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clnr.embedding.graph_sources.convert import as_table_graph
+from clnr.embedding.graph_sources import as_table_graph
 
 
 @pytest.mark.filterwarnings("error")

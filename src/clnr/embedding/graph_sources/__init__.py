@@ -1,1 +1,0 @@
-"""Graphs from what users have: files, lists, arrays, data frames, graphs of other libraries."""
