@@ -19,8 +19,8 @@ from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fit_worker import ERROR_FILE, RESULT_FILE, TASK_FILE, Task
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.job_sources import plan
 from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.memory_plan import plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.block_passes import remove_rows
 from clnr.embedding.stages.graph_in_files import GraphInFiles
@@ -76,7 +76,7 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
     with shared_folder(folder.path):
-        shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows).embed(model)
+        shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.sizes.block_rows).embed(model)
     remove_rows(temporary.path)
     return replace(shards, temporary=temporary)
 
