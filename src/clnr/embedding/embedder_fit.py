@@ -45,8 +45,7 @@ def fit_in_memory(
     workers = parameters["workers"]
     if workers > 1:
         plan(table_graph, settings, workers)
-        learned = _share(Task(_of_worker(parameters), table_graph), workers)
-        return EmbeddingResult.of(table_graph=table_graph, **learned)
+        return EmbeddingResult.of(table_graph=table_graph, **_share(parameters, table_graph))
     result = job.fit(table_graph, settings, bar)
     assert result is not None
     return result
@@ -59,7 +58,7 @@ def fit_from_files(folder: GraphFolder, settings: Settings, parameters: Mapping[
     settings = file_plan.for_files(folder, settings, None, workers)
     if workers > 1:
         file_plan.plan(folder, settings, None, workers)
-        _share(Task(_of_worker(parameters), folder.path, out), workers)
+        _share(parameters, folder.path, out)
     else:
         job.embed_folder(folder, out, settings, bar=bar)
     return load_result(out, temporary)
@@ -84,12 +83,9 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
 # -- several processes ------------------------------------------------------------------------------------------------------
 
 
-def _of_worker(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {**parameters, "graph": None, "workers": 1}
-
-
-def _share(task: Task, workers: int) -> dict[str, Any]:
-    """Have a task done by so many processes on this machine; returns what is learned of a graph in memory."""
+def _share(parameters: Mapping[str, Any], graph: TableGraph | Path, out: Path | None = None) -> dict[str, Any]:
+    """Have a ``Task`` done by several processes on this machine; returns what is learned of a graph in memory."""
+    task = Task({**parameters, "graph": None, "workers": 1}, graph, out)
     with TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         try:
@@ -97,7 +93,7 @@ def _share(task: Task, workers: int) -> dict[str, Any]:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise MethodError(f"workers cannot be given what cannot be pickled: {error}") from None
         command = [sys.executable, "-c", _START.format(path=sys.path, folder=name)]
-        code = launch(command, workers, _RESTARTS, logger.warning, folder)
+        code = launch(command, parameters["workers"], _RESTARTS, logger.warning, folder)
         if code == STOPPED:
             raise KeyboardInterrupt
         if (folder / ERROR_FILE).is_file():
@@ -107,4 +103,4 @@ def _share(task: Task, workers: int) -> dict[str, Any]:
             raise LostWorker(
                 f"a worker failed, or was lost again and again, {_RESTARTS + 1} times; what the workers have printed says more"
             )
-        return pickle.loads((folder / RESULT_FILE).read_bytes()) if task.out is None else {}
+        return pickle.loads((folder / RESULT_FILE).read_bytes()) if out is None else {}

@@ -170,7 +170,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             X: The graph; not needed if the embedder was given one.
         """
-        source, settings, workers = X if self.graph is None else self.graph, self._settings(), self.workers
+        source, workers = X if self.graph is None else self.graph, self.workers
+        settings = embedder_settings(self.get_params(deep=False))
         folder = _too_large(source, settings, workers)
         if folder is not None:
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
@@ -183,22 +184,20 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X: The graph; or, if the embedder was given one, ids of its nodes, which have no effect here.
             y: Not used.
         """
-        source, settings = X if self.graph is None else self.graph, self._settings()
-        given, folder = self.get_params(deep=False), _too_large(source, settings, self.workers)
+        source, parameters = X if self.graph is None else self.graph, self.get_params(deep=False)
+        settings = embedder_settings(parameters)
+        folder = _too_large(source, settings, self.workers)
         with self._progress() as bar:
             if folder is not None:
-                self._set_result(fit_from_files(folder, settings, given, bar))
+                self._set_result(fit_from_files(folder, settings, parameters, bar))
                 return self
             table_graph = as_table_graph(source)
-            self._set_result(fit_in_memory(table_graph, settings, given, bar))
+            self._set_result(fit_in_memory(table_graph, settings, parameters, bar))
         _warn_dangling(table_graph.ingest_report)
         return self
 
     def _progress(self) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
-
-    def _settings(self) -> Settings:
-        return embedder_settings(self.get_params(deep=False))
 
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.

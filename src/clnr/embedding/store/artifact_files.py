@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clnr.errors import DataError
-from clnr.support.storage import checked_files
-from clnr.support.storage.checked_files import errors_name, parse_json, sha256
+from clnr.support.storage.checked_files import check_version, errors_name, parse_json, sha256
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
@@ -55,7 +54,7 @@ class ArtifactFiles:
             return cls(folder, None)
         with errors_name(path):
             content = parse_json(path.read_text(encoding="utf-8"))
-            check_version(content["form"])
+            check_version(content["form"], FORMAT_VERSION)
             return cls(folder, dict(content["sha256"]))
 
     def has(self, name: str) -> bool:
@@ -69,8 +68,3 @@ class ArtifactFiles:
             if self.digests is not None and self.digests.get(name) != sha256(path):
                 raise DataError("it is damaged, or was edited; restore it, or write the folder again (clnr embed)")
             yield path
-
-
-def check_version(version: object) -> None:
-    """Refuse a file of a format that this version of clnr does not know."""
-    checked_files.check_version(version, FORMAT_VERSION)

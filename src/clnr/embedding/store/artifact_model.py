@@ -15,7 +15,7 @@ import torch
 
 from clnr import methods
 from clnr.embedding.fitted_model import FittedModel, Provenance
-from clnr.embedding.store.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles, check_version
+from clnr.embedding.store.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles
 from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
 from clnr.experiments.learn import check_seed
@@ -24,7 +24,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.machine.environment import versions
-from clnr.support.storage.checked_files import check_count, check_positive, parse_json
+from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
 
 _METADATA_KEY = "clnr"
 _META = Reference(torch.device("meta"))
@@ -68,7 +68,7 @@ def load_model(files: ArtifactFiles) -> FittedModel:
     """Read the model of a folder; it must be complete, and fit its recipe."""
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        check_version(content["form"])
+        check_version(content["form"], FORMAT_VERSION)
         method = methods.find(str(content["method"]), saved=True)
         recipe = Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])

@@ -16,12 +16,12 @@ import numpy as np
 
 from clnr.embedding.search.neighbors import Rows
 from clnr.embedding.search.stored_index import digest_of, kept_index
-from clnr.embedding.store.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
+from clnr.embedding.store.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles
 from clnr.embedding.store.export import vector_table
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.storage.checked_files import check_count, errors_name, parse_json
+from clnr.support.storage.checked_files import check_count, check_version, errors_name, parse_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -94,7 +94,7 @@ class Shards(Rows):
     def open(cls, files: ArtifactFiles, temporary: TemporaryFolder | None = None) -> Shards:
         with files.reading(SOURCE) as path:
             content = parse_json(path.read_text(encoding="utf-8"))
-            check_version(content["form"])
+            check_version(content["form"], FORMAT_VERSION)
             nodes, dimension, count = (check_count(content[name]) for name in ("nodes", "dimension", "shards"))
             graph = Path(str(content["folder"])), str(content["digest"])
             return cls(files.folder, nodes, dimension, count, graph, temporary)
