@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import difflib
-import pickle
 import uuid
 from decimal import Decimal
 
@@ -103,14 +102,6 @@ def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4, np.float32)), 2)
     pq.write_table(pa.table({"id": [[0, 0], [0, 1]], "vector": vectors}), tmp_path / "ids.parquet")
     assert ArrayIds(read_vectors(tmp_path / "ids.parquet")[0]).get((0, 1)) == 1
-
-
-def test_what_was_made_for_questions_is_made_once_and_not_pickled():
-    found = ArrayIds(np.arange(1000).astype(object))
-    found.get(3)
-    assert found._by_id is found._by_id
-    assert "_by_text" not in vars(found)
-    assert vars(pickle.loads(pickle.dumps(found))).keys() == {"_ids"}
 
 
 # -- names and near matches --------------------------------------------------------------------------------------------------
