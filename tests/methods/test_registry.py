@@ -30,7 +30,8 @@ from clnr.nn.hyper_parameters import declared, hyper_parameter
 from clnr.nn.inputs import Cleora, StructureInput, WeightFeatures
 from clnr.nn.objectives import Objective, StepContext, Supervision
 from clnr.nn.postprocess import Head, Postprocess, Standardize
-from clnr.nn.readout import Hops, Readout
+from clnr.nn.readout import Readout
+from clnr.nn.readout_blocks import Hops
 from clnr.training.loop import fit
 from tests.cases import in_tiers, tier_of
 from tests.conftest import tiny
