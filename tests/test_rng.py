@@ -76,10 +76,6 @@ def test_rates_of_pairs_equal_the_loop():
     assert rng.keep(key, rates, i, j).tolist() == expected
 
 
-def test_what_a_lower_rate_drops_a_higher_one_drops_too():
-    assert not (bits(0.6) & ~bits(0.2)).any()
-
-
 def test_words_are_uniform_and_so_is_each_bit():
     words = rng.draw(rng.key(0, "x"), torch.arange(COUNT)).numpy()
     for shift in (0, 8, 16, 24):

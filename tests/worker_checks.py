@@ -2,7 +2,7 @@
 
     python -m tests.worker_checks FOLDER
 
-writes FOLDER/SIZE-RANK.pt for each worker of each group. ``tests/engine/test_worker_group.py`` reads them.
+writes FOLDER/SIZE-RANK.pt for each worker of each group. ``tests/engine/distributed/test_worker_group.py`` reads them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ GRAPHS = {
     "one feature": tiny(features=1),
 }
 DROPS = {"all": None, "half": Drop(KEY, 0.5, False), "pairs": Drop(KEY, 0.5, True), "none left": Drop(KEY, 1.0, False)}
-MASKS = {"all": None, "columns": Mask(OTHER, 0.4, False), "elements": Mask(OTHER, 0.4, True)}
+MASKS = {"all": None, "columns": Mask(OTHER, 0.4, False, 1.7), "elements": Mask(OTHER, 0.4, True, 2.5)}
 
 
 def reference():

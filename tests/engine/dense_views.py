@@ -8,6 +8,7 @@ import torch
 
 from clnr.engine import Operators, Reference
 from tests import oracles
+from tests.engine.conftest import random
 
 
 def kept(view):
@@ -37,8 +38,10 @@ class DenseOperators(Operators):
         self._wanted, self._hops = nodes, hops
         self._a, x, mask = propagation(view), oracles.dense(view.device_graph.graph.features), view.mask
         if mask is not None:
-            rows, columns = (torch.arange(size) for size in x.shape)
-            x = x * (mask.of_elements(rows[:, None], columns) if mask.elements else mask.of_columns(x.shape[1], "cpu")).numpy()
+            device = mask.rate.device if isinstance(mask.rate, torch.Tensor) else torch.device("cpu")
+            rows, columns = (torch.arange(size, device=device) for size in x.shape)
+            factor = mask.of_elements(rows[:, None], columns) if mask.elements else mask.of_columns(x.shape[1], device)
+            x = x * factor.cpu().numpy()
         self._features = torch.tensor(x if view.node_permutation is None else x[view.node_permutation.cpu().numpy()])
 
     def within(self, hops):
@@ -51,21 +54,21 @@ class DenseOperators(Operators):
 
     @property
     def nodes(self):
-        return self._nodes(self._hops)
+        return None if self._wanted is None else self._nodes(self._hops)
 
     @property
     def features(self):
-        return self._features[self.nodes]
+        return self._features[self._nodes(self._hops)]
 
     def project(self, weight, bias=None):
         return self.features @ weight if bias is None else self.features @ weight + bias
 
     def propagate(self, h, relu=False):
-        matrix = torch.tensor(self._a)[self._nodes(self._hops - 1)][:, self.nodes]
+        matrix = torch.tensor(self._a)[self._nodes(self._hops - 1)][:, self._nodes(self._hops)]
         return matrix @ (h.relu() if relu else h)
 
     def convolve(self, weight, bias, h=None, relu=False):
-        return self.propagate(self.features if h is None else h, relu) @ weight + bias
+        return self.propagate(self.features if h is None else h, relu and h is not None) @ weight + bias
 
 
 class DenseEngine(Reference):
@@ -76,3 +79,33 @@ class DenseEngine(Reference):
 
     def sampled_operators(self, view, nodes, streams=None, draws=None):
         return DenseOperators(view.bounded(), nodes.numpy())
+
+
+def close(got, expected, rtol=2e-5, atol=2e-6):
+    """Up to rounding, relative to the largest number."""
+    got, expected = (each.detach().cpu().double().numpy() for each in (got, expected))
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol * max(1, np.abs(expected).max(initial=0)))
+
+
+def outcome(operators, count, dtype, device="cpu", select=None):
+    """Rows of the wanted nodes by every map, or of all, and the gradients of weights."""
+    shapes = (count, 9), (9, 4), (4, 9), (9,), (4,)
+    leaves = [
+        torch.tensor(random(*shape, seed=i), dtype=dtype, device=device, requires_grad=True) for i, shape in enumerate(shapes)
+    ]
+    w, v, u, shift, bias = leaves
+    near, nearer, at = (operators.within(hops) for hops in (2, 1, 0))
+    hidden = near.convolve(w, shift)
+    rows = [
+        nearer.convolve(v, bias, hidden, relu=True),
+        nearer.convolve(u, shift, near.propagate(near.project(w)) @ v),
+        nearer.propagate(hidden, relu=True),
+        nearer.convolve(w, shift),
+        at.project(w, shift),
+        at.project(w),
+        at.features,
+    ]
+    rows = [each if select is None else each[select] for each in rows]
+    targets = [torch.tensor(random(*each.shape, seed=9), dtype=dtype, device=device) for each in rows]
+    sum((each * target).sum() for each, target in zip(rows, targets, strict=True)).backward()
+    return [*rows, *(leaf.grad for leaf in leaves)]

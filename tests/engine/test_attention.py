@@ -82,14 +82,6 @@ def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
     np.testing.assert_allclose(equal[0].numpy(), h.numpy()[near[0]].mean(0), atol=1e-6)
 
 
-def test_heads_do_not_see_each_other():
-    operators = cpu_engine().operators(View(cpu_engine().to_device(GRAPHS["usual"])))
-    inputs, _, _ = attention(GRAPHS["usual"], None)
-    parallel_seeds = operators.attend(*inputs, "here")
-    for k in range(HEADS):
-        torch.testing.assert_close(operators.attend(*(a[:, k : k + 1] for a in inputs), "here"), parallel_seeds[:, k : k + 1])
-
-
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_dropout_thins_out_the_shares_of_attention(engine):
     graph, dropout = GRAPHS["usual"], Dropout(KEY, 0.5)

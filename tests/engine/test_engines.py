@@ -1,15 +1,12 @@
-"""Each engine faces the reference in values and gradients at odd sizes; the reference faces dense NumPy."""
+"""Each engine faces dense float64 matrices in values and gradients at odd sizes; the reference also plain loops."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr import rng
 from clnr.engine import Asked, Drop, Dropout, Mask, View, choose, choose_again, cpu_engine, to_sparse_matrix
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DeviceError, UnknownName
@@ -19,12 +16,8 @@ from clnr.nn.objectives import StepContext
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny
-from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, fused, random, reference
-
-
-def reference_view(graph, drop="half", mask="columns"):
-    engine = reference()
-    return engine.operators(View(engine.to_device(graph), DROPS[drop], MASKS[mask]))
+from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, fused, random, reference
+from tests.engine.dense_views import DenseOperators, close, outcome
 
 
 def single(array, engine, **more):
@@ -47,10 +40,10 @@ def test_reference_propagates_as_the_dense_matrix(name, drop):
         if rule is None:
             return True
         i, j = (min(source, target), max(source, target)) if rule.pairs else (source, target)
-        return rng.draw(rule.key, i, j) >= int(rule.rate * 2**32)
+        return oracles.kept(rule.key[:2], rule.rate, i, j)
 
-    h = np.random.default_rng(2).standard_normal((graph.num_nodes, 6))
-    got = reference_view(graph, drop).propagate(torch.tensor(h, dtype=torch.float32))
+    h = random(graph.num_nodes, 6)
+    got = reference().operators(View(reference().to_device(graph), rule)).propagate(torch.tensor(h, dtype=torch.float32))
     np.testing.assert_allclose(got.numpy(), oracles.propagation(graph, keep) @ h, atol=1e-5)
 
 
@@ -58,53 +51,51 @@ def test_reference_propagates_as_the_dense_matrix(name, drop):
 def test_reference_masks_features(name):
     graph = GRAPHS[name]
     x = oracles.dense(graph.features)
-    columns = [rng.draw(OTHER, j) >= int(0.4 * 2**32) for j in range(x.shape[1])]
-    elements = [[rng.draw(OTHER, i, j) >= int(0.4 * 2**32) for j in range(x.shape[1])] for i in range(x.shape[0])]
-    for mask, kept in (("all", True), ("columns", columns), ("elements", elements)):
-        np.testing.assert_allclose(reference_view(graph, "all", mask).features.numpy(), x * np.array(kept), rtol=1e-6)
+    nodes, columns = (range(size) for size in x.shape)
+    kept = [oracles.kept(OTHER[:2], 0.4, j) for j in columns]
+    elements = [[oracles.kept(OTHER[:2], 0.4, i, j) for j in columns] for i in nodes]
+    rated = [oracles.kept(OTHER[:2], j % 4 / 4, j) for j in columns]
+    for mask, factor in (
+        (None, 1),
+        (MASKS["columns"], 1.7 * np.array(kept)),
+        (MASKS["elements"], 2.5 * np.array(elements)),
+        (column_rates(graph, "cpu"), 3 * np.array(rated)),
+    ):
+        got = reference().operators(View(reference().to_device(graph), mask=mask)).features
+        np.testing.assert_allclose(got.numpy(), x * factor, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "drop", "mask"), pairs(GRAPHS, DROPS, MASKS))
-@pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_engine_equals_reference_in_values_and_gradients(engine, name, drop, mask):
-    assert_equal_to_reference(engine, GRAPHS[name], drop, mask)
+def column_rates(graph, device):
+    """A mask of columns, each at its own rate."""
+    return Mask(OTHER, torch.arange(graph.num_features, device=device).double() % 4 / 4, False, 3.0)
+
+
+@pytest.mark.parametrize(("name", "drop", "mask", "permuted"), pairs(GRAPHS, DROPS, [*MASKS, "rates"], [False, True]))
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_values_and_gradients_are_those_of_dense_matrices(engine, name, drop, mask, permuted):
+    assert_equal_to_dense(engine, GRAPHS[name], drop, mask, permuted)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name != "usual")) for name in GRAPHS])
-def test_kernels_equal_reference_in_values_and_gradients(name):
-    assert_equal_to_reference(fused(), GRAPHS[name], "half", "columns")
+def test_kernels_values_and_gradients_are_those_of_dense_matrices(name):
+    assert_equal_to_dense(fused(), GRAPHS[name], "half", "columns")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("drop", DROPS)
+@pytest.mark.parametrize(("drop", "mask", "permuted"), pairs(DROPS, [*MASKS, "rates"], [False, True]))
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
-def test_kernels_equal_reference_in_every_view(engine, drop, mask):
+def test_kernels_equal_dense_matrices_in_every_view(engine, drop, mask, permuted):
     """Of a smaller graph, since each row takes long to interpret."""
-    assert_equal_to_reference(engine, tiny(12, 24, 6, sparse=True), drop, mask)
+    assert_equal_to_dense(engine, tiny(12, 24, 6, sparse=True), drop, mask, permuted)
 
 
-def assert_equal_to_reference(engine, graph, drop, mask):
-    wide, narrow, target = random(graph.num_features, 9), random(9, 4, seed=3), random(graph.num_nodes, 4, seed=4)
-
-    def outcome(operators, device):
-        w, v = (torch.tensor(a, dtype=torch.float32, device=device, requires_grad=True) for a in (wide, narrow))
-        shift, bias = (torch.linspace(-1, 1, width, device=device, requires_grad=True) for width in (9, 4))
-        hidden = operators.convolve(w, shift)
-        convolved = operators.convolve(v, bias, hidden, relu=True) + operators.convolve(v, bias, hidden)
-        widened = operators.convolve(v.T.contiguous(), shift, convolved, relu=True)
-        projected = operators.project(w, shift) @ v
-        propagated = operators.propagate(operators.project(w)) + operators.propagate(hidden, relu=True)
-        loss = ((convolved + projected) * torch.tensor(target, dtype=torch.float32, device=device)).sum()
-        (loss + propagated.square().sum() + widened.square().sum() / 9).backward()
-        outcomes = (convolved, projected, propagated, widened, operators.features, w.grad, v.grad, shift.grad, bias.grad)
-        return [t.detach().cpu().numpy() for t in outcomes]
-
-    device_graph = engine.to_device(graph)
-    got = outcome(engine.operators(View(device_graph, DROPS[drop], MASKS[mask])), engine.device)
-    expected = outcome(reference_view(graph, drop, mask), "cpu")
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+def assert_equal_to_dense(engine, graph, drop, mask, permuted=False):
+    masks = MASKS | {"rates": column_rates(graph, engine.device)}
+    order = torch.arange(graph.num_nodes, device=engine.device).roll(1) if permuted else None
+    view = View(engine.to_device(graph), DROPS[drop], masks[mask], order)
+    got = outcome(engine.operators(view), graph.num_features, torch.float32, engine.device)
+    for one, other in zip(got, outcome(DenseOperators(view), graph.num_features, torch.float64), strict=True):
+        close(one, other, rtol=2e-4, atol=2e-5)
 
 
 def propagated(engine, operators, matrix, h):
@@ -115,14 +106,6 @@ def propagated(engine, operators, matrix, h):
     out.backward(single(back, engine))
     np.testing.assert_allclose(out.detach().cpu().numpy(), matrix @ h.detach().cpu().numpy(), rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(h.grad.cpu().numpy(), matrix.T @ back, rtol=1e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
-def test_gradients_flow_through_the_transpose(engine, name):
-    graph = GRAPHS[name]
-    operators = engine.operators(View(engine.to_device(graph)))
-    propagated(engine, operators, oracles.propagation(graph), random(graph.num_nodes, 3))
 
 
 @pytest.mark.parametrize("drop", ["all", "half", "pairs", "none left"])
@@ -156,63 +139,6 @@ def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
     propagated(engine, engine.operators(View(device_graph, drop)), matrix, random(graph.num_nodes, 3))
 
 
-@pytest.mark.parametrize("links", [False, True], ids=["edges", "links"])
-@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
-def test_a_tensor_of_equal_rates_is_that_rate(engine, links):
-    graph = GRAPHS["usual"]
-    device_graph = engine.to_device(graph)
-    own = to_sparse_matrix(sp.csr_array(unlike(graph)), engine.device) if links else None
-    count = len((own or device_graph.edges).rows)
-    each = Drop(KEY, torch.full((count,), 0.3, dtype=torch.float64, device=engine.device))
-    h = single(random(40, 3), engine)
-    one, other = (
-        engine.operators(View(device_graph, drop, propagation_matrix=own)).propagate(h) for drop in (each, Drop(KEY, 0.3))
-    )
-    assert torch.equal(one, other)
-
-
-def masked(x, mask, rates):
-    """X as a mask leaves it, number by number."""
-    out = np.zeros_like(x)
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            kept = oracles.kept(mask.key, rates[j], i, j) if mask.elements else oracles.kept(mask.key, rates[j], j)
-            out[i, j] = x[i, j] * kept * mask.scale
-    return out
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "order"),
-    pairs(["usual", "sparse features", "one feature", "no edges"], ["none", "columns", "elements", "rates"], [False, True]),
-)
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
-def test_masks_scales_and_orders_of_features(engine, name, kind, order):
-    graph = GRAPHS[name]
-    nodes, count = graph.num_nodes, graph.num_features
-    x = oracles.dense(graph.features)
-    rates = np.arange(count) % 4 / 4 if kind == "rates" else np.full(count, 0.4)
-    masks = {
-        "none": None,
-        "columns": Mask(OTHER, 0.4, False, 1.7),
-        "elements": Mask(OTHER, 0.4, True, 2.5),
-        "rates": Mask(OTHER, torch.tensor(rates, device=engine.device), False, 3.0),
-    }
-    x = x if masks[kind] is None else masked(x, masks[kind], rates.tolist())
-    moved = torch.arange(nodes, device=engine.device).roll(1) if order else None
-    x = x[np.roll(np.arange(nodes), 1)] if order else x
-    operators = engine.operators(View(engine.to_device(graph), None, masks[kind], moved))
-    np.testing.assert_allclose(operators.features.cpu().numpy(), x, rtol=1e-5, atol=1e-7)
-    for width in (1, 30):
-        w, back = random(count, width), random(nodes, width, seed=9)
-        convolve = partial(operators.convolve, bias=torch.zeros(width, device=engine.device))
-        for apply, matrix in ((operators.project, x), (convolve, oracles.propagation(graph) @ x)):
-            weight = single(w, engine, requires_grad=True)
-            out = apply(weight)
-            out.backward(single(back, engine))
-            np.testing.assert_allclose(out.detach().cpu().numpy(), matrix @ w, rtol=1e-4, atol=2e-5)
-            np.testing.assert_allclose(weight.grad.cpu().numpy(), matrix.T @ back, rtol=1e-4, atol=5e-5)
-
-
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
@@ -230,20 +156,6 @@ def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
     assert not torch.equal(out, operators.dropout(h, "there"))
 
 
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
-def test_without_dropout_nothing_is_left_out(engine):
-    h = single(random(40, 3), engine)
-    assert engine.operators(View(engine.to_device(GRAPHS["usual"]))).dropout(h, "here") is h
-
-
-def test_what_a_graph_gives_once_is_made_once():
-    device_graph, calls = cpu_engine().to_device(GRAPHS["usual"]), []
-    for _ in range(3):
-        assert device_graph.once("a", lambda: calls.append(1) or len(calls)) == 1
-    assert device_graph.once("b", lambda: 7) == 7
-    assert calls == [1]
-
-
 def test_a_sparse_matrix_and_its_transpose_are_the_matrix():
     matrix = sp.csr_array(np.where(random(5, 7) > 0.3, random(5, 7, seed=3), 0).astype(np.float32))
     made = to_sparse_matrix(matrix, torch.device("cpu"))
@@ -256,11 +168,14 @@ def test_a_sparse_matrix_and_its_transpose_are_the_matrix():
     np.testing.assert_array_equal(made.rows.numpy(), np.nonzero(matrix.toarray())[0])
 
 
-def test_choosing_an_engine():
+def test_choosing_an_engine(monkeypatch):
     assert choose("cpu").name == "cpu"
     assert choose("auto").name == ("gpu" if torch.cuda.is_available() else "cpu")
     with pytest.raises(UnknownName, match="unknown device 'gpu'"):
         choose("gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match="'cuda' is not here"):
+        choose("cuda")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -315,13 +230,6 @@ def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
         assert str(caught.value).endswith("to start anew here, leave out --resume (resume=False)")
 
 
-def test_an_engine_in_bfloat16_has_an_exact_one():
-    pytest.importorskip("triton", reason="Triton is not installed")
-    quick = KernelEngine(torch.device("cpu"), torch.bfloat16)
-    assert (quick.precision, quick.float32.precision) == ("bfloat16", "float32")
-    assert cpu_engine().float32.precision == "float32"
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])
 def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
@@ -341,12 +249,6 @@ def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
         assert quick.dtype == torch.float32
         assert float((quick - exact).norm()) < 0.05 * float(exact.norm())
         assert not torch.equal(quick, exact)
-
-
-def test_a_device_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(DeviceError, match="'cuda' is not here"):
-        choose("cuda")
 
 
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)

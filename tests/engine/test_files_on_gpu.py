@@ -14,7 +14,7 @@ from clnr.embedding.job import embed_folder
 from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.engine import cpu_engine
-from clnr.engine.cpu.frontier_operators import FrontierOperators
+from clnr.engine.block_engine import FrontierOperators
 from clnr.experiments.learn import learn
 from clnr.training.loop import fit
 from tests.conftest import tiny
@@ -77,15 +77,3 @@ def test_read_outs_and_walks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
     tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "out" / "embeddings").iterdir())]
     z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
     np.testing.assert_allclose(z, found.model.embed(graph, cpu_engine()), rtol=1e-2, atol=1e-2)
-
-
-@pytest.mark.gpu
-def test_from_a_folder_to_shards_and_scores_on_a_gpu(tmp_path, cuda):
-    folder = write_graph(tiny(nodes=400, edges=1500), tmp_path / "graph")
-    changes = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
-    result = embed_folder(
-        folder, tmp_path / "out", Settings(methods.CLNR, exact(), recipe=changes), 4_000_000_000, layout="fast"
-    )
-    assert (len(result.z), result.z.dimension, len(result.losses)) == (400, 8, 3)
-    assert {"link_auc", "alignment", "uniformity"} <= result.scores.keys()
-    assert (tmp_path / "out" / "report.html").is_file()

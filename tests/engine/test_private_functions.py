@@ -20,7 +20,7 @@ NEEDED = {
     "torch.distributed.distributed_c10d._get_default_store": "worker_group.join: where Ray Train has made the group, let the "
     "first worker start a torch.distributed.TCPStore and send its port to the others by broadcast_object_list.",
 }
-# Without these the processor's flags decide alone, see cpu/bfloat16.py: the names can go from there, and from here.
+# Without these the processor's flags decide alone, see choice.py: the names can go from there, and from here.
 OPTIONAL = ("torch.cpu._is_amx_tile_supported", "torch.cpu._is_avx512_bf16_supported")
 
 
@@ -36,7 +36,7 @@ def test_a_private_function_is_still_there(name):
 
 
 def test_one_of_the_optional_functions_is_still_there():
-    assert any(map(found, OPTIONAL)), f"torch {torch.__version__} has none of {OPTIONAL}: let cpu/bfloat16.py no longer ask"
+    assert any(map(found, OPTIONAL)), f"torch {torch.__version__} has none of {OPTIONAL}: let engine/choice.py no longer ask"
 
 
 def dotted(node: ast.AST) -> str:

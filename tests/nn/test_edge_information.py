@@ -171,16 +171,6 @@ def test_edges_that_lead_nowhere_together_are_not_judged(edges):
     assert edge_weight(drawing(graph), [reading(noise)], 400) == 1
 
 
-@pytest.mark.parametrize(("nodes", "communities"), [(2000, 4), (20_000, 10)])
-def test_large_communities_are_seen(nodes, communities):
-    random = np.random.default_rng(0)
-    source = random.integers(0, nodes, 5 * nodes)
-    within = random.integers(0, nodes // communities, len(source)) * communities + source % communities
-    target = np.where(random.random(len(source)) < 0.9, within, random.integers(0, nodes, len(source)))
-    graph = Graph.from_edges(source, target, np.zeros((nodes, 1)), undirected=True)
-    assert module.by_edges(drawing(graph), random.permutation(nodes), nodes) > 0.75
-
-
 def test_the_larger_measure_counts():
     graph = made(0.0, 1.0)
     hubs = np.random.default_rng(0).standard_normal((NODES, 3))

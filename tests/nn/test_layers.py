@@ -14,9 +14,7 @@ from clnr.nn.layers import (
     glorot,
     linear_layers,
     norms,
-    perceptron,
     prelu,
-    prelu_weights,
     sub_dict,
 )
 from tests import oracles
@@ -35,12 +33,6 @@ def test_under_undoes_at_and_takes_only_its_own():
     assert sub_dict(add_prefix("here", own) | add_prefix("hereafter", other), "here") == own
     assert sub_dict(everything, "here.too") == other
     assert sub_dict(everything, "her") == {}
-
-
-def test_under_shares_the_tensors():
-    parameters = {"a.x": torch.zeros(2)}
-    sub_dict(parameters, "a")["x"].add_(1)
-    assert parameters["a.x"].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(300, 200), (100, 1), (1, 1000)])
@@ -63,12 +55,6 @@ def test_layers_have_weights_of_their_own(kind):
     assert (weights, biases, len(shapes)) == ([(5, 5), (5, 5), (5, 2)], [(5,), (5,), (2,)], 6)
     assert not torch.equal(parameters["0.weight"], parameters["1.weight"])
     assert not torch.equal(parameters["0.weight"][0], parameters["0.bias"])
-
-
-def test_convolutions_begin_with_zero_biases():
-    parameters = convolution_layers([5, 5, 2], rng.key(0))
-    assert torch.equal(parameters["1.weight"], glorot(rng.branch(rng.key(0), 1), 5, 2))
-    assert not any(parameters[f"{layer}.bias"].any() for layer in range(2))
 
 
 def test_plain_layers_begin_as_torchs_linear():
@@ -115,10 +101,6 @@ def test_a_layer_after_prelu_keeps_only_what_it_was_given():
     assert kept == [h.shape, slope.shape, weight.shape]
 
 
-def test_slopes_begin_at_a_quarter():
-    assert {name: float(value) for name, value in prelu_weights(2).items()} == {"0.slope": 0.25, "1.slope": 0.25}
-
-
 @pytest.mark.parametrize("rows", [1, 2, 30])
 def test_batch_norm_by_the_batchs_own_statistics(rows):
     h = numbers(rows, 3, scale=4) + 2
@@ -153,24 +135,3 @@ def test_a_constant_column_survives_batch_norm():
     (z * torch.arange(50)[:, None]).sum().backward()
     assert z.abs().max() < 1e-4
     assert h.grad.isfinite().all()
-
-
-def test_norms_begin_as_the_identity_of_standardised_columns():
-    parameters = norms([3, 2])
-    assert parameters.keys() == {"0.scale", "0.shift", "1.scale", "1.shift"}
-    z = batch_norm(parameters, 0, numbers(1000, 3, scale=5) + 1)
-    torch.testing.assert_close(z.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
-    torch.testing.assert_close(z.std(0, correction=0), torch.ones(3, dtype=torch.float64), atol=1e-5, rtol=0)
-
-
-def test_perceptron_and_its_gradient():
-    weights = [numbers(3, 5), numbers(5), numbers(5, 2), numbers(2)]
-    z = numbers(4, 3)
-
-    def apply(z, *weights):
-        names = ("0.weight", "0.bias", "1.weight", "1.bias")
-        return perceptron(dict(zip(names, weights, strict=True)), z, torch.nn.functional.elu)
-
-    expected = oracles.perceptron(z.numpy(), *(weight.numpy() for weight in weights), oracles.elu)
-    np.testing.assert_allclose(apply(z, *weights).numpy(), expected)
-    assert torch.autograd.gradcheck(apply, [value.requires_grad_() for value in (z, *weights)])

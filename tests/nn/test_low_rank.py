@@ -106,19 +106,9 @@ def test_without_columns_or_rows_there_are_none():
     assert directions_of(np.ones((4, 5)), 0).shape == (5, 0)
 
 
-def test_it_repeats_bit_for_bit():
-    matrix = np.random.default_rng(2).standard_normal((60, 30))
-    assert (directions_of(matrix, 7) == directions_of(matrix, 7)).all()
-
-
 def test_orthonormal_spans_what_it_is_given():
     columns = np.random.default_rng(3).standard_normal((50, 6)) @ np.diag(10.0 ** -np.arange(6))
     found = orthonormal(torch.tensor(columns, dtype=torch.float32)).numpy()
     np.testing.assert_allclose(found.T @ found, np.eye(6), atol=1e-5)
     expected, _ = np.linalg.qr(columns)
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-3)
-
-
-def test_orthonormal_of_a_square_keeps_lengths():
-    rotation = orthonormal(torch.tensor(np.random.default_rng(4).standard_normal((32, 32)), dtype=torch.float32)).numpy()
-    np.testing.assert_allclose(rotation @ rotation.T, np.eye(32), atol=1e-5)

@@ -8,21 +8,12 @@ from sklearn.decomposition import PCA
 from clnr.engine import Reference, View, cpu_engine
 from clnr.errors import RecipeError
 from clnr.graph import Graph
-from clnr.nn.readout import (
-    Block,
-    EdgeWeight,
-    FeatureHops,
-    Hops,
-    OwnFeatures,
-    PropagatedFeatures,
-    Readout,
-    ReadoutContext,
-    Walks,
-)
-from clnr.nn.structure import STEPS, random_rows
+from clnr.nn.readout import Readout
+from clnr.nn.readout_blocks import EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, ReadoutContext, Walks
+from clnr.nn.structure import STEPS, walks
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.dense_graphs import GRAPHS, transition, unit
+from tests.nn.dense_graphs import GRAPHS, unit
 
 REFERENCE = Reference(torch.device("cpu"))
 ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu_engine()], ids=["reference", "cpu"])
@@ -108,15 +99,10 @@ def test_another_graph_is_reduced_along_the_same_directions(part):
     np.testing.assert_allclose(found.numpy(), base @ parameters["directions"].numpy(), rtol=1e-3, atol=1e-3)
 
 
-@ENGINES
-def test_walks_are_side_by_side(engine):
+def test_walks_are_side_by_side():
     graph = tiny()
-    (found,) = blocks(Walks(5), graph, engine=engine)
-    rows, expected = random_rows(engine.to_device(graph), 5).double().numpy(), []
-    for step in range(1, max(STEPS) + 1):
-        rows = unit(transition(graph) @ rows)
-        expected += [rows] if step in STEPS else []
-    np.testing.assert_allclose(found, np.concatenate(expected, 1), atol=1e-4)
+    (block,) = blocks(Walks(5), graph)
+    np.testing.assert_array_equal(block, torch.cat(walks(REFERENCE, REFERENCE.to_device(graph), 5, STEPS), 1).numpy())
 
 
 # -- the read-out -----------------------------------------------------------------------------------------------------------
@@ -185,11 +171,6 @@ def test_each_block_has_its_size():
     np.testing.assert_allclose(gram(both), gram(resized(standing((1.0, small), (0.7, paths)), 99)), rtol=1e-3, atol=1e-2)
 
 
-def test_rows_are_as_long_as_standardised_ones():
-    _, found = embedded(Readout((Walks(40),), 16), tiny(300, 900))
-    np.testing.assert_allclose((found**2).sum() / 300, 16, rtol=1e-3)
-
-
 @ENGINES
 def test_unit_rows_are_scaled_before_they_are_propagated(engine):
     graph = tiny()
@@ -245,12 +226,6 @@ def test_many_rows_are_summed_in_parts(monkeypatch):
     np.testing.assert_allclose(gram(parts), gram(whole), atol=1e-4)
 
 
-def test_it_repeats_bit_for_bit():
-    graph = tiny()
-    readout = Readout((OwnFeatures(8), Walks(3)), 6)
-    assert (embedded(readout, graph)[1] == embedded(readout, graph)[1]).all()
-
-
 def test_blocks_of_no_columns_are_left_out():
     graph = tiny()
     z = np.random.default_rng(6).standard_normal((graph.num_nodes, 6))
@@ -261,11 +236,6 @@ def test_blocks_of_no_columns_are_left_out():
     assert (found == embedded(Readout((Hops(1),), 5), graph, z)[1]).all()
     with pytest.raises(RecipeError, match="reduced must be above 0"):
         embedded(Readout((OwnFeatures(0),), 5), graph)
-
-
-def test_a_block_must_make_something():
-    with pytest.raises(TypeError, match="abstract"):
-        Block()
 
 
 # -- what edges weigh -------------------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ import torch
 
 from clnr.engine import Reference, cpu_engine
 from clnr.graph import Graph
-from clnr.nn.structure import STEPS, neighbour_matrix, random_rows, walks
-from tests.conftest import tiny
+from clnr.nn.structure import neighbour_matrix, random_rows, walks
 from tests.nn.dense_graphs import GRAPHS, neighbours, power, transition, unit
 
 REFERENCE = Reference(torch.device("cpu"))
@@ -27,12 +26,6 @@ def test_the_matrix_of_neighbours(name, left, right):
     degree = a.sum(1)
     expected = power(degree, left)[:, None] * a * power(degree, right)
     np.testing.assert_allclose(dense(neighbour_matrix(REFERENCE.to_device(graph), left, right)), expected, rtol=1e-5)
-
-
-def test_each_power_is_made_once():
-    device_graph = REFERENCE.to_device(tiny())
-    assert neighbour_matrix(device_graph, -1.0, 0.0) is neighbour_matrix(device_graph, -1.0, 0.0)
-    assert neighbour_matrix(device_graph, -0.5, -0.5) is not neighbour_matrix(device_graph, -1.0, 0.0)
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 128])
@@ -66,22 +59,3 @@ def test_walks_average_over_neighbours_again_and_again(name, engine):
         rows = unit(step_matrix @ rows)
         if step in (1, 3, 4):
             np.testing.assert_allclose(found[(1, 3, 4).index(step)].numpy(), rows, atol=2e-5)
-
-
-def test_a_walk_is_as_long_as_it_is_alone():
-    device_graph = REFERENCE.to_device(tiny())
-    together = walks(REFERENCE, device_graph, 5, STEPS)
-    for steps, rows in zip(STEPS, together, strict=True):
-        (alone,) = walks(REFERENCE, device_graph, 5, (steps,))
-        assert torch.equal(rows, alone)
-
-
-def test_nodes_in_other_components_change_nothing():
-    graph = tiny()
-    source, target, _ = graph.edges()
-    # Two nodes that only know each other, and one alone.
-    more = Graph.from_edges([*source, 40, 41], [*target, 41, 40], np.ones((43, 1)))
-    before = walks(REFERENCE, REFERENCE.to_device(graph), 5, (4,))[0]
-    after = walks(REFERENCE, REFERENCE.to_device(more), 5, (4,))[0]
-    torch.testing.assert_close(after[:40], before)
-    assert not after[42].any()

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -69,20 +68,15 @@ def test_a_training_that_died_goes_on_bit_for_bit(name, tmp_path):
     same(trained(method, recipe, Checkpoint(path, 100, ABOUT, resume=True)), whole)
 
 
-@pytest.mark.parametrize("died", range(1, 10))
-def test_it_goes_on_from_any_epoch(died, tmp_path):
-    recipe = recipe_of(METHODS["CLNR"]).but(schedule="cosine", warmup=0.3)
+SCHEDULED, SAMPLED = {"schedule": "cosine", "warmup": 0.3}, {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": 3}
+
+
+@pytest.mark.parametrize(("died", "changes"), [*((died, SCHEDULED) for died in (1, 2, 3, 8, 9)), (4, SAMPLED)])
+def test_it_goes_on_from_any_epoch(died, changes, tmp_path):
+    recipe = recipe_of(METHODS["CLNR"]).but(**changes)
     whole = trained(METHODS["CLNR"], recipe)
     with pytest.raises(Killed):
         trained(METHODS["CLNR"], recipe, Mortal(tmp_path / "state", died, ABOUT, resume=False))
-    same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True)), whole)
-
-
-def test_sampled_steps_go_on_bit_for_bit(tmp_path):
-    recipe = recipe_of(METHODS["CLNR"]).but(sampled_nodes=10, moments="sampled", max_neighbors=3)
-    whole = trained(METHODS["CLNR"], recipe)
-    with pytest.raises(Killed):
-        trained(METHODS["CLNR"], recipe, Mortal(tmp_path / "state", 4, ABOUT, resume=False))
     same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True)), whole)
 
 
@@ -121,24 +115,14 @@ def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):
         Checkpoint(path, 1, other, resume=True).load()
 
 
-def test_a_damaged_state_is_refused(tmp_path):
+def test_a_file_that_was_cut_is_refused(tmp_path):
     path = tmp_path / "state"
     Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
     whole = path.read_bytes()
-    random = np.random.default_rng(0)
     for cut in (0, 1, 8, 60, len(whole) - 1):
         path.write_bytes(whole[:cut])
         with pytest.raises(DataError, match="not a checkpoint"):
             Checkpoint(path, 1, ABOUT, resume=True).load()
-    for _ in range(50):
-        damaged = bytearray(whole)
-        damaged[random.integers(0, 60)] = random.integers(0, 256)
-        path.write_bytes(damaged)
-        try:
-            done, _ = Checkpoint(path, 1, ABOUT, resume=True).load()
-        except DataError:
-            continue
-        assert done == 1
 
 
 def kept(tmp_path, done=4):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,13 +14,11 @@ from clnr.methods import CLNR, METHODS
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.encoders import Features
-from clnr.nn.objectives import NTXent, Objective, StepContext, Supervision
-from clnr.training import cuda_graph_step
-from clnr.training.cuda_graph_step import CudaGraphStep
-from clnr.training.early_stopping import ended
+from clnr.nn.objectives import NTXent, StepContext, Supervision
+from clnr.training import train_state
 from clnr.training.loop import fit, fit_all
 from clnr.training.metric_buffer import MetricBuffer
-from clnr.training.train_state import EarlyStopping, learning_rate
+from clnr.training.train_state import CudaGraphStep, EarlyStopping, ended, learning_rate
 from tests.cases import in_tiers, pairs
 from tests.conftest import tiny
 
@@ -105,23 +102,7 @@ def test_sampled_steps_learn_and_stop_early(name, most):
     assert fitted.losses.min() < fitted.losses[0] - 0.1 * fitted.losses[0].abs()
 
 
-def test_decoupled_decay_is_not_in_the_gradient():
-    """Adam divides a gradient by its size, AdamW does not so with the decay: w becomes (1 - rate * decay) w, then a step."""
-    numbers = {"weight_decay": 0.5, "learning_rate": 0.01, "epochs": 1}
-    plain = training(SMALL.but(**numbers | {"weight_decay": 0.0})).parameters
-    start = CLNR.build(SMALL).init(12, 0)
-    apart = training(SMALL.but(**numbers, weight_decay_mode="decoupled")).parameters
-    for name, value in apart.items():
-        torch.testing.assert_close(value, plain[name] - 0.005 * start[name], rtol=1e-4, atol=1e-6)
-    parallel_seeds = training(SMALL.but(**numbers)).parameters
-    assert not torch.allclose(parallel_seeds["encoder.0.weight"], apart["encoder.0.weight"], atol=1e-4)
-
-
 # -- the learning rate -----------------------------------------------------------------------------------------------------
-
-
-def test_without_warm_up_and_schedule_the_rate_is_constant():
-    assert {learning_rate(SMALL, epoch) for epoch in range(25)} == {1e-3}
 
 
 def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_towards_zero():
@@ -204,19 +185,11 @@ def at_epoch(step, values):
 
 
 @dataclass(frozen=True)
-class Scripted(Objective):
+class Scripted(NTXent):
     """NT-Xent, lifted so that its value in each epoch is as written above."""
 
-    temperature: float = 0.5
-    sampled_nodes: int = 1024
-
-    target: ClassVar[str] = "N-N"
-
-    def init(self, width, key):
-        return {}
-
     def __call__(self, parameters, views, step):
-        loss = NTXent(self.temperature, sampled_nodes=self.sampled_nodes)(parameters, views, step)
+        loss = super().__call__(parameters, views, step)
         return loss - loss.detach() + at_epoch(step, SCRIPT)
 
 
@@ -249,22 +222,6 @@ def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
     assert all(torch.equal(value, at_once.parameters[name]) for name, value in in_vain.parameters.items())
 
 
-@pytest.mark.parametrize("name", ["GCN", "GAT"])
-def test_supervised_training_stops_by_the_validation_nodes(name):
-    recipe = Recipe(hidden=8, heads=2, dimension=3, epochs=200, learning_rate=0.1, patience=5, dropout=0.2)
-    fitted = training(recipe, METHODS[name])
-    assert_same(fitted, by_hand(recipe, METHODS[name]))
-    assert 5 < len(fitted.losses) < 200
-
-
-def test_what_no_gradient_changes_is_advanced_after_every_step(monkeypatch):
-    seen = []
-    encoder = METHODS["BGRL"].encoder
-    monkeypatch.setattr(encoder, "update_ema", lambda self, parameters, epoch, epochs: seen.append((epoch, epochs)))
-    training(SMALL.but(epochs=4), METHODS["BGRL"])
-    assert seen == [(0, 4), (1, 4), (2, 4), (3, 4)]
-
-
 def test_a_method_without_parameters_has_nothing_to_train_with_any_patience():
     bare = CLNR.but("bare", "", encoder=Features, postprocess=())
     for patience in (0, 3):
@@ -281,11 +238,6 @@ def test_the_watch_sees_every_epoch_on_the_cpu():
     fitted = training(progress=lambda done, loss: seen.append((done, loss)))
     assert [done for done, _ in seen] == list(range(1, 26))
     assert [loss for _, loss in seen] == fitted.losses.tolist()
-
-
-def test_times_are_positive_and_an_epoch_is_shorter_than_all():
-    fitted = training()
-    assert 0 < fitted.epoch_ms / 1e3 * 25 < 3 * fitted.seconds
 
 
 def test_the_first_epochs_do_not_count_in_the_median():
@@ -305,20 +257,11 @@ def test_no_epochs_leave_the_initial_weights(patience):
 
 
 @dataclass(frozen=True)
-class Breaks(Objective):
+class Breaks(NTXent):
     """NT-Xent until the seventh epoch, then not a number."""
 
-    temperature: float = 0.5
-    sampled_nodes: int = 1024
-
-    target: ClassVar[str] = "N-N"
-
-    def init(self, width, key):
-        return {}
-
     def __call__(self, parameters, views, step):
-        loss = NTXent(self.temperature, sampled_nodes=self.sampled_nodes)(parameters, views, step)
-        return loss * at_epoch(step, [1.0] * 6 + [math.nan] * 294)
+        return super().__call__(parameters, views, step) * at_epoch(step, [1.0] * 6 + [math.nan] * 294)
 
 
 BREAKS = CLNR.but("Breaks", "", objective=Breaks)
@@ -350,14 +293,6 @@ def test_what_happens_in_vain_breaks_nothing(monkeypatch):
 
     monkeypatch.setattr(MetricBuffer, "poll", late)
     assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
-
-
-def test_ctrl_c_comes_through():
-    def stop(done, loss):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        training(progress=stop)
 
 
 # -- several side by side ---------------------------------------------------------------------------------------------------
@@ -456,14 +391,33 @@ def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
     assert all(torch.equal(fitted.parameters[each], value) for each, value in plain.parameters.items())
 
 
+WHOLE = [pytest.param(*each.values, {}, id=each.id, marks=each.marks) for each in in_tiers(METHODS.values())]
+OF_SOME = [
+    pytest.param(method, {"sampled_nodes": 25, "moments": "sampled", "max_neighbors": most}, id=f"{method.name} sampled {most}")
+    for method in SAMPLING
+    for most in (0, 3)
+]
+
+
+def on_gpu(recipe=SMALL, method=CLNR, **more):
+    return training(recipe, method, gpu_engine(torch.float32), **more)
+
+
+def assert_close(one, other, losses, parameters=None):
+    """Within a relative and an absolute error of losses, and of parameters if given."""
+    torch.testing.assert_close(one.losses, other.losses, rtol=losses[0], atol=losses[1])
+    if parameters is not None:
+        rtol, atol = parameters
+        torch.testing.assert_close(one.parameters, other.parameters, rtol=rtol, atol=atol, check_device=False)
+
+
 @pytest.mark.gpu
 class TestOnTheGPU:
     @pytest.mark.parametrize("where", ["loss", "criterion", "update_ema"])
     def test_a_step_that_waits_is_done_once(self, cuda, monkeypatch, where):
         """As on the CPU above, with torch's own detection."""
         recipe = SMALL.but(patience=9, epochs=6)
-        plain = training(recipe, METHODS["BGRL"], engine=gpu_engine(torch.float32))
-        whole = getattr(Model, where)
+        plain, whole = on_gpu(recipe, METHODS["BGRL"]), getattr(Model, where)
 
         def waits(self, *given):
             out = whole(self, *given)
@@ -471,9 +425,7 @@ class TestOnTheGPU:
             return out
 
         monkeypatch.setattr(Model, where, waits)
-        fitted = training(recipe, METHODS["BGRL"], engine=gpu_engine(torch.float32))
-        torch.testing.assert_close(fitted.losses, plain.losses, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(fitted.parameters, plain.parameters, rtol=1e-3, atol=1e-4)
+        assert_close(on_gpu(recipe, METHODS["BGRL"]), plain, (1e-5, 1e-5), (1e-3, 1e-4))
         assert torch.cuda.get_sync_debug_mode() == 0
 
     def test_matmul_precision_is_put_back(self, cuda):
@@ -481,7 +433,7 @@ class TestOnTheGPU:
         for precision in ("highest", "high"):
             torch.set_float32_matmul_precision(precision)
             try:
-                training(Recipe(hidden=16, dimension=8, epochs=4, sampled_nodes=10), engine=gpu_engine())
+                training(SMALL.but(epochs=4, sampled_nodes=10), engine=gpu_engine())
                 assert torch.get_float32_matmul_precision() == precision
             finally:
                 torch.set_float32_matmul_precision(before)
@@ -490,7 +442,7 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("eager", [3, 1000], ids=["played back", "eager"])
     def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch, eager):
         """torch raises at any synchronisation that it can detect, from the fifth epoch to the closing of the ledger."""
-        look, close = MetricBuffer.poll, MetricBuffer.close
+        look, close, recipe = MetricBuffer.poll, MetricBuffer.close, SMALL.but(epochs=80)
 
         def strict_look(self, done):
             if done == 5:
@@ -501,41 +453,24 @@ class TestOnTheGPU:
             torch.cuda.set_sync_debug_mode("default")
             return close(self)
 
-        monkeypatch.setattr(cuda_graph_step, "_EAGER_EPOCHS", eager)
+        monkeypatch.setattr(train_state, "_EAGER_EPOCHS", eager)
         monkeypatch.setattr(MetricBuffer, "poll", strict_look)
         monkeypatch.setattr(MetricBuffer, "close", free_close)
+        sampled = [(recipe.but(sampled_nodes=10, moments="sampled"), method) for method in SAMPLING]
+        patient = [(recipe.but(patience=each), METHODS[name]) for name in ("DGI", "BGRL", "GCN") for each in (0, 7, 100)]
         try:
-            for change in CHANGES:
-                training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu_engine())
-            for method in SAMPLING:
-                training(
-                    Recipe(hidden=16, dimension=8, epochs=80, sampled_nodes=10, moments="sampled"), method, engine=gpu_engine()
-                )
-            for name in ("DGI", "BGRL", "GCN"):
-                for patience in (0, 7, 100):
-                    training(Recipe(hidden=16, dimension=8, epochs=80, patience=patience), METHODS[name], engine=gpu_engine())
+            for given in [*((recipe.but(**change), CLNR) for change in CHANGES), *sampled, *patient]:
+                training(*given, engine=gpu_engine())
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
     @pytest.mark.parametrize("patience", [0, 30])
-    @pytest.mark.parametrize("method", in_tiers(METHODS.values()))
-    def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
-        recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
-        played = training(recipe, method, engine=gpu_engine(torch.float32))
-        monkeypatch.setattr(cuda_graph_step, "_EAGER_EPOCHS", 1000)
-        computed = training(recipe, method, engine=gpu_engine(torch.float32))
-        torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
-
-    @pytest.mark.parametrize("most", [0, 3])
-    @pytest.mark.parametrize("method", SAMPLING, ids=lambda method: method.name)
-    def test_sampled_steps_are_played_back(self, cuda, monkeypatch, method, most):
-        recipe = SMALL.but(sampled_nodes=25, moments="sampled", max_neighbors=most)
-        played = training(recipe, method, engine=gpu_engine(torch.float32))
-        monkeypatch.setattr(cuda_graph_step, "_EAGER_EPOCHS", 1000)
-        computed = training(recipe, method, engine=gpu_engine(torch.float32))
-        torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
+    @pytest.mark.parametrize(("method", "changes"), WHOLE + OF_SOME)
+    def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, changes, patience):
+        recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience, **changes)
+        played = on_gpu(recipe, method)
+        monkeypatch.setattr(train_state, "_EAGER_EPOCHS", 1000)
+        assert_close(played, on_gpu(recipe, method), (1e-3, 1e-3), (1e-2, 1e-2))
 
     @pytest.mark.parametrize("change", CHANGES[:-1], ids=str)
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
@@ -546,8 +481,8 @@ class TestOnTheGPU:
 
         def step():
             loss = model.loss(parameters, StepContext(engine, device_graph, 0, 3, 10))
-            found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-            return loss, [each for each in found if each is not None]
+            gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+            return [loss, *(each for each in gradients if each is not None)]
 
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
@@ -555,43 +490,29 @@ class TestOnTheGPU:
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            loss, gradients = step()
+            captured = step()
         graph.replay()
         torch.cuda.synchronize()
-        torch.testing.assert_close(loss, expected[0])
-        torch.testing.assert_close(gradients, expected[1])
+        torch.testing.assert_close(captured, expected)
 
-    @pytest.mark.parametrize("method", in_tiers(METHODS.values()))
-    def test_it_learns_what_the_cpu_learns(self, cuda, method):
-        recipe = SMALL.but(heads=2)
-        here, there = training(recipe, method), training(recipe, method, engine=gpu_engine(torch.float32))
-        torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-3)
-
-    @pytest.mark.parametrize("most", [0, 3])
-    @pytest.mark.parametrize("method", SAMPLING, ids=lambda method: method.name)
-    def test_sampled_steps_learn_what_the_cpu_learns(self, cuda, method, most):
-        """With one layer: of inner ones a GPU computes all rows, which then are the batch of a batch norm."""
-        recipe = SMALL.but(layers=1, epochs=10, sampled_nodes=25, moments="sampled", max_neighbors=most)
-        here, there = training(recipe, method), training(recipe, method, engine=gpu_engine(torch.float32))
-        torch.testing.assert_close(there.losses, here.losses, rtol=1e-2, atol=1e-3)
+    @pytest.mark.parametrize(("method", "changes"), WHOLE + OF_SOME)
+    def test_it_learns_what_the_cpu_learns(self, cuda, method, changes):
+        """Sampled steps with one layer: of inner ones a GPU computes all rows, which then are the batch of a batch norm."""
+        recipe = SMALL.but(heads=2, **(changes and changes | {"layers": 1, "epochs": 10}))
+        assert_close(on_gpu(recipe, method), training(recipe, method), (1e-2 if changes else 1e-3, 1e-3))
 
     @pytest.mark.parametrize("patience", [1, 3])
     def test_it_stops_where_the_cpu_stops(self, cuda, patience):
         """On a loss that rounding cannot bring into another order."""
         recipe = SMALL.but(epochs=10, patience=patience)
-        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu_engine(torch.float32))
-        assert there.losses.tolist() == here.losses.tolist()
-        for name, value in here.parameters.items():
-            torch.testing.assert_close(there.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)
+        here, there = training(recipe, SCRIPTED), on_gpu(recipe, SCRIPTED)
+        assert_close(there, here, (0, 0), (1e-3, 1e-4))
 
     def test_the_watch_hears_of_it_and_a_broken_loss_is_found(self, cuda):
         seen = []
-        fitted = training(
-            Recipe(hidden=16, dimension=8, epochs=300), engine=gpu_engine(), progress=lambda *news: seen.append(news)
-        )
+        fitted = training(SMALL.but(epochs=300), engine=gpu_engine(), progress=lambda *news: seen.append(news))
         assert seen
-        known = set(fitted.losses.tolist())
-        assert all(loss in known for _, loss in seen)
+        assert {loss for _, loss in seen} <= set(fitted.losses.tolist())
         with pytest.raises(TrainingError, match="epoch 7 of 25"):
             training(engine=gpu_engine(), method=BREAKS)
 
@@ -599,8 +520,7 @@ class TestOnTheGPU:
     def test_side_by_side_each_is_what_it_would_be_alone(self, cuda, method):
         recipe = SMALL.but(heads=2)
         for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe, gpu_engine(torch.float32)), strict=True):
-            alone = training(recipe, method, engine=gpu_engine(torch.float32), seed=seed)
-            torch.testing.assert_close(fitted.losses, alone.losses, rtol=1e-3, atol=1e-3)
+            assert_close(fitted, on_gpu(recipe, method, seed=seed), (1e-3, 1e-3))
 
 
 def test_nothing_that_was_drawn_stays_after_a_training():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from clnr.engine.base import Asked, Engine
 from clnr.engine.choice import DEVICES, PRECISIONS, choose, choose_again, cpu_engine, gpu_engine
-from clnr.engine.dense import Dense
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
@@ -15,7 +14,6 @@ __all__ = [
     "DEVICES",
     "PRECISIONS",
     "Asked",
-    "Dense",
     "DeviceGraph",
     "Drop",
     "Dropout",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.dense import PLAIN, Dense
+from clnr.engine.dense import Dense
 from clnr.engine.sparse_matrix import SparseMatrix
 
 _NUMBERS_PER_GROUP = 1 << 27
@@ -22,15 +22,19 @@ def attend(
     source: Tensor,
     target: Tensor,
     dropout: Callable[[Tensor], Tensor],
-    dense: Dense = PLAIN,
+    dense: Dense,
 ) -> Tensor:
     """``Operators.attend``, where ``keep`` is the mask of kept edges and ``dropout`` that of the attention weights."""
-    score = torch.nn.functional.leaky_relu(at_source(source, edges, dense) + at_target(target, edges, dense), 0.2)
+
+    def at_target(rows: Tensor) -> Tensor:
+        return _Spread.apply(rows, edges, dense, False)
+
+    score = torch.nn.functional.leaky_relu(_Spread.apply(source, edges, dense, True) + at_target(target), 0.2)
     if keep is not None:
         score = score.masked_fill(~keep[:, None], -torch.inf)
     # The softmax does not depend on what is subtracted, so the maximum needs no gradient.
     share = (score - dense.segment_max(score.detach(), edges)[edges.rows]).exp()
-    share = share / at_target(collect(share, edges, dense), edges, dense)
+    share = share / at_target(_Collect.apply(share, edges, dense))
     return _Mix.apply(dropout(share), h, edges, dense)
 
 
@@ -95,18 +99,3 @@ def _heads(share: Tensor, h: Tensor) -> list[slice]:
     """Heads in groups whose messages take a bounded memory."""
     size = max(1, _NUMBERS_PER_GROUP // max(share.shape[0] * h.shape[2], 1))
     return [slice(begin, begin + size) for begin in range(0, share.shape[1], size)]
-
-
-def at_target(rows: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
-    """Each edge's target's row."""
-    return _Spread.apply(rows, edges, dense, False)
-
-
-def at_source(rows: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
-    """Each edge's source's row."""
-    return _Spread.apply(rows, edges, dense, True)
-
-
-def collect(values: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
-    """The sum of each target's edges' rows."""
-    return _Collect.apply(values, edges, dense)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from clnr.engine.base import Asked, Engine
-from clnr.engine.cpu.bfloat16 import has_bfloat16, preferred_dtype
 from clnr.engine.cpu.cpu_engine import DENSE_ABOVE as CPU_DENSE_ABOVE
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.csr_arrays import numba_kernels
@@ -27,6 +29,12 @@ DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 # As many as processors would do, but a run on a larger machine is repeated with its number of threads. Thousands crash.
 _LARGEST_NUMBER_OF_THREADS = 256
+PRECISION_VARIABLE = "CLNR_PRECISION"
+"""An environment variable: what ``auto`` is on a CPU, whatever the processor has."""
+_CPUINFO = Path("/proc/cpuinfo")
+_AMX_FLAG = "amx_bf16"
+# As Linux calls what AMX, AVX-512 and ARM processors have.
+_BFLOAT16_FLAGS = {_AMX_FLAG, "avx512_bf16", "bf16"}
 
 
 def choose(device: str = "auto", precision: str = "auto", threads: int | None = None) -> Engine:
@@ -88,6 +96,32 @@ def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> 
             )
         engine.most_threads = most
     return engine
+
+
+def preferred_dtype(cpuinfo: Path = _CPUINFO) -> torch.dtype:
+    """What ``auto`` is on this CPU: bfloat16 if it has AMX, and torch the library that uses it (oneDNN); else float32.
+
+    It is decided by what processor and torch have, never by the clock.
+    """
+    if forced := os.environ.get(PRECISION_VARIABLE):
+        if forced not in ("float32", "bfloat16"):
+            raise DeviceError(f"{PRECISION_VARIABLE} must be float32 or bfloat16, not '{forced}'")
+        return getattr(torch, forced)
+    has_amx = _AMX_FLAG in _flags(cpuinfo) and torch.backends.mkldnn.is_available()
+    return torch.bfloat16 if has_amx and numba_kernels() is not None else torch.float32
+
+
+def has_bfloat16(cpuinfo: Path = _CPUINFO) -> bool:
+    """Whether the processor has instructions for products of bfloat16, as far as Linux or torch tells."""
+    asked = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return bool(_flags(cpuinfo) & _BFLOAT16_FLAGS) or any(getattr(torch.cpu, name, bool)() for name in asked)
+
+
+def _flags(cpuinfo: Path) -> set[str]:
+    with contextlib.suppress(OSError):
+        lines = cpuinfo.read_text().splitlines()
+        return {word for line in lines if line.lower().startswith(("flags", "features")) for word in line.split()[2:]}
+    return set()
 
 
 def cpu_engine(dtype: torch.dtype = torch.float32) -> Engine:

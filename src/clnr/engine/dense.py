@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from clnr.engine.distributed.shared_rows import SharedRows
 from clnr.engine.products import at_least_float32, gram, product
+from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.support.processes.workers import ALONE, Workers
-
-if TYPE_CHECKING:
-    from clnr.engine.distributed.shared_rows import SharedRows
-    from clnr.engine.sparse_matrix import SparseMatrix
 
 ADAM_BETAS = (0.9, 0.999)
 ADAM_EPSILON = 1e-8
@@ -194,7 +192,7 @@ class Dense:
         return (z - mean) * inverse_deviation(variance, mean)
 
 
-PLAIN = Dense()
+PLAIN: Dense = Dense()
 
 
 class _Moments(torch.autograd.Function):

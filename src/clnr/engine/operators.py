@@ -95,13 +95,7 @@ class Operators(ABC):
 
 
 class SelectedOperators(Operators):
-    """All rows are computed, and those of the wanted nodes are selected: what other operators ``within`` hops must equal.
-
-    Args:
-        whole: The maps of all nodes.
-        nodes: The wanted ones.
-        hops: How far from these the input is.
-    """
+    """All rows are computed, and those of the wanted nodes are selected: what other operators ``within`` hops must equal."""
 
     def __init__(self, whole: Operators, nodes: Tensor, hops: int = 0):
         super().__init__(whole.view)

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine
-from clnr.engine.memory_graph import to_device
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.streams import Streams
-from clnr.engine.view import DeviceGraph, View
+from clnr.engine.view import DeviceGraph, View, to_device
 from clnr.graph import Graph
 
 

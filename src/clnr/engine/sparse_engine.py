@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine
-from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.dense import PLAIN, Dense
-from clnr.engine.memory_graph import to_device
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.torch_ntxent import blocked_nt_xent
-from clnr.engine.view import DeviceGraph, Mask, View
+from clnr.engine.view import DeviceGraph, Mask, View, to_device
 from clnr.graph import Graph
 
 
@@ -83,7 +81,7 @@ class MatrixOperators(Operators):
 
     @property
     @abstractmethod
-    def _adjacency(self) -> Matrix:
+    def adjacency(self) -> Matrix:
         """What to propagate by."""
 
     @property
@@ -118,7 +116,7 @@ class MatrixOperators(Operators):
         return rows
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        return self._adjacency(h, relu)
+        return self.adjacency(h, relu)
 
     def _propagates_first(self, weight: Tensor) -> bool:
         """Whether A_hat h is cheaper to multiply by a weight than h is, before it is propagated."""
@@ -129,10 +127,10 @@ class MatrixOperators(Operators):
         if h is None and first and isinstance(self._x, Tensor):
             return self.dense.linear(self.propagate(self._permuted(self._x)), self._masked(weight), bias)
         if h is None:
-            return self._adjacency(self.project(weight), bias=bias)
+            return self.adjacency(self.project(weight), bias=bias)
         if first:
             return self.dense.linear(self.propagate(h, relu), self._engine.weight(weight), bias)
-        return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
+        return self.adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
 
 
 class SparseOperators(MatrixOperators):
@@ -141,21 +139,19 @@ class SparseOperators(MatrixOperators):
     def __init__(self, view: View, engine: SparseEngine, streams: Streams | None):
         super().__init__(view, engine)
         self._streams = Streams() if streams is None else streams
-        self._matrices = self._features(), engine.propagation(view)
+        # Both are made now, before views part.
+        _ = self._x, self.adjacency
 
-    @property
+    @cached_property
     def _x(self) -> Tensor | Features:
-        return self._matrices[0]
-
-    @property
-    def _adjacency(self) -> Matrix:
-        return self._matrices[1]
-
-    def _features(self) -> Tensor | Features:
         x = self.view.device_graph.features
         if not isinstance(x, Tensor):
             return self._engine.features(x, self.view.mask)
         return self._without_masked_elements(self._engine.all_features(self.view.device_graph, x), None)
+
+    @cached_property
+    def adjacency(self) -> Matrix:
+        return self._engine.propagation(self.view)
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if self.view.mask is not None or self.view.node_permutation is not None:
@@ -208,17 +204,3 @@ class SparseEngine(Engine):
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         return blocked_nt_xent(unit_rows(rows), temperature, self.dtype)
-
-
-class BlockEngine(SparseEngine):
-    """A sparse engine that also multiplies by matrices of some nodes, which a CPU has found."""
-
-    reads_files = True
-
-    @abstractmethod
-    def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> Matrix:
-        """A matrix from the host, ready to multiply."""
-
-    @abstractmethod
-    def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
-        """Sparse features of some nodes from the host; ``mask`` is one of columns."""

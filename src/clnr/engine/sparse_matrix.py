@@ -17,12 +17,25 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
-class SparseMatrix:
+class Keeper:
+    """An object with what others have computed from it once, ``made``, by who asked; it is freed with the object."""
+
+    made: dict[Hashable, Any] = field(default_factory=dict, repr=False, kw_only=True)
+
+    def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns; called once for each asker."""
+        if asker not in self.made:
+            self.made[asker] = make()
+        return self.made[asker]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix(Keeper):
     """A fixed sparse matrix on a device, in CSR form, with its transpose.
 
     ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
-    ``transposed_columns``. ``made`` is what an engine has computed from it once; it is freed with the matrix. ``pattern`` is a
-    matrix with the same entries, but for their values, where this one was made from it.
+    ``transposed_columns``. ``pattern`` is a matrix with the same entries, but for their values, where this one has its entries
+    from it.
     """
 
     indptr: Tensor
@@ -34,18 +47,11 @@ class SparseMatrix:
     transposed_values: Tensor
     order: Tensor
     shape: tuple[int, int]
-    made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     pattern: SparseMatrix | None = field(default=None, repr=False)
 
     @property
     def device(self) -> torch.device:
         return self.values.device
-
-    def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns; called once for each asker."""
-        if asker not in self.made:
-            self.made[asker] = make()
-        return self.made[asker]
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """The same entries with other values."""

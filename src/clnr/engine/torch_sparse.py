@@ -56,14 +56,7 @@ class TorchMatrix(Features):
 
 
 class TorchEngine(SparseEngine):
-    """Torch's own sparse product, on a fixed structure: dropped edges get the value zero.
-
-    Args:
-        name: The engine's name, recorded with a run.
-        device: The device it computes on.
-        multiply: The product of a CSR matrix and a dense one.
-        dense_above: Share of non-zero features above which a dense first layer is faster.
-    """
+    """Torch's own sparse product, on a fixed structure: dropped edges get the value zero."""
 
     def __init__(self, name: str, device: torch.device, multiply: Multiply, dense_above: float):
         self.name = name

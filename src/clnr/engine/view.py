@@ -2,73 +2,77 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.sparse_matrix import SparseMatrix
+from clnr.engine.sparse_matrix import Keeper, SparseMatrix, to_scipy, to_sparse_matrix
 from clnr.errors import MethodError
 from clnr.graph import Graph
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-    from clnr.engine.cpu.frontier import Frontier
-    from clnr.graph.csr import Array
-
-Made = TypeVar("Made")
+from clnr.graph.csr import Array
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceGraph(ABC):
-    """A graph on a device, or one that stays in its files: both answer the same questions.
+class DeviceGraph(Keeper):
+    """A graph in memory, on a device. A ``MappedGraph``, which stays in its files, answers the same questions.
 
     Attributes:
         graph: The graph itself, on the host.
         edges: ``A + w I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight, others
             have the graph's ``loop_weight`` w, mostly 1.
         features: Dense, or sparse where that is faster.
-        made: What parts of a method have computed from the graph once, by the part that asked.
     """
 
     graph: Graph
     edges: SparseMatrix
     features: Tensor | SparseMatrix
-    made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    in_files: ClassVar[bool]
+    in_files: ClassVar[bool] = False
     """Whether it stays in its files: then only rows of some nodes can be computed."""
 
     @property
     def device(self) -> torch.device:
         return self.edges.device
 
-    def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns; called once for each asker."""
-        if asker not in self.made:
-            self.made[asker] = make()
-        return self.made[asker]
-
-    @abstractmethod
-    def frontier(self, view: View, nodes: Array) -> Frontier:
-        """The nodes that some nodes reach in a view of this graph, found by a CPU."""
-
-    @abstractmethod
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
         """The features of some nodes, on the host if they are sparse or in files."""
+        x = self.features
+        return x.once("scipy", lambda: to_scipy(x))[nodes] if isinstance(x, SparseMatrix) else x[nodes]
 
     def reading_ahead(self) -> AbstractContextManager[None]:
         """In this block, ``read_ahead`` reads what is in files."""
         return nullcontext()
 
-    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:  # noqa: B027
+    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:
         """Begin to read what views of this graph will be asked for of some nodes, where that is in files."""
+
+
+def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
+    """Move a graph to a device; features become dense where more than ``dense_above`` of them are not zero."""
+    source, target, weight = graph.edges()
+    loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
+    values = np.ones(len(source), np.float32) if weight is None else weight
+    size = (graph.num_nodes, graph.num_nodes)
+    with_loops = sp.csr_array(
+        (
+            np.concatenate([values, np.full(len(loops), graph.loop_weight, np.float32)]),
+            (np.concatenate([target, loops]), np.concatenate([source, loops])),
+        ),
+        shape=size,
+    )
+    edges = to_sparse_matrix(with_loops, device)
+    x = graph.features
+    if sp.issparse(x) and (dense_above < 0 or x.nnz > dense_above * x.shape[0] * x.shape[1]):
+        x = x.toarray()
+    features = to_sparse_matrix(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
+    return DeviceGraph(graph, edges, features)
 
 
 class Drop(NamedTuple):

@@ -20,7 +20,8 @@ from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
-from clnr.nn.readout import Readout, ReadoutContext
+from clnr.nn.readout import Readout
+from clnr.nn.readout_blocks import ReadoutContext
 from clnr.support.processes.workers import ALONE, Workers
 
 

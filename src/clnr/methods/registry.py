@@ -37,7 +37,8 @@ from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
-from clnr.nn.readout import Block, EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
+from clnr.nn.readout import Readout
+from clnr.nn.readout_blocks import Block, EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Walks
 from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:

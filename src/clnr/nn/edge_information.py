@@ -33,11 +33,7 @@ def edge_weight(draw: DrawNeighbours, readers: Sequence[ReadRows], count: int) -
     """What columns that come from edges should weigh beside those of a node itself, which weigh 1.
 
     From ``LEAST_WEIGHT``, where edges are as good as random, it rises evenly with ``edge_information`` to 1: docs/choosing.md.
-
-    Args:
-        draw: Draws neighbours.
-        readers: Each reads rows that come from nodes' own features alone.
-        count: Number of nodes.
+    Each of ``readers`` reads rows that come from nodes' own features alone.
     """
     told = edge_information(draw, readers, count)
     share = 1.0 if told is None else (told - _USELESS_AUC) / (_SUFFICIENT_AUC - _USELESS_AUC)

@@ -69,8 +69,11 @@ class Input(ABC):
         raise NotImplementedError
 
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
-        """What is learned from the training graph; by default nothing."""
-        return {}
+        """What is learned from the training graph; by default nothing, unless it works ``by_rows``."""
+        if not self.by_rows:
+            return {}
+        learned = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
+        return {name: value.to(engine.device) for name, value in learned.items()}
 
     def empty(self, features: int, nodes: int) -> Parameters:
         """Parameters of the shapes that ``fit`` learns from so many features and nodes, on torch's default device."""
@@ -96,10 +99,6 @@ class WeightFeatures(Input):
 
     by_rows: ClassVar[bool] = True
 
-    def fit(self, graph: Graph, engine: Engine) -> Parameters:
-        made = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
-        return {name: value.to(engine.device) for name, value in made.items()}
-
     def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
         weight, centre, bag = np.ones(features, np.float32), np.zeros(features, np.float32), False
         if self.feature_weights != "none":
@@ -116,8 +115,8 @@ class WeightFeatures(Input):
                 mean = total / nodes
                 centre, spread = mean.astype(np.float32), np.sqrt(_squares(blocks, mean) / nodes)
                 weight = np.where(spread > 1e-6 * np.abs(centre), 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
-        made = {"weight": weight, "centre": centre, "bag": np.array(float(bag), np.float32)}
-        return {name: torch.tensor(value) for name, value in made.items()}
+        learned = {"weight": weight, "centre": centre, "bag": np.array(float(bag), np.float32)}
+        return {name: torch.tensor(value) for name, value in learned.items()}
 
     def empty(self, features: int, nodes: int) -> Parameters:
         return {"weight": torch.empty(features), "centre": torch.empty(features), "bag": torch.empty(())}
@@ -172,10 +171,6 @@ class AddStructure(Input):
     def walk_columns(self) -> int:
         return self.structure
 
-    def fit(self, graph: Graph, engine: Engine) -> Parameters:
-        made = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
-        return {name: value.to(engine.device) for name, value in made.items()}
-
     def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
         if not self.structure:
             return {}
@@ -194,14 +189,12 @@ class AddStructure(Input):
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         if walked is None:
             return x
-        own = x.toarray() if sp.issparse(x) else x
-        made = np.empty((len(own), own.shape[1] + walked.shape[1]), np.float32)
-        for place, part, length in (
-            (slice(None, own.shape[1]), own, float(parameters["length"])),
-            (slice(own.shape[1], None), walked, len(STEPS) ** 0.5),
-        ):
-            np.divide(part, length, out=made[:, place], casting="same_kind")
-        return made
+        x = x.toarray() if sp.issparse(x) else x
+        count = x.shape[1]
+        both = np.empty((len(x), count + walked.shape[1]), np.float32)
+        np.divide(x, float(parameters["length"]), out=both[:, :count], casting="same_kind")
+        np.divide(walked, len(STEPS) ** 0.5, out=both[:, count:], casting="same_kind")
+        return both
 
 
 class StructureInput(Input):
@@ -279,9 +272,9 @@ class Spectral(StructureInput):
         def apply(directions: Tensor) -> Tensor:
             return engine.float32.operators(View(device_graph, propagation_matrix=matrix)).propagate(directions)
 
-        found = principal_directions(apply, graph.num_nodes, self.dimension, rng.key(0, "spectral"), engine.device)
+        directions = principal_directions(apply, graph.num_nodes, self.dimension, rng.key(0, "spectral"), engine.device)
         rows = torch.zeros(graph.num_nodes, self.dimension, device=engine.device)
-        rows[:, : found.shape[1]] = found
+        rows[:, : directions.shape[1]] = directions
         return {"rows": rows, "ids": torch.tensor(id_words(graph.node_ids), device=engine.device)}
 
     def empty(self, features: int, nodes: int) -> Parameters:
@@ -295,7 +288,7 @@ class Spectral(StructureInput):
             raise DataError(
                 f"{device_graph.graph.name} has none of the nodes that this model knows; it was fitted on their edges"
             )
-        found = torch.zeros(len(place), self.dimension, device=engine.device)
-        found[place >= 0] = parameters["rows"][place[place >= 0].to(engine.device)]
+        rows = torch.zeros(len(place), self.dimension, device=engine.device)
+        rows[place >= 0] = parameters["rows"][place[place >= 0].to(engine.device)]
         matrix = neighbour_matrix(device_graph, -0.5, -0.5)
-        return engine.operators(View(device_graph, propagation_matrix=matrix)).propagate(found)
+        return engine.operators(View(device_graph, propagation_matrix=matrix)).propagate(rows)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine.dense import constant, inverse_deviation
-    from clnr.nn.autograd import prelu_linear
+    from clnr.nn.autograd import InverseRoot, prelu_linear
     from clnr.nn.lazy_linear import LazyLinear
 else:
     torch = lazy("torch")
     constant, inverse_deviation = (lazy("clnr.engine.dense", name) for name in ("constant", "inverse_deviation"))
-    prelu_linear = lazy("clnr.nn.autograd", "prelu_linear")
+    InverseRoot, prelu_linear = (lazy("clnr.nn.autograd", name) for name in ("InverseRoot", "prelu_linear"))
     LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 FLOOR = 1e-5
@@ -97,8 +97,6 @@ def inverse_root(matrix: Tensor) -> Tensor:
 
     On a GPU no eigenvalue may be below ``FLOOR`` times the mean of the matrix without that floor.
     """
-    from clnr.nn.autograd import InverseRoot
-
     # The Frobenius norm is at most the trace.
     return InverseRoot.apply(matrix, FLOOR / (1 + FLOOR) / max(1, len(matrix)))
 

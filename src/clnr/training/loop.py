@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -18,11 +18,9 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.processes.workers import ALONE, Workers
-from clnr.training.cuda_graph_step import CudaGraphStep
-from clnr.training.early_stopping import ended
 from clnr.training.metric_buffer import MetricBuffer
 from clnr.training.step_work import Size, step_work
-from clnr.training.train_state import TrainState
+from clnr.training.train_state import CudaGraphStep, TrainState, ended
 
 ProgressCallback = Callable[[int, float], None]
 
@@ -121,34 +119,18 @@ def fit_all(
     engine, graph = starts[0].engine, starts[0].device_graph.graph
     work = step_work(len(model.views), model.objective, recipe, Size(graph.num_nodes, graph.num_edges, graph.num_features, 0))
     with engine.use_threads(work.seconds) as used:
-        fitted = _fit_all(model, recipe, starts, progress, checkpoint, finish or engine)
-    threads = used if engine.device.type == "cpu" else None
-    return [each if isinstance(each, TrainingError) else replace(each, threads=threads) for each in fitted]
-
-
-def _fit_all(
-    model: Model,
-    recipe: Recipe,
-    starts: Sequence[StepContext],
-    progress: ProgressCallback | None,
-    checkpoint: CheckpointCallback | None,
-    finish: Engine,
-) -> list[TrainingResult | TrainingError]:
-    began = time.perf_counter()
-    train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)
-    history = buffer.close()
-    share, epoch_ms = len(starts), buffer.epoch_ms()
-    done: list[tuple[Parameters, Tensor] | TrainingError] = []
-    for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
-        losses = losses[: ended(criteria, recipe.patience)]
-        failure = _failure(losses, recipe)
-        done.append(failure or (model.finalize(train_state.final, finish, start.device_graph), losses))
-    seconds = (time.perf_counter() - began) / share
+        began = time.perf_counter()
+        train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)
+        history, share, epoch_ms = buffer.close(), len(starts), buffer.epoch_ms()
+        fitted: list[tuple[Parameters, Tensor] | TrainingError] = []
+        for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
+            losses = losses[: ended(criteria, recipe.patience)]
+            failure = _failure(losses, recipe)
+            fitted.append(failure or (model.finalize(train_state.final, finish or engine, start.device_graph), losses))
+        seconds = (time.perf_counter() - began) / share
+    epoch_ms, threads = None if epoch_ms is None else epoch_ms / share, used if engine.device.type == "cpu" else None
     return [
-        each
-        if isinstance(each, TrainingError)
-        else TrainingResult(*each, seconds, None if epoch_ms is None else epoch_ms / share, share)
-        for each in done
+        each if isinstance(each, TrainingError) else TrainingResult(*each, seconds, epoch_ms, share, threads) for each in fitted
     ]
 
 

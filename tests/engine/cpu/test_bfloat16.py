@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
 from clnr.engine import View, choose, cpu_engine, unit_rows
+from clnr.engine import choice as module
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.errors import DeviceError
 from clnr.experiments.learn import supervision_of
-from clnr.methods import CLNR, METHODS
+from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
-from clnr.nn.objectives import StepContext
 from clnr.training.loop import fit
 from tests import oracles
 from tests.cases import in_tiers
 from tests.conftest import tiny
-from tests.engine.conftest import GRAPHS
 
-module = importlib.import_module("clnr.engine.cpu.bfloat16")
 ASKED = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
 NARROW = CompiledEngine(torch.bfloat16)
 
@@ -51,13 +47,6 @@ def test_auto_is_bfloat16_on_a_cpu_with_amx_alone(cpuinfo, tmp_path):
     for text in OTHERS:
         assert module.preferred_dtype(cpuinfo(text)) == torch.float32
     assert module.preferred_dtype(tmp_path / "nothing") == torch.float32
-
-
-def test_neither_the_clock_nor_a_cache_decides(cpuinfo, home, monkeypatch):
-    monkeypatch.setattr("time.perf_counter", None)
-    monkeypatch.setattr(torch, "mm", None)
-    assert module.preferred_dtype(cpuinfo(AMX)) == torch.bfloat16
-    assert not home.exists()
 
 
 @pytest.mark.parametrize("missing", ["oneDNN", "numba"])
@@ -165,22 +154,6 @@ def test_the_contrastive_loss_and_its_gradient_are_near(temperature, large, monk
     assert float((other - slope).norm()) < 0.01 * float(slope.norm())
 
 
-@pytest.mark.parametrize("moments", ["all", "sampled"])
-@pytest.mark.parametrize("name", ["usual", "sparse features", "weighted", "no edges"])
-def test_a_step_differs_by_the_precision(name, moments):
-    graph, outcomes = GRAPHS[name], []
-    recipe = Recipe(hidden=16, dimension=8, sampled_nodes=10, moments=moments)
-    for engine in (cpu_engine(), NARROW):
-        model = CLNR.build(recipe)
-        parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
-        loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
-        outcomes.append((loss.detach(), *torch.autograd.grad(loss, [parameters[f"encoder.{i}.weight"] for i in (0, 1)])))
-    for exact, near in zip(*outcomes, strict=True):
-        assert near.dtype == torch.float32
-        assert float((near - exact).norm()) < 0.06 * float(exact.norm())
-        assert not torch.equal(near, exact)
-
-
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", in_tiers())
 def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkeypatch):
@@ -200,17 +173,3 @@ def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkey
         assert z.dtype == torch.float32
         assert z.isfinite().all()
     torch.testing.assert_close(*losses, rtol=2e-2, atol=2e-2)
-
-
-@pytest.mark.parametrize("moments", ["all", "sampled"])
-@pytest.mark.full
-def test_training_repeats_bit_for_bit_and_follows_float32(moments):
-    graph, recipe = tiny(300, 900), Recipe(hidden=32, dimension=16, sampled_nodes=100, epochs=30, moments=moments)
-
-    def losses(engine):
-        return fit(CLNR.build(recipe), engine, engine.to_device(graph), recipe, 0).losses
-
-    first = losses(NARROW)
-    assert torch.equal(first, losses(NARROW))
-    assert not torch.equal(first, losses(cpu_engine()))
-    torch.testing.assert_close(first, losses(cpu_engine()), rtol=0.02, atol=0)

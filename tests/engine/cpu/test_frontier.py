@@ -9,14 +9,15 @@ import torch
 
 from clnr import rng
 from clnr.engine import Drop, Dropout, Neighbors, View, cpu_engine, to_sparse_matrix
+from clnr.engine.block_engine import frontier_of
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.cpu.kept_rows import MatrixKeptRows
+from clnr.engine.cpu.csr_arrays import MatrixKeptRows
 from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, random
-from tests.engine.dense_views import DenseOperators, kept, propagation, reached
+from tests.engine.dense_views import DenseOperators, close, kept, outcome, propagation, reached
 
 CHOICE = rng.key(1, "train", 0, "neighbors", 0)
 WAYS = [*DROPS, "rates", "links", "some links"]
@@ -47,11 +48,6 @@ def view_of(engine, graph, way="half", mask="all", permuted=False, **more):
     return View(device_graph, drop, MASKS[mask], permutation, links, **more)
 
 
-def close(got, expected, rtol=2e-5, atol=2e-6):
-    got, expected = (each.detach().cpu().double().numpy() for each in (got, expected))
-    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol * max(1, np.abs(expected).max(initial=0)))
-
-
 # -- the frontier ----------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +56,7 @@ def close(got, expected, rtol=2e-5, atol=2e-6):
 def test_its_nodes_and_matrices_are_those_of_boolean_powers(name, way):
     graph = GRAPHS[name]
     view, nodes = view_of(cpu_engine(), graph, way), wanted(graph)
-    frontier, a = view.device_graph.frontier(view, nodes), propagation(view)
+    frontier, a = frontier_of(view, nodes), propagation(view)
     for hops in (2, 0, 1, 3):
         found = frontier.nodes(hops)
         assert len(set(found.tolist())) == len(found)
@@ -111,30 +107,6 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
 
 
 # -- rows and gradients ----------------------------------------------------------------------------------------------------
-
-
-def outcome(operators, count, dtype, device="cpu", select=None):
-    """Rows of the wanted nodes by every map, and the gradients of weights."""
-    shapes = (count, 9), (9, 4), (4, 9), (9,), (4,)
-    leaves = [
-        torch.tensor(random(*shape, seed=i), dtype=dtype, device=device, requires_grad=True) for i, shape in enumerate(shapes)
-    ]
-    w, v, u, shift, bias = leaves
-    near, nearer, at = (operators.within(hops) for hops in (2, 1, 0))
-    hidden = near.convolve(w, shift)
-    rows = [
-        nearer.convolve(v, bias, hidden, relu=True),
-        nearer.convolve(u, shift, near.propagate(near.project(w)) @ v),
-        nearer.propagate(hidden, relu=True),
-        nearer.convolve(w, shift),
-        at.project(w, shift),
-        at.project(w),
-        at.features,
-    ]
-    rows = [each if select is None else each[select] for each in rows]
-    targets = [torch.tensor(random(*each.shape, seed=9), dtype=dtype, device=device) for each in rows]
-    sum((each * target).sum() for each, target in zip(rows, targets, strict=True)).backward()
-    return [*rows, *(leaf.grad for leaf in leaves)]
 
 
 def assert_like_the_whole(engine, graph, *how, neighbors=None):
@@ -229,22 +201,6 @@ def test_a_batch_is_the_nodes_that_a_layer_computes(encoder, name, way):
         close(one, other, rtol=1e-3, atol=1e-4)
 
 
-def test_the_same_bits_with_any_number_of_threads():
-    graph = tiny(500, 4000, weighted=True)
-    nodes, results = torch.tensor(wanted(graph, 50)), []
-    for threads in (1, 2, 2, 1):
-        torch.set_num_threads(threads)
-        view = view_of(cpu_engine(), graph, neighbors=Neighbors(CHOICE, 5))
-        operators = cpu_engine().sampled_operators(view, nodes)
-        near = operators.within(2)
-        h = torch.tensor(random(len(near.nodes), 6), dtype=torch.float32, requires_grad=True)
-        rows = operators.within(1).propagate(near.propagate(h), relu=True)
-        results.append((near.nodes, rows, *torch.autograd.grad(rows.square().sum(), h)))
-    torch.set_num_threads(1)
-    for other in results[1:]:
-        assert all(torch.equal(one, two) for one, two in zip(results[0], other, strict=True))
-
-
 # -- a bound on neighbours -------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +221,7 @@ def bounded(a, key, most):
 def test_of_too_many_neighbours_so_many_are_taken_with_more_weight(name, way, most):
     graph, neighbors = GRAPHS[name], Neighbors(CHOICE, most)
     view, nodes = view_of(cpu_engine(), graph, way, neighbors=neighbors), np.arange(graph.num_nodes)
-    a, matrix = propagation(view), view.device_graph.frontier(view, nodes).matrix(1)
+    a, matrix = propagation(view), frontier_of(view, nodes).matrix(1)
     got = sp.csr_array((matrix.values, matrix.columns, matrix.indptr), shape=a.shape).toarray()
     np.testing.assert_allclose(got, bounded(a, CHOICE[:2], most), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(kept(view.bounded()), got, rtol=1e-5, atol=1e-7)
@@ -273,45 +229,6 @@ def test_of_too_many_neighbours_so_many_are_taken_with_more_weight(name, way, mo
     np.testing.assert_array_equal((got * apart != 0).sum(1), np.minimum((a * apart != 0).sum(1), most))
     np.testing.assert_allclose(got.diagonal(), a.diagonal(), rtol=1e-5)
     assert len(matrix.columns) == (got != 0).sum()
-
-
-@pytest.mark.full
-def test_a_bound_takes_each_neighbour_as_often_and_keeps_the_mean():
-    graph = GRAPHS["star"]
-    nodes, h = torch.tensor([0]), torch.tensor(random(31, 2), dtype=torch.float32)
-    view = view_of(cpu_engine(), graph)
-    exact = cpu_engine().sampled_operators(view, nodes)
-    rows, near = [], exact.within(1).nodes
-    taken, most, count = np.zeros(31), 4, 1000
-    for epoch in range(count):
-        drawn = view._replace(neighbors=Neighbors(rng.key(0, "train", 0, "neighbors", epoch), most))
-        maps = cpu_engine().sampled_operators(drawn, nodes).within(1)
-        rows.append(maps.propagate(h[maps.nodes]).numpy()[0])
-        taken[maps.nodes.numpy()] += 1
-    chance = most / (len(near) - 1)
-    error = np.sqrt(count * chance * (1 - chance))
-    others = near.numpy()[1:]
-    assert taken[0] == count
-    assert taken.sum() == count * (most + 1)
-    assert np.abs(taken[others] - count * chance).max() < 4 * error
-    expected = exact.within(1).propagate(h[near]).numpy()[0]
-    spread = np.std(rows, 0) / np.sqrt(count)
-    assert (spread > 0).all()
-    assert (np.abs(np.mean(rows, 0) - expected) < 4 * spread).all()
-
-
-def test_a_bound_that_no_node_reaches_changes_no_bit():
-    graph = tiny(300, 2000, weighted=True)
-    nodes = torch.tensor(wanted(graph, 40))
-    free, far = (
-        outcome(
-            cpu_engine().sampled_operators(view_of(cpu_engine(), graph, neighbors=each), nodes),
-            graph.num_features,
-            torch.float32,
-        )
-        for each in (None, Neighbors(CHOICE, 1000))
-    )
-    assert all(torch.equal(one, other) for one, other in zip(free, far, strict=True))
 
 
 def test_all_nodes_know_no_bound():

@@ -13,8 +13,6 @@ from clnr.engine import Drop, Mask, View, choose, cpu_engine
 from clnr.engine.cpu import threads
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import ClnrError, DeviceError
-from clnr.experiments.learn import learn
-from clnr.experiments.run import run
 from clnr.methods.recipe import Recipe
 from clnr.training.loop import fit
 from clnr.training.step_work import Size, step_work
@@ -42,12 +40,6 @@ def by_trying(seconds, wait, most):
 def test_as_many_threads_as_are_fastest():
     for seconds in (0.0, 1e-4, 0.0019, 0.0021, 0.0059, 0.0061, 0.01, 0.05, 0.1, 0.2399, 0.2401, 1.0, 100.0):
         assert threads.threads_for(seconds, 16) == by_trying(seconds, threads._SECONDS_PER_THREAD, 16)
-
-
-def test_more_work_takes_more_threads_up_to_all():
-    found = [threads.threads_for(10 ** (power / 10), 16) for power in range(-50, 30)]
-    assert found == sorted(found)
-    assert {1, 2, 4, 8, 16} <= set(found)
 
 
 @pytest.mark.parametrize(("set_to", "processors", "most"), [(3, 16, 3), (16, 5, 5), (1, 1, 1), (40, 16, 16)])
@@ -107,20 +99,6 @@ def test_a_training_takes_threads_by_its_work(monkeypatch):
     assert seen_in(methods.CLNR, tiny(), monkeypatch) == ({1}, 1)
     monkeypatch.setattr(threads, "_SECONDS_PER_THREAD", 1e-9)
     assert seen_in(methods.CLNR, tiny(), monkeypatch) == ({16}, 16)
-
-
-def test_a_training_that_fails_leaves_threads_as_they_were():
-    def stop(done, loss):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        learn(methods.CLNR, tiny(), 0, SMALL.but(epochs=50), choose("cpu", threads=2), stop)
-
-
-def test_a_run_tells_its_threads():
-    assert run("CLNR", tiny(), recipe=SMALL, device="cpu").threads == 1
-    made = run("CLNR", tiny(), recipe=SMALL, device="cpu", threads=3)
-    assert (made.threads, made.machine.endswith(" 3 threads")) == (3, True)
 
 
 def test_the_work_of_a_step_grows_with_everything():

@@ -16,8 +16,7 @@ from clnr import methods
 from clnr.engine import View, choose
 from clnr.engine.files import mapped as module
 from clnr.engine.files.mapped import MappedFeatures
-from clnr.engine.files.mapped_graph import map_folder, neighbour_rows
-from clnr.engine.files.read_ahead import ReadAhead
+from clnr.engine.files.mapped_graph import ReadAhead, map_folder, neighbour_rows
 from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES
@@ -82,14 +81,6 @@ def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, option
     assert torch.allclose(from_files.losses, in_memory.losses, rtol=0 if exact else 1e-4)
 
 
-@pytest.mark.parametrize("method", ["GRACE", "nCLNR", "GCLNR"])
-def test_methods_by_contrast_train_from_files(tmp_path, method):
-    engine, folder = choose("cpu"), written(tmp_path)
-    found = methods.find(method)
-    one, other = (trained(engine.to_device(each), engine, found) for each in (folder, folder.graph()))
-    assert torch.equal(one.losses, other.losses)
-
-
 @pytest.mark.parametrize("encoder", ["mlp", "gcn-bn"])
 def test_statistics_of_all_nodes_are_those_of_a_sample(tmp_path, encoder):
     engine, folder = choose("cpu"), written(tmp_path)
@@ -125,18 +116,6 @@ def test_pages_are_given_back(tmp_path, monkeypatch):
     monkeypatch.setattr("mmap.PAGESIZE", 1 << 50)
     trained(engine.to_device(folder), engine, epochs=1)
     assert released
-
-
-def test_damaged_files_are_noticed_before_they_do_harm(tmp_path):
-    engine, folder = choose("cpu"), written(tmp_path)
-    for name, value in (("incoming.indices", NODES), ("incoming.indices", -1), ("incoming.indptr", 10**9)):
-        path = folder.path / f"{name}.bin"
-        content = path.read_bytes()
-        kind = folder.arrays[name].dtype
-        path.write_bytes(np.full(len(content) // np.dtype(kind).itemsize, value, kind).tobytes())
-        with pytest.raises(DataError, match=f"{name}.bin: it is damaged, or was changed"):
-            trained(engine.to_device(GraphFolder.open(folder.path)), engine)
-        path.write_bytes(content)
 
 
 DAMAGE = {

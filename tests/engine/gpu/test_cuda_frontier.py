@@ -221,21 +221,6 @@ def test_on_large_graphs_a_step_holds_no_more_edges_than_it_reaches(engine, monk
         assert max(len(each) for each in held) < 1000
 
 
-def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
-    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
-    sizes = links.indptr.diff()
-    generator, reached = np.random.default_rng(0), []
-    for _ in range(30):
-        keep = (links.columns == links.rows).numpy() | (generator.random(len(links.columns)) >= 0.5)
-        near = np.zeros(20_000, bool)
-        near[generator.choice(20_000, 50, replace=False)] = True
-        near[links.columns.numpy()[keep][near[links.rows.numpy()[keep]]]] = True
-        reached.append(int(sizes[near].sum()))
-    bound = capacity(links, 50, 0.5, 1, None, sizes)
-    assert max(reached) < bound < 8 * max(reached)  # One hub that is reached brings a quarter of that.
-    assert capacity(links, 20_000, 0.0, 1, None, sizes) == len(links.columns)
-
-
 @pytest.mark.parametrize(("large", "nodes", "edges"), [(1 << 30, 5, 100), (0, 5, 100), (0, 9, 12)])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, edges, monkeypatch):
@@ -248,47 +233,55 @@ def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, ed
     assert operators.within(1).propagate(h).isnan().any()
 
 
+class Reach:
+    """The nodes that 50, drawn anew unless given, are reached from in a graph with hubs, whose edges are dropped anew."""
+
+    def __init__(self):
+        self.links, self.generator = reference().to_device(shaped(20_000, 20_000, 1)).edges, np.random.default_rng(0)
+
+    def draw(self):
+        return self.generator.choice(20_000, 50, replace=False)
+
+    def __call__(self, rate, hops, nodes=None):
+        source, target = self.links.columns.numpy(), self.links.rows.numpy()
+        keep = (source == target) | (self.generator.random(len(source)) >= rate)
+        near = np.zeros(20_000, bool)
+        near[self.draw() if nodes is None else nodes] = True
+        for _ in range(hops):
+            near[source[keep][near[target[keep]]]] = True
+        return near
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("hops", [1, 2])
 def test_the_bound_on_reached_nodes_holds_and_is_no_looser_than_it_must(hops, rate):
-    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
-    bound = capacity(links, 50, rate, hops)
-    source, target = links.columns.numpy(), links.rows.numpy()
-    generator, reached = np.random.default_rng(0), []
-    for _ in range(30):
-        keep = (source == target) | (generator.random(len(source)) >= rate)
-        near = np.zeros(20_000, bool)
-        near[generator.choice(20_000, 50, replace=False)] = True
-        for _ in range(hops):
-            near[source[keep][near[target[keep]]]] = True
-        reached.append(near.sum())
-    assert max(reached) < bound <= 20_000
+    reach = Reach()
+    bound, counts = capacity(reach.links, 50, rate, hops), [reach(rate, hops).sum() for _ in range(30)]
+    assert max(counts) < bound <= 20_000
     if hops == 1:
         # 2^-64 is 9 standard deviations of a normal law, and the bound is no exact one; hubs have a heavier tail still.
-        degree = np.bincount(target, minlength=20_000)
-        heavy = np.sort(degree)[-8:].sum()
-        assert bound < np.mean(reached) + 20 * np.std(reached) + heavy
+        heavy = np.sort(reach.links.indptr.diff().numpy())[-8:].sum()
+        assert bound < np.mean(counts) + 20 * np.std(counts) + heavy
+
+
+def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
+    reach = Reach()
+    sizes = reach.links.indptr.diff()
+    counts = [int(sizes[reach(0.5, 1)].sum()) for _ in range(30)]
+    bound = capacity(reach.links, 50, 0.5, 1, None, sizes)
+    assert max(counts) < bound < 8 * max(counts)  # One hub that is reached brings a quarter of that.
+    assert capacity(reach.links, 20_000, 0.0, 1, None, sizes) == len(reach.links.columns)
 
 
 @pytest.mark.parametrize("hops", [1, 2])
 def test_the_bound_for_known_draws_holds_and_is_tighter(hops):
-    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
-    source, target = links.columns.numpy(), links.rows.numpy()
-    generator, reached = np.random.default_rng(0), []
-    draws = np.stack([generator.choice(20_000, 50, replace=False) for _ in range(20)])
-    bound = capacity(links, 50, 0.5, hops, torch.tensor(draws))
-    for draw in np.tile(draws, (3, 1)):
-        keep = (source == target) | (generator.random(len(source)) >= 0.5)
-        near = np.zeros(20_000, bool)
-        near[draw] = True
-        for _ in range(hops):
-            near[source[keep][near[target[keep]]]] = True
-        reached.append(near.sum())
-    assert max(reached) < bound < capacity(links, 50, 0.5, hops)
+    reach = Reach()
+    draws = np.stack([reach.draw() for _ in range(20)])
+    bound = capacity(reach.links, 50, 0.5, hops, torch.tensor(draws))
+    assert max(reach(0.5, hops, draw).sum() for draw in np.tile(draws, (3, 1))) < bound < capacity(reach.links, 50, 0.5, hops)
     if hops == 1:
         # Without dropped edges no draw can reach more than this.
-        degree = np.bincount(target, minlength=20_000)
-        assert bound < degree[draws].sum(1).max() + 64
+        assert bound < reach.links.indptr.diff().numpy()[draws].sum(1).max() + 64
 
 
 def test_the_bound_without_edges_is_the_number_of_wanted_nodes_and_some():

@@ -8,6 +8,7 @@ import torch
 from clnr import rng
 from clnr.engine.gpu.triton_dense import KernelDense
 from tests import oracles
+from tests.cases import pairs
 from tests.engine.conftest import random
 
 kernels = pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
@@ -153,37 +154,6 @@ def test_what_is_done_before_and_after_the_sum(name, relu, parts):
     near(got, expected * (mask > 0) if "m" in parts else expected, scale=5)
 
 
-def test_the_sum_is_kept_in_float32_whatever_goes_in_and_out():
-    a = MATRICES["hub"]
-    h = rounded(random(a.shape[1], 16), torch.bfloat16)
-    structure = compressed(a)
-    wide = kernels.multiply(structure, put(h, torch.bfloat16), dtype=torch.float32)
-    assert wide.dtype == torch.float32
-    near(wide, a @ h, scale=5)
-    narrow = kernels.multiply(structure, put(h), dtype=torch.bfloat16)
-    near(narrow, a @ h, torch.bfloat16)
-
-
-@pytest.mark.parametrize(("name", "drop"), [*(("usual", drop) for drop in DROPS), ("one row", "some"), ("hub", "each, pairs")])
-@pytest.mark.full
-def test_the_transposed_product_is_the_adjoint(name, drop):
-    a = MATRICES[name]
-    rule = drops(a)[drop]
-    back = sp.csr_array(a.T)
-    back.sort_indices()
-    turned = rule
-    if isinstance(rule.threshold, torch.Tensor):
-        order = sp.csr_array((np.arange(a.nnz) + 1.0, a.indices, a.indptr), shape=a.shape).T.tocsr()
-        order.sort_indices()
-        turned = rule._replace(threshold=rule.threshold[put(order.data - 1, torch.int64)])
-    h, g = random(a.shape[1], 3), random(a.shape[0], 3, seed=7)
-    forward = kernels.multiply(kernels.drop_entries(compressed(a), rule)[0], put(h)).cpu().double().numpy()
-    behind, sums = kernels.drop_entries(compressed(back), turned, transposed=True)
-    adjoint = kernels.multiply(behind, put(g)).cpu().double().numpy()
-    assert (forward * g).sum() == pytest.approx((h * adjoint).sum(), rel=1e-4, abs=1e-4)
-    near(sums, (a.toarray() * kept(a, rule)).sum(0), scale=5)
-
-
 def test_long_rows_are_split_and_every_entry_has_one_item():
     a = matrix(40, 3000, hub=2900, long=200, mean=30)
     structure = compressed(a)
@@ -236,14 +206,18 @@ def test_columns_that_are_not_there():
     assert kernels.column_sums(put(np.zeros((0, 3))), 1.0).tolist() == [0, 0, 0]
 
 
+def standardised(z, variance, mean):
+    constant = variance <= 1e-12 * (variance + mean**2)
+    return (z - mean) * torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 40), (20, 1100)])
 def test_standardised_columns(shape):
     z, g = random(*shape) * 2 + 1, random(*shape, seed=3)
     variance, mean = random(shape[1], seed=4) ** 2 + 0.1, random(shape[1], seed=5)
     variance[:1], mean[:1] = 0, 4
     exact = [torch.tensor(each, requires_grad=True) for each in (z, variance, mean)]
-    constant = exact[1] <= 1e-12 * (exact[1] + exact[2] ** 2)
-    expected = (exact[0] - exact[2]) * torch.where(constant, 0, torch.where(constant, 1, exact[1]).rsqrt())
+    expected = standardised(*exact)
     expected.backward(torch.tensor(g))
     parts = [put(each) for each in (z, variance, mean)]
     near(kernels.standardised(*parts), expected.detach().numpy())
@@ -272,9 +246,7 @@ def test_columns_standardised_by_their_own_moments(shape, dtype):
     z, g = rounded(random(*shape) * 2 + 1, dtype), random(*shape, seed=3)
     z[:, :1] = 4
     exact = torch.tensor(z, requires_grad=True)
-    variance, mean = torch.var_mean(exact, 0, correction=0)
-    constant = variance <= 1e-12 * (variance + mean**2)
-    expected = (exact - mean) * torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
+    expected = standardised(exact, *torch.var_mean(exact, 0, correction=0))
     expected.backward(torch.tensor(g))
     got = put(z, dtype).requires_grad_()
     out = KernelDense(kernels).standardise(got)
@@ -285,19 +257,15 @@ def test_columns_standardised_by_their_own_moments(shape, dtype):
     near(got.grad, exact.grad.numpy(), dtype, scale=20)
 
 
+KINDS = [(torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("shape", "temperature", "dtype", "stored"),
-    [
-        (shape, temperature, dtype, stored)
-        for place, shape in enumerate([(2, 3), (10, 16), (66, 33), (150, 7), (34, 600)])
-        for kind, (dtype, stored) in enumerate([(torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)])
-        for index, temperature in enumerate([0.05, 0.5])
-        # Large ones take long to interpret: each type by one temperature, each shape by both.
-        if place < 2 or (place + kind + index) % 2
-    ],
+    ("shape", "temperature", "kind"), pairs([(2, 3), (10, 16), (66, 33), (150, 7), (34, 600)], [0.05, 0.5], KINDS)
 )
-def test_contrast(shape, temperature, dtype, stored, monkeypatch):
+def test_contrast(shape, temperature, kind, monkeypatch):
+    dtype, stored = kind
     monkeypatch.setattr(fused_ntxent, "_STORED_ROWS", 4096 if stored else 0)
     rows = rounded(unit(*shape), dtype)
     loss, gradient = nt_xent(rows, temperature)
@@ -339,15 +307,7 @@ def test_unit_rows(shape, dtype):
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "rate", "counted", "dtype"),
-    [
-        (shape, rate, counted, dtype)
-        for shape in ((1, 1), (77, 33), (500, 16))
-        for index, rate in enumerate((None, 0.0, 0.4, 1.0, "each"))
-        for counted in (False, True)
-        for dtype in (torch.float32, torch.bfloat16)
-        # Large ones take long to interpret: each rate by each way to count, and by each type, but not by both.
-        if shape != (500, 16) or (index + counted + (dtype == torch.bfloat16)) % 2
-    ],
+    pairs([(1, 1), (77, 33), (500, 16)], [None, 0.0, 0.4, 1.0, "each"], [False, True], [torch.float32, torch.bfloat16]),
 )
 def test_masked_weight(shape, rate, counted, dtype):
     w, g = random(*shape), rounded(random(*shape, seed=3), dtype)

@@ -1,34 +1,19 @@
-"""A view's operators as dense float64 matrices of the oracles, exact enough to be differentiated by differences."""
+"""Views of small graphs, and parameters to encode them with."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from clnr.engine import Operators, View, cpu_engine
-from tests import oracles
+from clnr.engine import View, cpu_engine
+from tests.engine.dense_views import DenseOperators
 
 ENGINE = cpu_engine()
 
 
-class Exact(Operators):
-    def __init__(self, graph, **more):
-        super().__init__(View(ENGINE.to_device(graph), **more))
-        self.x = torch.tensor(oracles.dense(graph.features))
-        self.a = torch.tensor(oracles.propagation(graph))
-
-    @property
-    def features(self):
-        return self.x
-
-    def project(self, weight, bias=None):
-        return self.x @ weight if bias is None else self.x @ weight + bias
-
-    def propagate(self, h, relu=False):
-        return self.a @ (h.relu() if relu else h)
-
-    def convolve(self, weight, bias, h=None, relu=False):
-        return self.propagate(self.x if h is None else h, relu and h is not None) @ weight + bias
+def exact(graph, **more):
+    """A view's maps as dense float64 matrices, exact enough to be differentiated by differences."""
+    return DenseOperators(View(ENGINE.to_device(graph), **more))
 
 
 def operators(graph, **more):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from clnr import rng
 from clnr.nn.encoders import Features, NoEncoder
@@ -18,18 +17,6 @@ def test_features_are_the_features():
     assert encoder.width(12) == 12
     np.testing.assert_array_equal(encoder({}, operators(graph)).numpy(), x)
     np.testing.assert_array_equal(encoder.embed({}, [operators(graph)]).numpy(), x)
-
-
-def test_a_plain_encoder_does_the_same_with_every_view_and_needs_nothing_else():
-    one, two = operators(tiny()), operators(tiny(seed=1))
-    encoder = Features()
-    for index, view in enumerate((one, two, one)):
-        (rows,) = encoder.rows({}, view, index)
-        assert torch.equal(rows.materialize(), view.features)
-    parameters = {}
-    assert encoder.finalize(parameters, [one]) is parameters
-    encoder.update_ema(parameters, 0, 2)
-    assert parameters == {}
 
 
 def test_no_encoder_gives_nothing():

@@ -21,11 +21,11 @@ from clnr.embedding.store.export import vector_table
 from clnr.embedding.store.shards import shard_path, shard_schema, write_shard
 from clnr.embedding.store.stored_columns import stored_kinds
 from clnr.engine import DeviceGraph, View, unit_rows
+from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped import copy_rows, in_order
 from clnr.engine.files.mapped_graph import neighbour_rows
-from clnr.engine.sparse_engine import BlockEngine
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features

@@ -22,7 +22,8 @@ from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.readout import Product, Readout, ReducedFeatures, Source
+from clnr.nn.readout import Readout
+from clnr.nn.readout_blocks import Product, ReducedFeatures, Source
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
 

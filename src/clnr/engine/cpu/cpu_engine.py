@@ -10,9 +10,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.cpu.csr_arrays import CSRArrays, allocated, numba_kernels
-from clnr.engine.cpu.frontier_engine import FrontierEngine
-from clnr.engine.cpu.kept_rows import MatrixKeptRows, structure
+from clnr.engine.block_engine import BlockEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows, allocated, numba_kernels, structure
 from clnr.engine.cpu.threads import share_rows
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
@@ -20,7 +19,6 @@ from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.engine.view import Mask, View
-from clnr.graph.csr import Array
 
 DENSE_ABOVE = 0.2
 """Share of non-zero features above which a dense first layer is faster."""
@@ -28,12 +26,7 @@ _LARGEST_EXPONENT = 80
 
 
 class CompiledMatrix(FusedMatrix, Features):
-    """A matrix without what one view drops; its transpose is built when a gradient needs it.
-
-    Args:
-        build: Builds the matrix, or given True its transpose.
-        shape: Of the matrix.
-    """
+    """A matrix without what one view drops; ``build`` makes it, and given True its transpose, when a gradient needs that."""
 
     def __init__(self, build: Callable[[bool], CSRArrays], shape: tuple[int, int]):
         self._build = build
@@ -76,12 +69,8 @@ class MaskedColumns(FusedMatrix, Features):
         return self._whole.to_dense() * self._factor
 
 
-class CompiledEngine(FrontierEngine):
-    """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others.
-
-    Args:
-        dtype: The type of rows inside an encoder, and of what dense products multiply: float32 or bfloat16.
-    """
+class CompiledEngine(BlockEngine):
+    """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others."""
 
     name = "cpu"
     device = torch.device("cpu")
@@ -92,8 +81,8 @@ class CompiledEngine(FrontierEngine):
         self.dtype = dtype
 
     def propagation(self, view: View) -> Matrix:
-        rule = MatrixKeptRows(view)
-        counts, sums = rule.count(rule.all_rows)
+        kept_rows = MatrixKeptRows(view)
+        counts, sums = kept_rows.count(kept_rows.all_rows)
 
         def build(transposed: bool) -> CSRArrays:
             there = MatrixKeptRows(view, transposed)
@@ -131,14 +120,12 @@ def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
     """Features without the zeros among their values."""
 
     def build(transposed: bool) -> CSRArrays:
-        return _nonzero(*structure(x, transposed), (values[x.order] if transposed else values).numpy())
+        indptr, columns = structure(x, transposed)
+        each = (values[x.order] if transposed else values).numpy()
+        kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
+        share_rows(indptr, kernels.count_nonzero, indptr, each, counts)
+        kept = allocated(counts)
+        share_rows(indptr, kernels.fill_nonzero, indptr, columns, each, *kept)
+        return kept
 
     return CompiledMatrix(build, x.shape)
-
-
-def _nonzero(indptr: Array, columns: Array, values: Array) -> CSRArrays:
-    kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
-    share_rows(indptr, kernels.count_nonzero, indptr, values, counts)
-    kept = allocated(counts)
-    share_rows(indptr, kernels.fill_nonzero, indptr, columns, values, *kept)
-    return kept

@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
-from clnr.engine.cpu.csr_arrays import CSRArrays, numba_kernels
-from clnr.engine.cpu.kept_rows import KeptRows
+from clnr.engine.cpu.csr_arrays import CSRArrays, KeptRows, numba_kernels
 from clnr.engine.view import View
 from clnr.graph.csr import Array
 
@@ -20,11 +19,7 @@ class Frontier:
     Nodes are in the order of their distance, so that those within fewer hops, and their rows of the matrix, come first.
     A node's degree is that in the whole view: it follows from the node's own edges.
 
-    Args:
-        view: The view.
-        wanted: Distinct nodes.
-        kept: The rows of what the view propagates by, without what it drops.
-        asked: Where it notes what it was asked for.
+    Where it is given ``asked``, it notes there what it was asked for.
     """
 
     def __init__(self, view: View, wanted: Array, kept: KeptRows, asked: set[tuple[str, int]] | None = None):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from clnr.engine.base import Engine
 from clnr.engine.operators import Operators
 from clnr.engine.view import View
+from clnr.graph.csr import Array
 
-if TYPE_CHECKING:
-    from clnr.graph.csr import Array
-
-ReadRows = Callable[["Array"], Tensor]
+ReadRows = Callable[[Array], Tensor]
 """Rows of some nodes, in their order."""
 _GIVEN_ROWS = ("given", 1)
 

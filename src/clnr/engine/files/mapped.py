@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from clnr.engine.cpu.csr_arrays import CSRArrays, allocated, numba_kernels
-from clnr.engine.cpu.kept_rows import KeptRows, drop_rule
+from clnr.engine.cpu.csr_arrays import CSRArrays, KeptRows, allocated, drop_rule, numba_kernels
 from clnr.engine.cpu.threads import share_rows
 from clnr.engine.view import Drop
 from clnr.errors import MethodError
@@ -27,7 +26,7 @@ _ROWS_PER_READ = 1 << 15
 # The bits of a float that are all set where it is not finite.
 _EXPONENT_BITS = {"float32": 0x7F80_0000, "float16": 0x7C00, "bfloat16": 0x7F80}
 
-ChangeRows = Callable[[Any, "Array"], Any]
+ChangeRows = Callable[[Any, Array], Any]
 """A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
 
 
@@ -138,12 +137,7 @@ def copy_rows(array: MappedArray, rows: Array, places: Array, out: Array, expone
 
 
 class StoredKeptRows(KeptRows):
-    """The edges in files into each node, without those that are dropped at a rate.
-
-    Args:
-        edges: The files.
-        drop: What is dropped.
-    """
+    """The edges in files into each node, without those that are dropped at a rate."""
 
     def __init__(self, edges: MappedEdges, drop: Drop | None = None):
         if drop is not None and isinstance(drop.rate, torch.Tensor):

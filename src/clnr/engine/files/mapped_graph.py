@@ -1,11 +1,12 @@
-"""A graph in files: what a sampled step, and what passes over all nodes ask of it."""
+"""A graph in files: what a sampled step asks of it, some of it read ahead, and what passes over all nodes ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,6 @@ from torch import Tensor
 from clnr import rng
 from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
-from clnr.engine.files.read_ahead import ReadAhead
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph.csr import Array, draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
@@ -25,6 +25,55 @@ _NODES_PER_DRAW = 1 << 11
 _READ_AHEAD_KEY = "read ahead"
 
 
+def unread_frontier(view: View, nodes: Array, asked: set[tuple[str, int]] | None = None) -> Frontier:
+    """A frontier of some nodes of a view, of which nothing is read yet; it notes what it is asked for."""
+    return Frontier(view, nodes, StoredKeptRows(mapped_edges(view.device_graph), view.drop), asked)
+
+
+class _ReadStep(NamedTuple):
+    view: View
+    nodes: Array
+    frontier: Future[Frontier]
+
+
+class ReadAhead:
+    """Frontiers of coming steps; each is given once, to whoever asks for the same view of the same nodes.
+
+    A frontier is read as far as those of the steps before were asked. What it holds does not depend on who reads it.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="clnr-ahead")
+        self._ahead: list[_ReadStep] = []
+        self._asked: set[tuple[str, int]] = set()
+
+    def begin(self, views: Sequence[View], nodes: Tensor) -> None:
+        """Begin to read what views of a step need for some nodes."""
+        wanted, threads = nodes.numpy(force=True), torch.get_num_threads()
+        coming = [_ReadStep(view, wanted, self._thread.submit(self._read, view, wanted, threads)) for view in views]
+        # Of a step that was never taken, nothing is kept for long.
+        self._ahead = self._ahead[-len(views) :] + coming
+
+    def _read(self, view: View, nodes: Array, threads: int) -> Frontier:
+        torch.set_num_threads(threads)
+        frontier = unread_frontier(view, nodes, self._asked)
+        frontier.read(frozenset(self._asked))
+        return frontier
+
+    def end(self) -> None:
+        """Read no more; waits for what is being read."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def frontier(self, view: View, nodes: Array) -> Frontier:
+        """What was read ahead for some nodes of a view; else a frontier of which nothing is read yet."""
+        for place, (other, wanted, read) in enumerate(self._ahead):
+            same_edges = view.drop == other.drop and view.neighbors == other.neighbors
+            if same_edges and np.array_equal(wanted, nodes):
+                del self._ahead[place]
+                return read.result()
+        return unread_frontier(view, nodes, self._asked)
+
+
 @dataclass(frozen=True, eq=False)
 class MappedGraph(DeviceGraph):
     """A graph in files: ``edges`` are ``MappedEdges``, and ``features`` are ``MappedFeatures``."""
@@ -32,18 +81,16 @@ class MappedGraph(DeviceGraph):
     in_files: ClassVar[bool] = True
 
     def frontier(self, view: View, nodes: Array) -> Frontier:
+        """The nodes that some nodes reach in a view, found by a CPU, and maybe read ahead."""
         ahead = self.made.get(_READ_AHEAD_KEY)
-        return self._frontier(view, nodes) if ahead is None else ahead.frontier(view, nodes)
-
-    def _frontier(self, view: View, nodes: Array, asked: set[tuple[str, int]] | None = None) -> Frontier:
-        return Frontier(view, nodes, StoredKeptRows(mapped_edges(self), view.drop), asked)
+        return unread_frontier(view, nodes) if ahead is None else ahead.frontier(view, nodes)
 
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
         return mapped_features(self).rows(nodes)
 
     @contextmanager
     def reading_ahead(self) -> Iterator[None]:
-        ahead = self.once(_READ_AHEAD_KEY, lambda: ReadAhead(self._frontier))
+        ahead = self.once(_READ_AHEAD_KEY, ReadAhead)
         try:
             yield
         finally:

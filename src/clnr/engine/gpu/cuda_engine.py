@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from clnr import rng
+from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
-from clnr.engine.cpu.frontier_engine import FrontierEngine
 from clnr.engine.gpu.cuda_frontier import ListedFrontier, ListedOperators, lists_rows_of
 from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, as_values, dropped, structures
 from clnr.engine.gpu.triton_dense import KernelDense, tf32, the_kernels
@@ -28,13 +28,8 @@ DENSE_ABOVE = 0.05
 _NODES_THAT_FILL_GPU = 50_000
 
 
-class KernelEngine(FrontierEngine):
-    """Triton's kernels: a view's dropped edges are removed once, by the same draws as on a CPU, for all its products.
-
-    Args:
-        device: The device they run on.
-        dtype: The type of rows inside an encoder: float32 or bfloat16.
-    """
+class KernelEngine(BlockEngine):
+    """Triton's kernels: a view's dropped edges are removed once, by the same draws as on a CPU, for all its products."""
 
     name = "gpu"
     dense_above = DENSE_ABOVE

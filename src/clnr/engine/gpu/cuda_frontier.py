@@ -87,12 +87,7 @@ class ListedFrontier:
 
     A node's degree is that in the whole view: it follows from the node's own edges.
 
-    Args:
-        view: The view.
-        engine: Whose maps of all nodes are used where that is as fast.
-        wanted: Distinct nodes.
-        streams: Those of the view.
-        draws: What ``wanted`` may be in any epoch, where known.
+    Where it is as fast, the engine's maps of all nodes are used. ``draws`` are what ``wanted`` may be, where that is known.
     """
 
     def __init__(self, view: View, engine: SparseEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
@@ -231,7 +226,7 @@ class ListedOperators(MatrixOperators):
         return None if nodes is None else nodes.long().clamp_(min=0)
 
     @cached_property
-    def _adjacency(self) -> Matrix:
+    def adjacency(self) -> Matrix:
         return self._frontier.matrix(self._hops)
 
     @cached_property

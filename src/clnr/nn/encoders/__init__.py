@@ -5,9 +5,8 @@ from __future__ import annotations
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder, PlainEncoder
 from clnr.nn.encoders.gat import GAT
 from clnr.nn.encoders.gcn import GCN, BatchGCN, GaussianGCN, PReLUGCN
-from clnr.nn.encoders.gcn_and_mlp import GCNAndMLP
 from clnr.nn.encoders.mlp import MLP, Backbone
-from clnr.nn.encoders.paired_encoders import MomentumEncoder, MultiViewEncoder
+from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 
 __all__ = [
     "GAT",

@@ -94,6 +94,18 @@ class Encoder(ABC):
         """After a step of training: update in place what is not learned by gradients."""
 
 
+@dataclass(frozen=True)
+class Layered:
+    """The hyper-parameters of encoders of several layers, the last of which has the width of their rows."""
+
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+
 class PlainEncoder(Encoder):
     """An encoder that treats every view, and the whole graph, in the same way."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clnr import rng
-from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, PlainEncoder
+from clnr.nn.encoders.encoder import Layered, PlainEncoder
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, glorot
 from clnr.support.lazy import lazy
@@ -23,16 +23,13 @@ else:
 
 
 @dataclass(frozen=True)
-class GAT(PlainEncoder):
+class GAT(Layered, PlainEncoder):
     """Attention over neighbours with ELU between layers (Velickovic et al., "Graph attention networks", 2018).
 
     A layer's ``heads`` stand side by side, ``hidden`` numbers each; those of the last layer, ``dimension`` numbers each, are
     averaged. Dropout, where the view has it, is on the shares of attention and between layers.
     """
 
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
     heads: int = hyper_parameter(8, 1, 1024, "of attention", source="GAT's authors")
     output_heads: int = hyper_parameter(1, 1, 1024, "of attention in the last layer, averaged", source="GAT's authors")
 
@@ -61,9 +58,6 @@ class GAT(PlainEncoder):
             seen = operators.attend(rows, source, target, f"attention {layer}")
             h = (seen.mean(1) if self._last(layer) else seen.flatten(1)) + parameters[f"{layer}.bias"]
         return h
-
-    def width(self, inputs: int) -> int:
-        return self.dimension
 
     def _last(self, layer: int) -> bool:
         return layer == self.layers - 1

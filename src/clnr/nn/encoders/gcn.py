@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, PlainEncoder
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, glorot, norms, prelu, prelu_weights
 from clnr.support.lazy import lazy
 
@@ -33,12 +33,8 @@ def _convolutions(parameters: Parameters, operators: Operators, layers: int, aft
 
 
 @dataclass(frozen=True)
-class GCN(PlainEncoder):
+class GCN(Layered, PlainEncoder):
     """Graph convolutions with ReLU between, and dropout where the view has it."""
-
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
 
     samples: ClassVar[bool] = True
 
@@ -62,21 +58,14 @@ class GCN(PlainEncoder):
         assert h is not None
         return LazyLinear(h, dense=operators.dense)
 
-    def width(self, inputs: int) -> int:
-        return self.dimension
-
     @property
     def shifts(self) -> tuple[str, ...]:
         return (f"{self.layers - 1}.bias",)
 
 
 @dataclass(frozen=True)
-class PReLUGCN(PlainEncoder):
+class PReLUGCN(Layered, PlainEncoder):
     """Graph convolutions, each with a PReLU after it (as in DGI and MVGRL)."""
-
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
 
     samples: ClassVar[bool] = True
 
@@ -89,17 +78,10 @@ class PReLUGCN(PlainEncoder):
 
         return _convolutions(parameters, operators, self.layers, after)
 
-    def width(self, inputs: int) -> int:
-        return self.dimension
-
 
 @dataclass(frozen=True)
-class BatchGCN(BatchNormEncoder):
+class BatchGCN(Layered, BatchNormEncoder):
     """Graph convolutions, each with batch normalisation and a PReLU after it (as in BGRL)."""
-
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
 
     samples: ClassVar[bool] = True
 
@@ -110,9 +92,6 @@ class BatchGCN(BatchNormEncoder):
     @property
     def batch_norms(self) -> tuple[int, ...]:
         return (*[self.hidden] * (self.layers - 1), self.dimension)
-
-    def width(self, inputs: int) -> int:
-        return self.dimension
 
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
         maps = operators.unpadded()
@@ -126,15 +105,11 @@ class BatchGCN(BatchNormEncoder):
 
 
 @dataclass(frozen=True)
-class GaussianGCN(PlainEncoder):
+class GaussianGCN(Layered, PlainEncoder):
     """A GCN that gives each node a normal law: ``dimension`` means, then as many logarithms of standard deviations.
 
     The embedding is the means (Kipf and Welling, "Variational graph auto-encoders", 2016).
     """
-
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
 
     samples: ClassVar[bool] = True
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clnr import rng
-from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, Layered, PlainEncoder
 from clnr.nn.encoders.gcn import GCN, BatchGCN
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
@@ -22,21 +22,14 @@ else:
 
 
 @dataclass(frozen=True)
-class MLP(BatchNormEncoder):
+class MLP(Layered, BatchNormEncoder):
     """Linear layers with batch normalisation and ReLU between; edges are not looked at."""
-
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
 
     samples: ClassVar[bool] = True
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         between = [self.hidden] * (self.layers - 1)
         return linear_layers([inputs, *between, self.dimension], key) | norms(between)
-
-    def width(self, inputs: int) -> int:
-        return self.dimension
 
     @property
     def shifts(self) -> tuple[str, ...]:

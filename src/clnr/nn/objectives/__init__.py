@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from clnr.nn.objectives.bootstrap import Bootstrap
-from clnr.nn.objectives.cca import CCA
-from clnr.nn.objectives.infomax import Infomax
-from clnr.nn.objectives.ntxent import NTXent
+from clnr.nn.objectives.agreement import CCA, Bootstrap
+from clnr.nn.objectives.contrast import Infomax, NTXent
 from clnr.nn.objectives.objective import SOME, Objective, SampledObjective, StepContext, Supervision
-from clnr.nn.objectives.reconstruct import Reconstruct, Variational
-from clnr.nn.objectives.supervised import CrossEntropy
+from clnr.nn.objectives.prediction import CrossEntropy, Reconstruct, Variational
 
 __all__ = [
     "CCA",

@@ -16,18 +16,7 @@ _NUMBERS_PER_BLOCK = 1024
 def adam(
     parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: Tensor, rate: Tensor, decay: float, decoupled: bool
 ) -> None:
-    """One step, in place; all tensors are float32 and contiguous but ``gradient``, which may be any.
-
-    Args:
-        parameter: What changes.
-        gradient: Of the parameter.
-        mean: The running mean of gradients.
-        square: The running mean of their squares.
-        step: The number of this step, from 1 on.
-        rate: The learning rate.
-        decay: Strength of the weight decay.
-        decoupled: Whether decay acts on the weights themselves or is added to the gradient.
-    """
+    """``Dense.adam`` of one parameter; all tensors are float32 and contiguous but ``gradient``, which may be any."""
     count = parameter.numel()
     _adam[(blocks(count, _NUMBERS_PER_BLOCK),)](
         parameter, gradient.contiguous(), mean, square, step, rate, count, decay,

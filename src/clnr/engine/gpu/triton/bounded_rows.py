@@ -44,27 +44,11 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
         before = torch.nn.functional.pad(sizes.cumsum(0, dtype=torch.int32), (1, 0))
     if count:
         _take[(blocks(len(columns), _ENTRIES_PER_BLOCK),)](
-            kept.columns,
-            kept.values,
-            kept.begin,
-            kept.end,
-            kept.hub_items,
-            hub,
-            before,
-            places.place if places.nodes is None else places.nodes,
-            loops,
-            columns,
-            values,
-            end,
-            key.word,
-            signed(key.a),
-            signed(key.b),
-            split,
-            count,
-            MOST=most,
-            BLOCK=_ENTRIES_PER_BLOCK,
-            num_warps=4,
-        )
+            kept.columns, kept.values, kept.begin, kept.end, kept.hub_items, hub, before,
+            places.place if places.nodes is None else places.nodes, loops, columns, values, end, key.word,
+            signed(key.a), signed(key.b), split, count,
+            MOST=most, BLOCK=_ENTRIES_PER_BLOCK, num_warps=4,
+        )  # fmt: skip
     shape, long = (count, kept.shape[1]), 0 if most < SHORT_ROW_ENTRIES else count
     entries = {"columns": columns, "values": values, "begin": row * (most + 1), "end": end}
     return _unsplit(kept, shape=shape, row=row, long=long, **entries)
@@ -80,14 +64,9 @@ def mark_columns(taken: Structure, found: Tensor) -> None:
     size = len(taken.columns) // max(len(taken.row), 1)
     if size:
         _mark[(blocks(len(taken.columns), _ENTRIES_PER_BLOCK),)](
-            taken.columns,
-            taken.end,
-            found,
-            len(taken.columns),
-            SIZE=size,
-            BLOCK=_ENTRIES_PER_BLOCK,
-            num_warps=4,
-        )
+            taken.columns, taken.end, found, len(taken.columns),
+            SIZE=size, BLOCK=_ENTRIES_PER_BLOCK, num_warps=4,
+        )  # fmt: skip
 
 
 def transpose(taken: Structure, rows: int) -> Structure:

@@ -240,17 +240,9 @@ def standardise_backward(g: Tensor, out: Tensor, inverses: Tensor, dtype: torch.
     if slope.numel():
         rows = power(count)
         _standardise_own_backward[(blocks(width, _COLUMNS_PER_STRIP),)](
-            g.contiguous(),
-            out,
-            inverses,
-            slope,
-            count,
-            1 / count,
-            F=width,
-            ROWS=rows,
-            BLOCK=_COLUMNS_PER_STRIP,
-            num_warps=_warps(rows),
-        )
+            g.contiguous(), out, inverses, slope, count, 1 / count,
+            F=width, ROWS=rows, BLOCK=_COLUMNS_PER_STRIP, num_warps=_warps(rows),
+        )  # fmt: skip
     return slope
 
 

@@ -53,14 +53,7 @@ class Structure:
 
 
 def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:
-    """Lay out a CSR matrix, on the device of ``columns``.
-
-    Args:
-        indptr: Where each row's entries begin, and their number at the end; int64.
-        columns: The column of each entry; int64.
-        values: The value of each entry, float32; None where all are 1.
-        shape: Rows and columns.
-    """
+    """Lay out a CSR matrix of int64, on the device of ``columns``; ``values`` are float32, None where all are 1."""
     if max(columns.numel(), *shape) >= 2**31 - SEGMENT_ENTRIES:
         raise ValueError(f"a matrix of {shape[0]} x {shape[1]} with {columns.numel()} entries is too large for 32-bit indices")
     begin = indptr.cpu()

@@ -77,20 +77,10 @@ class _NTXent(torch.autograd.Function):
         # For each row and split of the columns: the maximum, the sum of exponentials less the maximum, and the twin's logit.
         partial = torch.empty(3, plan.splits, count, device=rows.device, dtype=torch.float32)
         reduce[(blocks(count, plan.rows), plan.splits)](
-            rows,
-            partial,
-            count,
-            blocks(blocks(count, plan.columns), plan.splits),
-            1 / temperature,
-            F=features,
-            ROWS=plan.rows,
-            COLUMNS=plan.columns,
-            DEPTH=plan.depth,
-            PRECISION=PRECISION,
-            WIDE=not rows.is_cuda,
-            num_warps=plan.warps,
-            num_stages=plan.stages,
-        )
+            rows, partial, count, blocks(blocks(count, plan.columns), plan.splits), 1 / temperature,
+            F=features, ROWS=plan.rows, COLUMNS=plan.columns, DEPTH=plan.depth, PRECISION=PRECISION,
+            WIDE=not rows.is_cuda, num_warps=plan.warps, num_stages=plan.stages,
+        )  # fmt: skip
         splits = 1 << (plan.splits - 1).bit_length()
         each = min(power(count), 16384 // splits)
         loss_of[(1,)](partial, lse, loss, count, plan.splits, SPLITS=splits, ROWS=each, num_warps=max(1, splits * each // 1024))
@@ -105,22 +95,10 @@ class _NTXent(torch.autograd.Function):
         plan = _plan(rows, backward=True)
         partial = torch.empty(plan.splits, count, features, device=rows.device, dtype=torch.float32)
         attract[(blocks(count, plan.rows), plan.splits, blocks(features, plan.width))](
-            rows,
-            lse,
-            partial,
-            count,
-            blocks(blocks(count, plan.columns), plan.splits),
-            1 / ctx.temperature,
-            F=features,
-            ROWS=plan.rows,
-            COLUMNS=plan.columns,
-            DEPTH=plan.depth,
-            WIDTH=plan.width,
-            PRECISION=PRECISION,
-            WIDE=not rows.is_cuda,
-            num_warps=plan.warps,
-            num_stages=plan.stages,
-        )
+            rows, lse, partial, count, blocks(blocks(count, plan.columns), plan.splits), 1 / ctx.temperature,
+            F=features, ROWS=plan.rows, COLUMNS=plan.columns, DEPTH=plan.depth, WIDTH=plan.width, PRECISION=PRECISION,
+            WIDE=not rows.is_cuda, num_warps=plan.warps, num_stages=plan.stages,
+        )  # fmt: skip
         return _gradient(rows, partial, grads[0], ctx.temperature), None
 
 
@@ -162,15 +140,7 @@ def _gradient(rows: Tensor, partial: Tensor, slope: Tensor, temperature: float) 
     out = torch.empty_like(rows)
     block = min(power(features), 1024)
     gradient[(count, blocks(features, block))](
-        rows,
-        partial,
-        slope,
-        out,
-        count,
-        1 / (count * temperature),
-        F=features,
-        SPLITS=len(partial),
-        BLOCK=block,
-        num_warps=max(1, block // 256),
-    )
+        rows, partial, slope, out, count, 1 / (count * temperature),
+        F=features, SPLITS=len(partial), BLOCK=block, num_warps=max(1, block // 256),
+    )  # fmt: skip
     return out

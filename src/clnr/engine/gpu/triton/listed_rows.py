@@ -54,24 +54,10 @@ def list_rows(structure: Structure, places: Places, room: int | None = None, alo
     used = None if room is None else torch.zeros(1, device=place.device, dtype=torch.int32)
     if items:
         _list[(blocks(items, _ITEMS_PER_BLOCK),)](
-            structure.row,
-            structure.begin,
-            structure.end,
-            structure.first_item,
-            nodes,
-            place,
-            row,
-            begin,
-            end,
-            to,
-            used,
-            places.excess,
-            room or 0,
-            kept,
-            items,
-            BLOCK=_ITEMS_PER_BLOCK,
-            num_warps=4,
-        )
+            structure.row, structure.begin, structure.end, structure.first_item, nodes, place, row, begin, end, to,
+            used, places.excess, room or 0, kept, items,
+            BLOCK=_ITEMS_PER_BLOCK, num_warps=4,
+        )  # fmt: skip
     hubs, shape, long = place.index_select(0, structure.hubs), (len(places), structure.shape[1]), items if alone else kept
     listed = dataclasses.replace(structure, shape=shape, row=row, begin=begin, end=end, long=long, hubs=hubs)
     return dataclasses.replace(listed, to=to, room=room or 0)

@@ -113,22 +113,10 @@ def _masked(weight: Tensor, drop_rule: DropRule, scale: float, dtype: torch.dtyp
         block = min(power(width), _NUMBERS_PER_TILE)
         rows = max(1, _NUMBERS_PER_TILE // block)
         _mask[(blocks(count, rows), blocks(width, block))](
-            weight,
-            out,
-            drop_rule.word,
-            drop_rule.thresholds,
-            drop_rule.a,
-            drop_rule.b,
-            drop_rule.last,
-            count,
-            known,
+            weight, out, drop_rule.word, drop_rule.thresholds, drop_rule.a, drop_rule.b, drop_rule.last, count, known,
             scale,
-            DROP=drop_rule.drops,
-            F=width,
-            ROWS=rows,
-            BLOCK=block,
-            num_warps=4,
-        )
+            DROP=drop_rule.drops, F=width, ROWS=rows, BLOCK=block, num_warps=4,
+        )  # fmt: skip
     return out
 
 

@@ -26,7 +26,6 @@ def multiply(
     relu: bool = False,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
-    dtype: torch.dtype | None = None,
 ) -> Tensor:
     r"""Row r becomes :math:`[l_r \sum_c v_{rc} r_c f(h_c) + b] \cdot (m_r > 0)`, summed in float32.
 
@@ -38,12 +37,11 @@ def multiply(
         relu: Whether f is ReLU or the identity.
         mask: The result is zero where this is not above zero, [R, F].
         bias: float32 [F].
-        dtype: The type of the result; that of ``h`` where None.
     """
     width = h.shape[1]
     h = h.contiguous()
     mask = None if mask is None else mask.contiguous()
-    out = torch.empty(structure.shape[0], width, device=h.device, dtype=dtype or h.dtype)
+    out = torch.empty(structure.shape[0], width, device=h.device, dtype=h.dtype)
     if not out.numel():
         return out
     block = min(power(width), _BYTES_PER_SLICE // h.element_size())
@@ -52,28 +50,10 @@ def multiply(
     partial = torch.empty(structure.split, width, device=h.device, dtype=torch.float32)
     grid = (structure.long + blocks(items - structure.long, rows), blocks(width, block))
     multiply_by[grid](
-        h,
-        out,
-        partial,
-        structure.columns,
-        structure.values,
-        structure.row,
-        structure.begin,
-        structure.end,
-        left,
-        right,
-        mask,
-        bias,
-        structure.split,
-        structure.long,
-        items,
-        RELU=relu,
-        F=width,
-        BLOCK=block,
-        ROWS=rows,
-        CHUNK=CHUNK,
-        num_warps=1,
-    )
+        h, out, partial, structure.columns, structure.values, structure.row, structure.begin, structure.end, left,
+        right, mask, bias, structure.split, structure.long, items,
+        RELU=relu, F=width, BLOCK=block, ROWS=rows, CHUNK=CHUNK, num_warps=1,
+    )  # fmt: skip
     if structure.split:
         # Few sums of few segments each: narrow blocks give enough programs.
         block = min(power(width), 128)
@@ -115,35 +95,12 @@ def drop_entries(
     partial = torch.empty(structure.split, device=device, dtype=torch.float32)
     if items:
         drop_and_compact[(structure.long + blocks(items - structure.long, rows),)](
-            structure.columns,
-            structure.values,
-            columns,
-            values,
-            end,
-            sums,
-            partial,
-            structure.row,
-            structure.begin,
-            structure.end,
-            begin,
-            nodes,
-            place,
-            found,
-            drop_rule.word,
-            drop_rule.thresholds,
-            drop_rule.a,
-            drop_rule.b,
-            drop_rule.last,
-            structure.split,
-            structure.long,
-            items,
-            DROP=drop_rule.drops,
-            PAIRS=drop is not None and drop.pairs,
-            TRANSPOSED=transposed,
-            ROWS=rows,
-            CHUNK=CHUNK,
+            structure.columns, structure.values, columns, values, end, sums, partial, structure.row, structure.begin,
+            structure.end, begin, nodes, place, found, drop_rule.word, drop_rule.thresholds, drop_rule.a, drop_rule.b,
+            drop_rule.last, structure.split, structure.long, items,
+            DROP=drop_rule.drops, PAIRS=drop is not None and drop.pairs, TRANSPOSED=transposed, ROWS=rows, CHUNK=CHUNK,
             num_warps=1,
-        )
+        )  # fmt: skip
     if structure.split:
         hubs = len(structure.hubs)
         add[(hubs, 1)](

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clnr.training.optim import Adam
+from clnr.engine.dense import PLAIN
+from clnr.training.train_state import Adam
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
@@ -15,7 +16,7 @@ def test_it_is_torchs(decoupled, decay):
     ours, theirs = ([each.clone() for each in start] for _ in range(2))
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     oracle = kind(theirs, weight_decay=decay, foreach=False)
-    adam = Adam(ours, decay, decoupled)
+    adam = Adam(ours, decay, decoupled, PLAIN)
     for epoch in range(7):
         rate = 0.1 / (epoch + 1)
         gradients = [torch.randn(each.shape, generator=generator) for each in start[:2]] + [None]
@@ -41,7 +42,7 @@ def test_a_kernels_step_is_torchs(decoupled, monkeypatch):
     ours, theirs = ([each.to(device).clone() for each in start] for _ in range(2))
     adams = [
         Adam(ours, 0.3, decoupled, triton_dense.KernelDense(triton_dense.triton_kernels())),
-        Adam(theirs, 0.3, decoupled),
+        Adam(theirs, 0.3, decoupled, PLAIN),
     ]
     for epoch in range(5):
         rate = torch.tensor(0.1 / (epoch + 1), device=device)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from clnr.nn.newton_schulz import inverse_root_gradient, lyapunov, scales, square_roots
+from clnr.nn.autograd import inverse_root_gradient, scales, square_roots
 from clnr.nn.postprocess import FLOOR, inverse_root
 
 WIDTH = 48
@@ -48,12 +48,6 @@ def test_the_gradient_is_that_of_eigenvalues(name):
     roots = square_roots(matrix.detach(), LOW)
     found = inverse_root_gradient(*roots, (grad + grad.T) / 2, LOW)
     assert (found - expected).norm() <= 1e-8 * expected.norm()
-
-
-def test_lyapunov_solves_its_equation():
-    b, h = covariance(SPECTRA["a power"]), torch.randn(WIDTH, WIDTH, dtype=torch.float64)
-    s = lyapunov(b, h, LOW)
-    torch.testing.assert_close(b @ s + s @ b, h, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("low", [1e-9, 1e-5, 0.3, 1.0])

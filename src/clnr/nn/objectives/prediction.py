@@ -1,7 +1,8 @@
-"""Reconstruction of edges: graph auto-encoders."""
+"""Prediction of what is known: of edges, by graph auto-encoders; or, for comparison, of labels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,10 +14,13 @@ from clnr.support.lazy import lazy
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-    from torch.nn.functional import softplus
+    from torch.nn.functional import cross_entropy, softplus
+
+    from clnr.nn.autograd import RowDots
 else:
     torch = lazy("torch")
-    softplus = lazy("torch.nn.functional", "softplus")
+    cross_entropy, softplus = (lazy("torch.nn.functional", name) for name in ("cross_entropy", "softplus"))
+    RowDots = lazy("clnr.nn.autograd", "RowDots")
 
 
 def reconstruction(z: Tensor, step: StepContext) -> Tensor:
@@ -36,15 +40,9 @@ def reconstruction(z: Tensor, step: StepContext) -> Tensor:
     # Entries are ordered by row, then column, so that row * N + column is sorted.
     edge = links.rows * nodes + links.columns
     other = i * nodes + j
-    found = edge[torch.searchsorted(edge, other).clamp(max=len(edge) - 1)] == other
-    missing = _mean(softplus(-_dots(z, links.rows, links.columns)), apart)
-    return (missing + _mean(softplus(_dots(z, i, j)), ~found)) / 2
-
-
-def _dots(z: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    from clnr.nn.autograd import RowDots
-
-    return RowDots.apply(z, i, j)
+    is_edge = edge[torch.searchsorted(edge, other).clamp(max=len(edge) - 1)] == other
+    missing = _mean(softplus(-RowDots.apply(z, links.rows, links.columns)), apart)
+    return (missing + _mean(softplus(RowDots.apply(z, i, j)), ~is_edge)) / 2
 
 
 def _mean(values: Tensor, among: Tensor) -> Tensor:
@@ -84,3 +82,20 @@ class Variational(Objective):
         z = mean + noise.reshape(mean.shape) * log_deviation.exp()
         divergence = (mean.square() + (2 * log_deviation).exp() - 1 - 2 * log_deviation).sum(1).mean() / 2
         return reconstruction(z, step) + divergence / mean.shape[0]
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Objective):
+    """Cross entropy of the training nodes, with the rows as logits; early stopping monitors that of the validation nodes."""
+
+    target: ClassVar[str] = "N-Y"
+    supervised: ClassVar[bool] = True
+    views: ClassVar[range] = range(1, 2)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        assert step.supervision is not None
+        return cross_entropy(views[0][step.supervision.train_nodes], step.supervision.train_labels)
+
+    def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
+        assert step.supervision is not None
+        return cross_entropy(embedded()[step.supervision.validation_nodes], step.supervision.validation_labels)

@@ -1,20 +1,25 @@
-"""Agreement of features: soft canonical correlation analysis."""
+"""Agreement of two views without negatives: of columns, by canonical correlation, or of nodes, by bootstrapping."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from clnr import rng
 from clnr.nn.hyper_parameters import hyper_parameter
-from clnr.nn.layers import Parameters
+from clnr.nn.layers import HEAD_WIDTH, Parameters, linear_layers, perceptron, prelu, prelu_weights
 from clnr.nn.objectives.objective import SampledObjective, StepContext
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+    from clnr.engine import unit_rows
 else:
     torch = lazy("torch")
+    unit_rows = lazy("clnr.engine", "unit_rows")
 
 
 @dataclass(frozen=True)
@@ -45,3 +50,35 @@ class CCA(SampledObjective):
 
     def summed(self, width: int, views: int) -> int:
         return views * width**2
+
+
+@dataclass(frozen=True)
+class Bootstrap(SampledObjective):
+    r"""The cosine similarity of each view's predicted rows and the target encoder's rows of the other view.
+
+    .. math:: 2 - \frac{1}{n} \sum_i \left[ \cos(q(u_i), v'_i) + \cos(q(v_i), u'_i) \right]
+
+    for rows u, v of the online encoder and u', v' of the target. The predictor q has one hidden layer with PReLU,
+    ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
+    bootstrapping" (2022).
+    """
+
+    head_width: int = HEAD_WIDTH.field()
+
+    target: ClassVar[str] = "N-N"
+    head: ClassVar[bool] = True
+    views: ClassVar[range] = range(2, 3)
+    shares: ClassVar[bool] = True
+
+    def init(self, width: int, key: rng.Key) -> Parameters:
+        return linear_layers([width, self.head_width or 2 * width, width], key) | prelu_weights(1)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        u, v, u_target, v_target = views
+        predict = partial(perceptron, parameters, activation=lambda h: prelu(h, parameters["0.slope"]))
+        to_v, to_u = _cosines(predict(u), v_target), _cosines(predict(v), u_target)
+        return step.workers.part(2.0) - step.workers.mean(to_v) - step.workers.mean(to_u)
+
+
+def _cosines(a: Tensor, b: Tensor) -> Tensor:
+    return (unit_rows(a) * unit_rows(b)).sum(1)
