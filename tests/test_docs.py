@@ -21,8 +21,7 @@ from clnr.cli import app
 from clnr.datasets import DATASETS
 from clnr.paper import authors, claim_report
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.paper_runs.result_set import ResultSet
-from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.run_index import ResultSet, RunFilter, RunIndex
 from clnr.paper.paper_runs.runs_file import RunsFiles, write_runs
 from clnr.paper.paper_runs.scope import Scope
 from tests.conftest import tiny

@@ -6,20 +6,18 @@ import pytest
 
 from clnr.methods import CLNR, GRACE
 from clnr.paper import authors
-from clnr.paper.paper_runs.result_set import ResultSet
-from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
-from tests.paper.made import cache_of, made
+from tests.paper.made import made, results_of
 
 SCOPE = Scope(seeds=2)
 
 
 def table(*runs, scope=SCOPE):
-    return authors.table(scope, ResultSet(RunIndex(cache_of(*runs), RunFilter())))
+    return authors.table(scope, results_of(*runs))
 
 
-def cells(found):
-    return {tuple(cell.text for cell in row[:3]): row[3:] for row in found.rows}
+def cells(table):
+    return {tuple(cell.text for cell in row[:3]): row[3:] for row in table.rows}
 
 
 def test_an_accuracy_is_compared_by_the_authors_rule_in_standard_errors():

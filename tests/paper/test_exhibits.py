@@ -4,22 +4,14 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from clnr import methods
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs
-from clnr.paper.paper_runs.result_set import ResultSet
-from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import SETS, Scope
-from tests.paper.made import cache_of, made
+from tests.paper.made import results_of
 from tests.paper.test_figures import filled
 
 pytest.importorskip("matplotlib")
 
 SCOPE = Scope(seeds=2)
-
-
-def test_the_paper_has_six_tables_and_four_figures():
-    assert [exhibit.name for exhibit in TABLES] == [f"table-{i}" for i in range(1, 7)]
-    assert [exhibit.name for exhibit in FIGURES] == [f"figure-{i}" for i in range(1, 5)]
 
 
 def test_cheap_methods_of_the_paper_are_wanted_first_and_what_it_has_not_last():
@@ -57,19 +49,13 @@ def test_every_form_is_written_and_names_the_command(exhibit, tmp_path):
 
 
 def test_a_quick_one_says_so_everywhere():
-    results = ResultSet(RunIndex(cache_of(), RunFilter()), without=dict.fromkeys(SETS, "no"))
+    results = results_of(without=dict.fromkeys(SETS, "no"))
     for exhibit in EXHIBITS:
         assert "not comparable with any result" in exhibit.table(Scope(quick=True), results).markdown()
         assert "not comparable with any result" not in exhibit.table(Scope(), results).markdown()
 
 
 def test_a_figure_without_runs_is_a_table_that_says_so(tmp_path):
-    results = ResultSet(RunIndex(cache_of(), RunFilter()))
-    written = FIGURES[1].write(SCOPE, results, tmp_path)
+    written = FIGURES[1].write(SCOPE, results_of(), tmp_path)
     assert sorted(path.suffix for path in written) == [".csv", ".md", ".tex"]
     assert "not run" in (tmp_path / "figure-2.md").read_text()
-
-
-def test_made_runs_fit_their_batches():
-    batch = SCOPE.batch(methods.CLNR, "cora")
-    assert RunIndex(cache_of(made(batch)), RunFilter()).find(batch) is not None

@@ -46,11 +46,6 @@ def test_a_table_of_long_texts_is_a_list():
     assert lines[-2:] == ["2. **second**", "   - Numbers: few"]
 
 
-def test_a_table_of_short_texts_stays_a_table():
-    table = Table("t", "T", ("a", "b"), ((row("x", "y"),),), text_columns=2)
-    assert table.markdown() == "## T\n\n| a | b |\n| --- | --- |\n| x | y |\n"
-
-
 def test_latex_is_booktabs_with_nothing_unescaped():
     text = TABLE.latex()
     lines = text.splitlines()
@@ -74,8 +69,3 @@ def test_latex_breaks_long_cells_and_pages():
 def test_csv_repeats_what_a_reader_sees_from_the_row_above():
     table = Table("t", "T", ("m", "x"), ((row("one", "1"), row("", "2")),))
     assert list(csv.reader(io.StringIO(table.csv()))) == [["m", "x"], ["one", "1"], ["one", "2"]]
-
-
-def test_csv_reads_back():
-    rows = list(csv.reader(io.StringIO(TABLE.csv())))
-    assert rows == [["Method", "a_b", "c"], ["one", "1.0 ± 0.1", "no data"], ["two|three", "2", 'say "x", y']]

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from clnr.paper.exhibits import Exhibit
     from clnr.paper.paper_runs.executor import WorkerConfig
     from clnr.paper.paper_runs.plan import Job, Plan
-    from clnr.paper.paper_runs.result_set import ResultSet
-    from clnr.paper.paper_runs.run_index import RunFilter, RunSource
+    from clnr.paper.paper_runs.run_index import ResultSet, RunFilter, RunSource
     from clnr.paper.paper_runs.scope import Scope
     from clnr.support.progress import Bar
 
@@ -160,14 +159,14 @@ def paper(
     Runs in the run cache are not made again: after a stop, the same command resumes.
     """
     from clnr.paper import authors, claim_report
-    from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_table
+    from clnr.paper.exhibits import EXHIBITS, needs, write_table
     from clnr.paper.paper_runs.runs_file import write_runs
 
     results = _results(EXHIBITS, asked, folder)
     if results is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, results, folder)]
-    written += write_claims(claim_report.report(asked.scope, results), folder)
+    written += claim_report.report(asked.scope, results).write(folder)
     written += write_table(authors.table(asked.scope, results), folder)
     _print_written([*written, write_runs(results, needs(EXHIBITS, asked.scope), folder)], results)
 
@@ -176,8 +175,7 @@ def paper(
 def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: FromRuns = None) -> None:
     """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
     from clnr.paper import claim_report
-    from clnr.paper.paper_runs.result_set import ResultSet
-    from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+    from clnr.paper.paper_runs.run_index import ResultSet, RunFilter, RunIndex
     from clnr.paper.paper_runs.scope import Scope
 
     check_choice("format", form, _FORMS)
@@ -209,8 +207,7 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
     from clnr.paper.exhibits import check_drawable, needs
     from clnr.paper.paper_runs.executor import WorkerConfig
     from clnr.paper.paper_runs.plan import plan
-    from clnr.paper.paper_runs.result_set import ResultSet
-    from clnr.paper.paper_runs.run_index import RunIndex
+    from clnr.paper.paper_runs.run_index import ResultSet, RunIndex
     from clnr.support.progress import progress_bar
 
     _check_folder(folder)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import dataclass
+from pathlib import Path
 
-from clnr.paper.claim_verdicts import ClaimResult
+from clnr.paper import drawing
+from clnr.paper.claim_verdicts import ClaimResult, Verdict
 from clnr.paper.claims import CLAIMS, SECTIONS, Claim
-from clnr.paper.contrasts import Verdict
-from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.exhibits import EXHIBITS, needs, write_forms, write_picture
+from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Scope
 from clnr.paper.table_format import Row, Table, row, wrapped
 
@@ -29,15 +30,38 @@ class TestedClaim:
         """As in a file name."""
         return f"claim-{self.number:02}"
 
+    def paragraphs(self, drawn: bool) -> list[str]:
+        """Its part of the page."""
+        claim, result = self.claim, self.result
+        says = claim.says[0].upper() + claim.says[1:]
+        parts = [f"#### {self.number}. {says}", f"**{result.verdict.capitalize()}.** {result.words}"]
+        if claim.aside:
+            parts.append(claim.aside)
+        if drawn:
+            parts.append(f"![{claim.effect}, with 95 % intervals]({self.name}.svg)")
+        return [*parts, f"*Tested by:* {claim.tested}."]
+
+    def rows(self) -> list[Row]:
+        """Every difference behind it."""
+        names = (str(self.number), self.claim.says, self.result.verdict)
+        rows = [
+            row(
+                *names,
+                effect.what,
+                *(f"{effect.bounds[i]:.6g}" for i in (1, 0, 2)),
+                "" if effect.p is None else f"{effect.p:.3g}",
+                effect.verdict,
+                str(effect.seeds or ""),
+                str(effect.needed or ""),
+            )
+            for effect in self.result.effects
+        ]
+        return rows + [row(*names, what, *[""] * 4, "too few runs", "", "") for what in self.result.missing]
+
 
 @dataclass(frozen=True)
 class ClaimReport:
-    """All claims, tested; ``markdown``, ``latex`` and ``csv`` write them.
-
-    Attributes:
-        tested: The claims, in the paper's order.
-        notes: How they were tested, and where the runs come from.
-    """
+    """All claims, tested, in the paper's order; and notes on how they were tested, and where the runs come from."""
 
     tested: tuple[TestedClaim, ...]
     notes: tuple[str, ...]
@@ -51,7 +75,8 @@ class ClaimReport:
 
     def markdown(self, pictures: Container[str] = ()) -> str:
         """A page of them, with the pictures that there are, by ``TestedClaim.name``."""
-        overview = [row(verdict, ", ".join(_numbers(self.tested, verdict)) or "none") for verdict in Verdict]
+        numbers = {one: [str(each.number) for each in self.tested if each.result.verdict is one] for one in Verdict}
+        overview = [row(verdict, ", ".join(listed) or "none") for verdict, listed in numbers.items()]
         parts = [
             "## The paper's claims",
             f"{self.count} A picture shows what was measured: means with 95 % intervals, blue where they are as the paper "
@@ -63,7 +88,7 @@ class ClaimReport:
         for title, claims in SECTIONS.items():
             parts.append(f"### {title}")
             for each in itertools.islice(numbered, len(claims)):
-                parts += _paragraphs(each, each.name in pictures)
+                parts += each.paragraphs(each.name in pictures)
         parts += ["### How they are tested", *self.notes]
         return "\n\n".join(wrapped(part) for part in parts) + "\n"
 
@@ -75,9 +100,16 @@ class ClaimReport:
 
     def csv(self) -> str:
         """Every difference behind them, one a line."""
-        rows = tuple(line for each in self.tested for line in _lines(each))
+        rows = tuple(line for each in self.tested for line in each.rows())
         head = ("claim", "says", "verdict", "what", "mean", "low", "high", "p", "this one", "seeds", "seeds to decide it")
         return Table("claims", "", head, (rows,)).csv()
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write them as a page with a picture of each, as LaTeX, and every difference as CSV."""
+        drawn = {each.name: drawing.effects(each.result, each.claim.effect) for each in self.tested}
+        pictures = {name: figure for name, figure in drawn.items() if figure is not None}
+        written = write_forms(folder / "claims", self.markdown(pictures), self.latex(), self.csv())
+        return written + [write_picture(figure, folder / f"{name}.svg") for name, figure in pictures.items()]
 
 
 def report(scope: Scope, results: ResultSet) -> ClaimReport:
@@ -93,39 +125,7 @@ def report(scope: Scope, results: ResultSet) -> ClaimReport:
         "correction: they may touch zero where the test does not.",
         'Of what is open, "some 100 seeds" means: so many would decide it in four of five trials, if mean and spread are what '
         "was measured.",
-        *([scope.caution] if scope.caution else []),
+        *scope.cautions,
         here.provenance(f"clnr {'paper' + scope.words if scope.words else 'claims'}", batches),
     )
     return ClaimReport(tested, notes)
-
-
-def _numbers(tested: Iterable[TestedClaim], verdict: Verdict) -> list[str]:
-    return [str(each.number) for each in tested if each.result.verdict is verdict]
-
-
-def _paragraphs(each: TestedClaim, drawn: bool) -> list[str]:
-    claim, result = each.claim, each.result
-    says = claim.says[0].upper() + claim.says[1:]
-    parts = [f"#### {each.number}. {says}", f"**{result.verdict.capitalize()}.** {result.words}"]
-    if claim.aside:
-        parts.append(claim.aside)
-    if drawn:
-        parts.append(f"![{claim.effect}, with 95 % intervals]({each.name}.svg)")
-    return [*parts, f"*Tested by:* {claim.tested}."]
-
-
-def _lines(each: TestedClaim) -> list[Row]:
-    names = (str(each.number), each.claim.says, each.result.verdict)
-    lines = [
-        row(
-            *names,
-            effect.what,
-            *(f"{effect.bounds[i]:.6g}" for i in (1, 0, 2)),
-            "" if effect.p is None else f"{effect.p:.3g}",
-            effect.verdict,
-            str(effect.seeds or ""),
-            str(effect.needed or ""),
-        )
-        for effect in each.result.effects
-    ]
-    return lines + [row(*names, what, *[""] * 4, "too few runs", "", "") for what in each.result.missing]

@@ -10,9 +10,19 @@ from clnr import methods
 from clnr.experiments.results import Run, Summary
 from clnr.methods import Method
 from clnr.paper import figures, result_tables
-from clnr.paper.claim_verdicts import ClaimResult, at_least, everywhere, reaches, within
-from clnr.paper.contrasts import Bounds, Contrast, Metric, contrast, interval
-from clnr.paper.paper_runs.result_set import ResultSet, title_of
+from clnr.paper.claim_verdicts import (
+    Bounds,
+    ClaimResult,
+    Contrast,
+    Metric,
+    at_least,
+    contrast,
+    everywhere,
+    interval,
+    reaches,
+    within,
+)
+from clnr.paper.paper_runs.run_index import ResultSet, title_of
 from clnr.paper.paper_runs.scope import SETS, Batch, Scope
 
 CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE, methods.GCLNR, methods.CCA_SSG
@@ -47,25 +57,38 @@ def _data_set(what: str) -> str:
     return what.rpartition(" on ")[2]
 
 
-def _against(scope: Scope, results: ResultSet, sets: Iterable[str], better: Method, others: Iterable[Method]) -> list[Contrast]:
-    """Contrasts of one method with others on some data sets, by strict accuracy."""
+Side = tuple[Method, Method, Metric, str]
+
+
+def _contrasts(scope: Scope, results: ResultSet, sets: Iterable[str], sides: Iterable[Side]) -> list[Contrast]:
+    """On each of some data sets: a metric that is claimed to be larger for the first of two methods, and what to call it."""
+    sides = tuple(sides)
     return [
-        contrast(results, _on(other.name, name), scope.batch(better, name), scope.batch(other, name), _strict)
+        contrast(results, _on(what, name), scope.batch(better, name), scope.batch(worse, name), metric)
         for name in scope.among(sets)
-        for other in others
+        for better, worse, metric, what in sides
     ]
+
+
+def _by_accuracy(better: Method, others: Iterable[Method]) -> list[Side]:
+    return [(better, other, _strict, other.name) for other in others]
+
+
+def _by_geometry(better: Method, worse: Method) -> list[Side]:
+    return [(better, worse, _tightness, "alignment"), (better, worse, _evenness, "uniformity")]
 
 
 def above(sets: Iterable[str], better: Method, *others: Method) -> Test:
     """One method above others on all of some data sets."""
-    return lambda scope, results: everywhere(_against(scope, results, sets, better, others))
+    return lambda scope, results: everywhere(_contrasts(scope, results, sets, _by_accuracy(better, others)))
 
 
 def gain(goal: float) -> Test:
     """CLNR's strict accuracy minus GRACE's reaches a goal on some data set; a value that rounds to the goal reaches it."""
 
     def test(scope: Scope, results: ResultSet) -> ClaimResult:
-        pairs = {_data_set(each.what): each.differences for each in _against(scope, results, SETS, CLNR, (GRACE,))}
+        contrasts = _contrasts(scope, results, SETS, _by_accuracy(CLNR, [GRACE]))
+        pairs = {_data_set(each.what): each.differences for each in contrasts}
         bounds = {name: interval(each, len(pairs)) if len(each) > 1 else None for name, each in pairs.items()}
         return reaches(bounds, goal - 0.05, nothing=0)
 
@@ -74,7 +97,8 @@ def gain(goal: float) -> Test:
 
 def leads(count: int, sets: Iterable[str]) -> Test:
     """CLNR above each of the other self-supervised methods on at least ``count`` data sets."""
-    return lambda scope, results: at_least(count, _against(scope, results, sets, CLNR, _OTHER_METHODS), _data_set)
+    sides = _by_accuracy(CLNR, _OTHER_METHODS)
+    return lambda scope, results: at_least(count, _contrasts(scope, results, sets, sides), _data_set)
 
 
 def faster(goal: float, sets: Iterable[str]) -> Test:
@@ -95,10 +119,6 @@ def _ratio(below: list[float], above: list[float]) -> Bounds:
     return min(above) / max(below), statistics.median(above) / statistics.median(below), max(above) / min(below)
 
 
-def _plane(scope: Scope, results: ResultSet, name: str, better: Method, worse: Method, metric: Metric, what: str) -> Contrast:
-    return contrast(results, _on(what, name), scope.batch(better, name), scope.batch(worse, name), metric)
-
-
 def rounder(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = []
     for name in scope.among(("cora",)):
@@ -108,51 +128,34 @@ def rounder(scope: Scope, results: ResultSet) -> ClaimResult:
 
 
 def columns_help(scope: Scope, results: ResultSet) -> ClaimResult:
-    contrasts = [
-        _plane(scope, results, name, CLNR, NCLNR, metric, what)
-        for name in scope.among(figures.SIX_SETS)
-        for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity"))
-    ]
-    return at_least(5, contrasts, _data_set)
+    return at_least(5, _contrasts(scope, results, figures.SIX_SETS, _by_geometry(CLNR, NCLNR)), _data_set)
 
 
 def rows_trade(scope: Scope, results: ResultSet) -> ClaimResult:
-    contrasts = []
-    for name in scope.among(each for each in figures.SIX_SETS if each != "photo"):
-        contrasts.append(_plane(scope, results, name, GRACE, NCLNR, _tightness, "alignment gained"))
-        contrasts.append(_plane(scope, results, name, NCLNR, GRACE, _evenness, "uniformity lost"))
-    return everywhere(contrasts)
+    sides = [(GRACE, NCLNR, _tightness, "alignment gained"), (NCLNR, GRACE, _evenness, "uniformity lost")]
+    return everywhere(_contrasts(scope, results, (each for each in figures.SIX_SETS if each != "photo"), sides))
 
 
 def rows_gain_on_photo(scope: Scope, results: ResultSet) -> ClaimResult:
-    contrasts = [
-        _plane(scope, results, name, GRACE, NCLNR, metric, what)
-        for name in scope.among(("photo",))
-        for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity"))
-    ]
-    return everywhere(contrasts)
+    return everywhere(_contrasts(scope, results, ("photo",), _by_geometry(GRACE, NCLNR)))
 
 
 def between(scope: Scope, results: ResultSet) -> ClaimResult:
-    contrasts = []
-    for name in scope.among(figures.SIX_SETS):
-        contrasts.append(_plane(scope, results, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
-        contrasts.append(_plane(scope, results, name, GRACE, GCLNR, _tightness, "alignment above GRACE's"))
-        contrasts.append(_plane(scope, results, name, CLNR, GCLNR, _evenness, "uniformity above CLNR's"))
-        contrasts.append(_plane(scope, results, name, GCLNR, GRACE, _evenness, "uniformity below GRACE's"))
-    return everywhere(contrasts)
+    sides = [
+        (GCLNR, CLNR, _tightness, "alignment below CLNR's"),
+        (GRACE, GCLNR, _tightness, "alignment above GRACE's"),
+        (CLNR, GCLNR, _evenness, "uniformity above CLNR's"),
+        (GCLNR, GRACE, _evenness, "uniformity below GRACE's"),
+    ]
+    return everywhere(_contrasts(scope, results, figures.SIX_SETS, sides))
 
 
 def like_none(method: Method) -> Test:
     """Alignment and uniformity of a method are as without postprocessing."""
 
     def test(scope: Scope, results: ResultSet) -> ClaimResult:
-        apart = {}
-        for name in scope.among(figures.SIX_SETS):
-            for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity")):
-                contrasted = _plane(scope, results, name, NCLNR, method, metric, what)
-                apart[contrasted.what] = contrasted.differences
-        return within(apart, MARGIN)
+        contrasts = _contrasts(scope, results, figures.SIX_SETS, _by_geometry(NCLNR, method))
+        return within({each.what: each.differences for each in contrasts}, MARGIN)
 
     return test
 

@@ -5,46 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clnr import methods
+from clnr.paper import claim_tests as tests
 from clnr.paper import result_tables
-from clnr.paper.claim_tests import (
-    CCA_SSG,
-    CLNR,
-    GRACE,
-    MARGIN,
-    Test,
-    above,
-    between,
-    but,
-    clusters,
-    columns_help,
-    faster,
-    gain,
-    leads,
-    less_sensitive,
-    like_none,
-    rounder,
-    rows_gain_on_photo,
-    rows_trade,
-    under_noise,
-)
 from clnr.paper.paper_runs.scope import SETS
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper.
+    """A claim of the paper: what it says in short and where, how it is tested and on which runs, and the test itself.
 
-    Attributes:
-        says: The claim in short, and where the paper makes it.
-        tested: How it is tested, and on which runs.
-        test: The test.
-        effect: What is measured, for the axis of its picture.
-        aside: What is worth knowing whatever the verdict is.
+    ``effect`` is what is measured, for the axis of its picture; ``aside`` is worth knowing whatever the verdict is.
     """
 
     says: str
     tested: str
-    test: Test
+    test: tests.Test
     effect: str
     aside: str = ""
 
@@ -59,55 +34,55 @@ _ACCURACY = (
     Claim(
         "CLNR is above GRACE on all data sets but Photo (section 3)",
         _BY_SEEDS,
-        above(but("photo"), CLNR, GRACE),
+        tests.above(tests.but("photo"), methods.CLNR, methods.GRACE),
         _LESS_GRACE,
     ),
     Claim(
         "CLNR is above GRACE by up to 1.5 points (the text)",
         "strict accuracy, same seeds: 1.5, after rounding, lies within or below the 95 % interval of the largest mean "
         "difference, corrected for the number of data sets",
-        gain(1.5),
+        tests.gain(1.5),
         _LESS_GRACE,
         "The largest difference in the paper's own table is 1.4, on PubMed: 83.0 and 81.6.",
     ),
-    Claim("CLNR is above GRACE by up to 1.4 points (its own table)", "the same with 1.4", gain(1.4), _LESS_GRACE),
+    Claim("CLNR is above GRACE by up to 1.4 points (its own table)", "the same with 1.4", tests.gain(1.4), _LESS_GRACE),
     Claim(
         "CLNR is the best self-supervised method on 6 of 8 data sets (abstract)",
         "strict accuracy of CLNR minus that of each other method, all significant on at least 6",
-        leads(6, SETS),
+        tests.leads(6, SETS),
         _LESS_OTHER,
         "The paper compares means; here each lead must be larger than the spread over seeds explains.",
     ),
     Claim(
         "CLNR is above every other self-supervised method on all data sets but CiteSeer (the text)",
         "the same on all 7",
-        leads(7, but("citeseer")),
+        tests.leads(7, tests.but("citeseer")),
         _LESS_OTHER,
         "On Photo the paper's own table has GRACE above CLNR.",
     ),
     Claim(
         "CLNR is above every other self-supervised method on all but CiteSeer and Photo (its own table)",
         "the same on all 6",
-        leads(6, but("citeseer", "photo")),
+        tests.leads(6, tests.but("citeseer", "photo")),
         _LESS_OTHER,
     ),
     Claim(
         "MVGRL is above CLNR on CiteSeer (section 3)",
         _BY_SEEDS,
-        above(("citeseer",), methods.MVGRL, CLNR),
+        tests.above(("citeseer",), methods.MVGRL, methods.CLNR),
         "points of accuracy, MVGRL less CLNR",
     ),
     Claim(
         "CLNR is above supervised GCN and GAT on all data sets but Physics and ogbn-arxiv (section 3)",
         _BY_SEEDS,
-        above(but("physics", "ogbn-arxiv"), CLNR, *result_tables.SUPERVISED),
+        tests.above(tests.but("physics", "ogbn-arxiv"), methods.CLNR, *result_tables.SUPERVISED),
         _LESS_OTHER,
         "The paper does not say how its GCN and GAT were trained. Ours stop early, by the loss on validation nodes.",
     ),
     Claim(
         "CCA-SSG is above BGRL on all data sets but Computers and ogbn-arxiv (section 3)",
         _BY_SEEDS,
-        above(but("computers", "ogbn-arxiv"), CCA_SSG, methods.BGRL),
+        tests.above(tests.but("computers", "ogbn-arxiv"), methods.CCA_SSG, methods.BGRL),
         "points of accuracy, CCA-SSG less BGRL",
     ),
 )
@@ -116,14 +91,14 @@ _TIME = (
         "CLNR trains up to 20 times faster than GRACE (the text)",
         "table 3's runs, each made alone: 20 lies within or below the bounds of the largest ratio, which are GRACE's fastest "
         "seed to CLNR's slowest, and the reverse",
-        faster(20, result_tables.TIMED_SETS),
+        tests.faster(20, result_tables.TIMED_SETS),
         "GRACE's time over CLNR's",
         "Most of it is epochs. On Photo GRACE has 1,000 and CLNR 100: were an epoch of both the same, the ratio would be 10.",
     ),
     Claim(
         "CLNR trains 18.2 times faster than GRACE on Photo (its own table)",
         "the same with 18.2 on Photo",
-        faster(18.2, ("photo",)),
+        tests.faster(18.2, ("photo",)),
         "GRACE's time over CLNR's",
     ),
 )
@@ -131,45 +106,45 @@ _GEOMETRY = (
     Claim(
         "in two dimensions on Cora, CLNR is significantly more uniform than GRACE (figure 1)",
         "figure 1's runs, same seeds: uniformity",
-        rounder,
+        tests.rounder,
         "uniformity, GRACE's less CLNR's",
         "The paper draws one run of each.",
     ),
     Claim(
         "column-wise postprocessing improves both alignment and uniformity on 5 of 6 data sets (section 4)",
         f"CLNR against nCLNR, {_PLANE}",
-        columns_help,
+        tests.columns_help,
         _GAIN,
     ),
     Claim(
         "row-wise postprocessing gains alignment and loses uniformity, but on Photo (section 4)",
         f"GRACE against nCLNR, {_PLANE}",
-        rows_trade,
+        tests.rows_trade,
         "gain of alignment, loss of uniformity",
     ),
     Claim(
         "row-wise postprocessing gains both on Photo (section 4)",
         f"GRACE against nCLNR, {_PLANE}",
-        rows_gain_on_photo,
+        tests.rows_gain_on_photo,
         _GAIN,
     ),
     Claim(
         "GCLNR lies between CLNR and GRACE (section 4)",
         f"both metrics, {_PLANE}",
-        between,
+        tests.between,
         "how far it is on the right side",
     ),
     Claim(
         "surprisingly, dCLNR is like nCLNR in both (section 4): as the authors ran it, rCLNR",
-        f"95 % intervals of the differences, corrected for their number, lie within {MARGIN:g} of zero",
-        like_none(methods.RCLNR),
+        f"95 % intervals of the differences, corrected for their number, lie within {tests.MARGIN:g} of zero",
+        tests.like_none(methods.RCLNR),
         "difference from nCLNR",
         "As it was run, it divides all columns by one number: a covariance of 1 x 1. No wonder, then.",
     ),
     Claim(
         "true whitening, dCLNR, is like nCLNR in both, as section 4 says",
         "the same",
-        like_none(methods.DCLNR),
+        tests.like_none(methods.DCLNR),
         "difference from nCLNR",
     ),
 )
@@ -177,25 +152,25 @@ _ROBUSTNESS = (
     Claim(
         "CLNR is more stable across dimensions than nCLNR and CCA-SSG (section 5)",
         "figure 3's runs: for each seed the range of strict accuracy over dimensions, theirs minus CLNR's",
-        less_sensitive,
+        tests.less_sensitive,
         "range of accuracy, the other's less CLNR's",
     ),
     Claim(
         "under edge noise, CLNR is above nCLNR, GRACE and CCA-SSG on all data sets but CiteSeer (section 5)",
         "figure 4's runs: for each seed the mean strict accuracy over noise levels above 0, CLNR's minus theirs",
-        under_noise(lost=False),
+        tests.under_noise(lost=False),
         _LESS_OTHER,
     ),
     Claim(
         "CLNR is the most robust to edge noise (section 5, by its title)",
         "the same runs: for each seed the accuracy without noise minus that mean, theirs minus CLNR's",
-        under_noise(lost=True),
+        tests.under_noise(lost=True),
         "points lost to noise, the other's less CLNR's",
     ),
     Claim(
         "on Cora, CLNR has the best silhouette, CCA-SSG the best two other scores, GRACE is behind CLNR (appendix B)",
         "table 6's runs: silhouette, Davies-Bouldin and Calinski-Harabasz, each two neighbours in the order",
-        clusters,
+        tests.clusters,
         "by how much it is before the next",
         "The Calinski-Harabasz score grows with the number of nodes. Ours is of all 2,708; the paper's would fit 1,000.",
     ),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from clnr.experiments.results import Summary
 from clnr.graph.csr import Array
-from clnr.methods import Method
 from clnr.paper import figures
-from clnr.paper.claim_verdicts import ClaimResult
-from clnr.paper.contrasts import Effect, Verdict
-from clnr.paper.paper_runs.result_set import ResultSet, title_of
-from clnr.paper.paper_runs.scope import Batch, Scope
+from clnr.paper.claim_verdicts import ClaimResult, Effect, Verdict
+from clnr.paper.paper_runs.run_index import ResultSet, title_of
+from clnr.paper.paper_runs.scope import Scope
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,17 +38,15 @@ _SMALL_POINTS, _LARGE_POINTS = 7, 8.5
 
 def circle(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 1: a row for each method: distances of positive pairs, all nodes by angle, and three single classes."""
-    batches = [batch for batch in figures.circle_batches(scope) if not isinstance(results.find(batch), str)]
+    batches = {batch: summary for batch in figures.circle_batches(scope) if (summary := results.run_index.find(batch))}
     if not batches:
         return None
     figure, axes = _axes(len(batches), 5, 1.5)
-    for line, batch in zip(axes, batches, strict=True):
-        summary = results.find(batch)
-        assert isinstance(summary, Summary)
-        (first, *_) = summary.runs
+    for line, (batch, summary) in zip(axes, batches.items(), strict=True):
+        first = summary.runs[0]
         points = first.extra_metrics["points"]
         u, v, classes = (np.array(points[name]) for name in ("u", "v", "classes"))
-        _distances(line[0], batch, np.linalg.norm(u - v, axis=1))
+        _distances(line[0], batch.method.name, np.linalg.norm(u - v, axis=1))
         _ring(line[1], u, f"all nodes\nuniformity {first.uniformity:.2f}", "#0072B2")
         largest = np.argsort(-np.bincount(classes), kind="stable")[:3]
         for axis, each in zip(line[2:], sorted(largest), strict=False):
@@ -58,13 +54,13 @@ def circle(scope: Scope, results: ResultSet) -> Figure | None:
     return figure
 
 
-def _distances(axis: Axes, batch: Batch, distance: Array) -> None:
+def _distances(axis: Axes, method: str, distance: Array) -> None:
     axis.hist(distance, bins=30, range=(0, 2), color="#0072B2")
     axis.axvline(distance.mean(), color="#D55E00", linestyle="--", linewidth=1.5)
     axis.set_title(f"positive pairs\nmean distance {distance.mean():.2f}", fontsize=_SMALL_POINTS)
     axis.set(xlim=(0, 2))
     axis.set_xlabel("distance", fontsize=_SMALL_POINTS)
-    axis.set_ylabel(batch.method.name, fontsize=_LARGE_POINTS, fontweight="bold")
+    axis.set_ylabel(method, fontsize=_LARGE_POINTS, fontweight="bold")
 
 
 def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
@@ -88,10 +84,9 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 2: a panel for each data set, a mark for each method, coloured by strict accuracy."""
     panels = []
     for name in scope.sets(figures.SIX_SETS):
-        summaries = {method.name: results.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
-        known = {method: summary for method, summary in summaries.items() if isinstance(summary, Summary)}
-        if known:
-            panels.append((name, known))
+        summaries = {each.name: results.run_index.find(scope.batch(each, name)) for each in scope.lineup(figures.ABLATION)}
+        known = {method: summary for method, summary in summaries.items() if summary is not None}
+        panels += [(name, known)] if known else []
     if not panels:
         return None
     figure, axes = _grid(len(panels), 2.05)
@@ -174,7 +169,7 @@ class _Box(NamedTuple):
 def dimensions(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(figures.DIMENSIONS)
-    drawn = _curves(scope, results, columns, lambda m, name, each: figures.dimension_batch(scope, m, name, each), "dimension")
+    drawn = _curves(scope, results, columns, figures.dimension_batch, "dimension")
     for axis in drawn.axes if drawn is not None else ():
         axis.set_xscale("log", base=2)
         axis.set_xticks(columns, [str(each) for each in columns])
@@ -185,29 +180,30 @@ def dimensions(scope: Scope, results: ResultSet) -> Figure | None:
 def noises(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 4: accuracy against edge noise."""
     columns = scope.some(figures.NOISES)
-    what = "random edges added, per edge"
-    drawn = _curves(scope, results, columns, lambda m, name, each: figures.noise_batch(scope, m, name, each), what)
+    drawn = _curves(scope, results, columns, figures.noise_batch, "random edges added, per edge")
     for axis in drawn.axes if drawn is not None else ():
         axis.set_xticks(columns)
     return drawn
 
 
-def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: Any, what: str) -> Figure | None:
+def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: figures.CurveBatch, what: str) -> Figure | None:
     """A panel for each data set, a curve for each method with its standard deviation as a band: strict accuracies."""
     panels = []
     for name in scope.sets(figures.FIVE_SETS):
-        curves = {method: _curve(results, columns, method, name, batch) for method in scope.lineup(figures.CURVE_METHODS)}
-        known = {method: points for method, points in curves.items() if points}
-        if known:
-            panels.append((name, known))
+        curves: dict[str, list[tuple[float, float, float]]] = {}
+        for method, value in itertools.product(scope.lineup(figures.CURVE_METHODS), columns):
+            if (summary := results.run_index.find(batch(scope, method, name, value))) is not None:
+                values = summary.accuracy("strict")
+                curves.setdefault(method.name, []).append((value, values["mean"], values["std"]))
+        panels += [(name, curves)] if curves else []
     if not panels:
         return None
     figure, axes = _grid(len(panels), 1.9)
-    for axis, (name, known) in zip(axes, panels, strict=True):
-        for method, points in known.items():
-            colour, marker = _STYLES.get(method.name, _OTHER_STYLE)
+    for axis, (name, curves) in zip(axes, panels, strict=True):
+        for label, points in curves.items():
+            colour, marker = _STYLES.get(label, _OTHER_STYLE)
             x, y, spread = (np.array(part) for part in zip(*points, strict=True))
-            axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method.name)
+            axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=label)
             axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
         axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
         axis.grid(alpha=0.25)
@@ -282,18 +278,6 @@ def _effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -
     axis.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.2)
     marker = "<" if middle < left else ">" if middle > right else "o"
     axis.plot([min(max(middle, left), right)], [place], color=colour, marker=marker, markersize=4, clip_on=False)
-
-
-def _curve(
-    results: ResultSet, columns: Iterable[float], method: Method, name: str, batch: Any
-) -> list[tuple[float, float, float]]:
-    points = []
-    for each in columns:
-        summary = results.find(batch(method, name, each))
-        if isinstance(summary, Summary):
-            values = summary.accuracy("strict")
-            points.append((each, values["mean"], values["std"]))
-    return points
 
 
 def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clnr.paper import drawing, figures, result_tables
-from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch, Scope
 from clnr.paper.table_format import Table
 from clnr.support.lazy import import_optional
@@ -19,19 +19,12 @@ from clnr.support.storage.atomic_io import write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from clnr.paper.claim_report import ClaimReport
-
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or a figure.
+    """A table or a figure: the runs that it shows, its numbers as a table, and if it is a figure, how it is drawn from them.
 
-    Attributes:
-        name: As in a file name.
-        about: A few words for the help of a command.
-        needs: The runs that it shows.
-        fill: Its numbers as a table.
-        draw: Draws it, if it is a figure; returns None if there are no runs.
+    ``draw`` returns None if there are no runs. ``name`` is as in a file name, and ``about`` for the help of a command.
     """
 
     name: str
@@ -44,7 +37,7 @@ class Exhibit:
         """Its numbers, with a note on where they come from."""
         table = self.fill(scope, results)
         command = f"clnr {self.name.replace('-', ' ')}{scope.words}"
-        notes = [*table.notes, *([scope.caution] if scope.caution else []), results.provenance(command, self.needs(scope))]
+        notes = [*table.notes, *scope.cautions, results.provenance(command, self.needs(scope))]
         return dataclasses.replace(table, notes=tuple(notes))
 
     def write(self, scope: Scope, results: ResultSet, folder: Path) -> list[Path]:
@@ -53,7 +46,7 @@ class Exhibit:
         figure = self.draw(scope, results) if self.draw else None
         if figure is None:
             return write_table(table, folder)
-        pictures = [write_atomic(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
+        pictures = [write_picture(figure, folder / f"{self.name}.{form}") for form in ("png", "svg")]
         return [*pictures, *write_table(table, folder, f"![{table.title}]({self.name}.png)")]
 
 
@@ -62,29 +55,31 @@ def write_table(table: Table, folder: Path, above: str = "") -> list[Path]:
     text = table.markdown()
     if above:
         text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
-    forms = {"md": text, "tex": table.latex(), "csv": table.csv()}
-    return [write_atomic(folder / f"{table.name}.{end}", content.encode()) for end, content in forms.items()]
+    return write_forms(folder / table.name, text, table.latex(), table.csv())
 
 
-def write_claims(tested: ClaimReport, folder: Path) -> list[Path]:
-    """Write the claims as a page with a picture of each, as LaTeX, and every difference as CSV."""
-    drawn = {each.name: drawing.effects(each.result, each.claim.effect) for each in tested.tested}
-    pictures = {name: figure for name, figure in drawn.items() if figure is not None}
-    forms = {"md": tested.markdown(pictures), "tex": tested.latex(), "csv": tested.csv()}
-    written = [write_atomic(folder / f"claims.{end}", content.encode()) for end, content in forms.items()]
-    return written + [write_atomic(folder / f"{name}.svg", _picture(figure, "svg")) for name, figure in pictures.items()]
+def write_forms(path: Path, markdown: str, latex: str, csv: str) -> list[Path]:
+    """Write the three forms of one content, each under its ending."""
+    forms = {"md": markdown, "tex": latex, "csv": csv}
+    return [write_atomic(path.with_name(f"{path.name}.{end}"), content.encode()) for end, content in forms.items()]
 
 
-def _nothing(scope: Scope) -> list[Batch]:
-    return []
+def write_picture(figure: Figure, path: Path) -> Path:
+    """Write a figure in the form of the path's ending; the same numbers give the same file: no dates and no random names."""
+    import matplotlib
+
+    out, form = io.BytesIO(), path.suffix[1:]
+    with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
+        figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
+    return write_atomic(path, out.getvalue())
 
 
 TABLES = (
-    Exhibit("table-1", "architectures", _nothing, result_tables.architectures),
+    Exhibit("table-1", "architectures", lambda scope: [], result_tables.architectures),
     Exhibit("table-2", "accuracy, all methods and data sets", result_tables.accuracy_batches, result_tables.accuracies),
     Exhibit("table-3", "training time of CLNR and GRACE", result_tables.time_batches, result_tables.times),
-    Exhibit("table-4", "data sets", _nothing, result_tables.sizes),
-    Exhibit("table-5", "hyper-parameters", _nothing, result_tables.settings),
+    Exhibit("table-4", "data sets", lambda scope: [], result_tables.sizes),
+    Exhibit("table-5", "hyper-parameters", lambda scope: [], result_tables.settings),
     Exhibit("table-6", "clustering scores on Cora", result_tables.cluster_batches, result_tables.clusters),
 )
 FIGURES = (
@@ -111,13 +106,3 @@ def check_drawable(exhibits: Iterable[Exhibit]) -> None:
     """Fail before the runs, not after them, if one is a figure and there is no matplotlib."""
     if any(exhibit.draw for exhibit in exhibits):
         import_optional("matplotlib.figure", "drawing figures", "figures")
-
-
-def _picture(figure: Figure, form: str) -> bytes:
-    import matplotlib
-
-    out = io.BytesIO()
-    # No dates and no random names: the same numbers give the same file.
-    with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
-        figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
-    return out.getvalue()

@@ -8,7 +8,7 @@ from typing import Any
 from clnr import methods
 from clnr.experiments.results import Summary
 from clnr.methods import Method
-from clnr.paper.paper_runs.result_set import ResultSet, accuracy, title_of
+from clnr.paper.paper_runs.run_index import ResultSet, accuracy, title_of
 from clnr.paper.paper_runs.scope import SEEDS, Batch, Scope
 from clnr.paper.result_tables import OPTIMISTIC, count_of
 from clnr.paper.table_format import Row, Table, row
@@ -87,7 +87,7 @@ def dimension_batches(scope: Scope) -> list[Batch]:
 def dimensions(scope: Scope, results: ResultSet) -> Table:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(DIMENSIONS)
-    groups = _curves(scope, results, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
+    groups = _curves(scope, results, dimension_batch, columns)
     note = (
         "Accuracy in percent against the embedding dimension, which is also the hidden width; "
         f"{_OVER_SEEDS.format(_FEW_SEEDS)} {OPTIMISTIC}"
@@ -107,7 +107,7 @@ def noise_batches(scope: Scope) -> list[Batch]:
 def noises(scope: Scope, results: ResultSet) -> Table:
     """Figure 4: accuracy against edge noise."""
     columns = scope.some(NOISES)
-    groups = _curves(scope, results, lambda method, name: [noise_batch(scope, method, name, each) for each in columns])
+    groups = _curves(scope, results, noise_batch, columns)
     notes = (
         "Accuracy in percent against p: for each edge, p random edges are added before training, different ones for each seed; "
         f"the clean graph is embedded and evaluated; {_OVER_SEEDS.format(SEEDS)} {OPTIMISTIC}",
@@ -117,19 +117,22 @@ def noises(scope: Scope, results: ResultSet) -> Table:
     return Table("figure-4", "Figure 4. Accuracy against edge noise", head, groups, notes, text_columns=3)
 
 
-def _along(scope: Scope, batch: Callable[[Scope, Method, str, Any], Batch], values: tuple[Any, ...]) -> list[Batch]:
+CurveBatch = Callable[[Scope, Method, str, Any], Batch]
+
+
+def _along(scope: Scope, batch: CurveBatch, values: tuple[Any, ...]) -> list[Batch]:
     """The batches of all curves, one value after another."""
     pairs = [(method, name) for method in scope.lineup(CURVE_METHODS) for name in scope.sets(FIVE_SETS)]
     return [batch(scope, method, name, value) for value in scope.some(values) for method, name in pairs]
 
 
-def _curves(scope: Scope, results: ResultSet, batches: Callable[[Method, str], list[Batch]]) -> tuple[tuple[Row, ...], ...]:
+def _curves(scope: Scope, results: ResultSet, batch: CurveBatch, values: tuple[Any, ...]) -> tuple[tuple[Row, ...], ...]:
     """A group of rows for each data set: the curve of each method under both protocols."""
     groups = []
     for name in scope.sets(FIVE_SETS):
         rows = []
         for method in scope.lineup(CURVE_METHODS):
-            summaries = [(results.find(batch), batch.seeds) for batch in batches(method, name)]
+            summaries = [(results.find(each), each.seeds) for each in (batch(scope, method, name, value) for value in values)]
             rows += [
                 row(title_of(name), method.name, title, *(accuracy(each, protocol, usual) for each, usual in summaries))
                 for protocol, title in (("strict", "strict"), ("paper", "paper rule"))

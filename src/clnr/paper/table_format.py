@@ -10,9 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-NO_DATA = "no data"
-NOT_RUN = "not run"
-
 
 class Cell(NamedTuple):
     """One cell of a table."""
@@ -30,15 +27,10 @@ def row(*cells: str | Cell) -> Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: column names, groups of rows with a rule between them, and notes.
+    """A table: column names, groups of rows with a rule between them, and notes, which are paragraphs below it.
 
-    Attributes:
-        name: As in a file name: ``table-2``.
-        title: One line.
-        head: Column names.
-        groups: Rows; LaTeX has a rule between two groups.
-        notes: Paragraphs below the table.
-        text_columns: How many columns, from the left, hold text; numbers are aligned to the right.
+    ``name`` is as in a file name, and ``text_columns`` how many columns, from the left, hold text: numbers are aligned to the
+    right.
     """
 
     name: str
@@ -98,7 +90,7 @@ class Table:
         if long:
             widths = [math.sqrt(max(length, _SHORT_CHARACTERS)) for length in longest]
             columns = "".join(f"p{{{0.9 * width / sum(widths):.2f}\\textwidth}}" for width in widths)
-        groups = ("\n".join(_line([_bold(cell) for cell in row]) for row in group) for group in self.groups)
+        groups = ("\n".join(" & ".join(map(_bold, row)) + " \\\\" for row in group) for group in self.groups)
         names = f"\\caption{{{_escape(self.title)}}}\\label{{tab:clnr-{self.name}}}"
         begin = ["\\begin{table}", "\\centering", names, f"\\begin{{tabular}}{{{columns}}}"]
         end = ["\\end{tabular}", "\\end{table}"]
@@ -108,7 +100,7 @@ class Table:
             f"% needs \\usepackage{{booktabs,amssymb{',longtable' if long else ''}}}",
             *begin,
             "\\toprule",
-            _line([_escape(name) for name in self.head]),
+            " & ".join(map(_escape, self.head)) + " \\\\",
             "\\midrule",
             "\n\\midrule\n".join(groups),
             "\\bottomrule",
@@ -146,10 +138,6 @@ def _escape_pipes(text: str) -> str:
 
 def _marked(cell: Cell) -> str:
     return f"**{_escape_pipes(cell.text)}**" if cell.bold else _escape_pipes(cell.text)
-
-
-def _line(cells: list[str]) -> str:
-    return " & ".join(cells) + " \\\\"
 
 
 def _bold(cell: Cell) -> str:

@@ -18,6 +18,7 @@ from clnr.paper.paper_runs.executor import WorkerConfig, run_job, run_jobs
 from clnr.paper.paper_runs.plan import Job, plan
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
+from clnr.support.storage.file_locks import file_lock
 
 SCOPE = Scope(seeds=2)
 SMALL = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}
@@ -52,12 +53,10 @@ def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):
 
 
 def test_what_another_process_is_at_is_left_to_it_and_comes_last():
-    fcntl = pytest.importorskip("fcntl")
     busy, free = Job(batch(), (0,)), Job(batch(NCLNR), (0,))
     path = config().run_cache.parent / "working" / busy.digest
     path.parent.mkdir(parents=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock(path):
         assert run_job(busy, config()).busy
         all_of_it = run_jobs([busy, free], config(), 1)
         assert next(all_of_it).job is free
@@ -69,9 +68,9 @@ def test_what_another_process_is_at_is_left_to_it_and_comes_last():
 def test_measures_are_made_and_timed_runs_are_made_alone_after_a_warm_up(monkeypatch):
     monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 8)
     run_job(Job(batch(extra_metrics=("clusters", "time")), (0, 1)), config())
-    found = RunIndex(RunCache(), ON_CPU).seeds(batch(extra_metrics=("clusters", "time")))
-    assert [run.parallel_seeds for run in found.values()] == [1, 1]
-    assert set(found[0].extra_metrics) == {"clusters", "time"}
+    runs = RunIndex(RunCache(), ON_CPU).seeds(batch(extra_metrics=("clusters", "time")))
+    assert [run.parallel_seeds for run in runs.values()] == [1, 1]
+    assert set(runs[0].extra_metrics) == {"clusters", "time"}
     # The warm-up is cached nowhere.
     assert len(RunCache().runs()) == 2
 
@@ -100,31 +99,19 @@ def test_several_processes_make_all_and_the_timed_last():
     assert (again.jobs, again.cached) == ((), 6)
 
 
-COMMAND = [
-    "table",
-    "2",
-    "--datasets",
-    "toy",
-    "--methods",
-    "CLNR,nCLNR,GRACE",
-    "--quick",
-    "--device",
-    "cpu",
-    "--format",
-    "csv",
-]
+COMMAND = "table 2 --datasets toy --methods CLNR,nCLNR,GRACE --quick --device cpu --format csv"
 
 
 def start(home: Path, *more: str) -> subprocess.Popen[str]:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLNR_HOME": str(home)}
-    words = [sys.executable, "-m", "clnr", *COMMAND, *more]
+    words = [sys.executable, "-m", "clnr", *COMMAND.split(), *more]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def workers(pid: int) -> list[int]:
     """Processes that a process has started."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(word) for word in found.stdout.split()]
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in listed.stdout.split()]
 
 
 def alive(pid: int) -> bool:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.paper.paper_runs.plan import Job
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.support.storage.file_locks import file_lock
 from clnr.training.loop import ProgressCallback
 
 _WARM_UP_EPOCHS = 5
@@ -65,8 +66,14 @@ def run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None = 
 
     A job that another process is working on is skipped, or with ``wait`` waited for.
     """
-    with _lock(config.run_cache.parent / "working" / job.digest, wait) as mine:
-        return _run_job(job, config, progress) if mine else JobResult(job, 0, busy=True)
+    working = config.run_cache.parent / "working" / job.digest
+    working.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(file_lock(working, wait))
+        except ClnrError:
+            return JobResult(job, 0, busy=True)
+        return _run_job(job, config, progress)
 
 
 def _run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None) -> JobResult:
@@ -101,36 +108,28 @@ def run_jobs(
 
     Jobs that another command with the same run cache is working on come last: they may be finished by then.
     """
-    shared, timed = ([job for job in jobs if job.batch.timed is alone] for alone in (False, True))
-    for wait in (False, True):
-        left = []
-        for done in itertools.chain(
-            _in_parallel(shared, config, workers, progress_of, wait), _one_by_one(timed, config, progress_of, wait)
-        ):
-            if done.busy:
-                left.append(done.job)
-            else:
-                yield done
-        shared, timed = [], left
+
+    def here(job: Job, wait: bool) -> JobResult:
+        return run_job(job, config, progress_of(job) if progress_of else None, wait)
+
+    timed = [job for job in jobs if job.batch.timed]
+    shared = [job for job in jobs if not job.batch.timed]
+    first = _in_parallel(shared, config, workers) if workers > 1 and shared else (here(job, False) for job in shared)
+    busy = []
+    for done in itertools.chain(first, (here(job, False) for job in timed)):
+        if done.busy:
+            busy.append(done.job)
+        else:
+            yield done
+    yield from (here(job, True) for job in busy)
 
 
-def _one_by_one(
-    jobs: Sequence[Job], config: WorkerConfig, progress_of: Callable[[Job], ProgressCallback] | None, wait: bool
-) -> Iterator[JobResult]:
-    return (run_job(job, config, progress_of(job) if progress_of else None, wait) for job in jobs)
-
-
-def _in_parallel(
-    jobs: Sequence[Job], config: WorkerConfig, workers: int, progress_of: Callable[[Job], ProgressCallback] | None, wait: bool
-) -> Iterator[JobResult]:
-    if workers == 1 or not jobs:
-        yield from _one_by_one(jobs, config, progress_of, wait)
-        return
+def _in_parallel(jobs: Sequence[Job], config: WorkerConfig, workers: int) -> Iterator[JobResult]:
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(threads,)) as pool:
         with _ignore_sigint():
-            waiting = [pool.submit(run_job, job, config, None, wait) for job in jobs]
+            waiting = [pool.submit(run_job, job, config) for job in jobs]
         try:
             yield from (done.result() for done in as_completed(waiting))
         except BrokenProcessPool:
@@ -140,28 +139,6 @@ def _in_parallel(
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
-
-
-@contextmanager
-def _lock(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold a file lock, which the system releases even if the process is killed; yields whether it was free.
-
-    Always True on a system without such locks.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield True
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -179,12 +156,12 @@ def _ignore_sigint() -> Iterator[None]:
 
 def _start_worker(threads: int) -> None:
     """Start of a worker process: share the cores, and end with the parent process."""
+
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
     torch.set_num_threads(threads)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -42,15 +42,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """Jobs in order, and an estimate of their cost.
+    """Jobs in order, and an estimate of their cost: seconds of all one after another, and bytes of the largest.
 
-    Attributes:
-        jobs: What is to be run.
-        cached: How many runs are in the run cache.
-        seconds: Estimated time of all jobs one after another.
-        memory: Estimated bytes of the largest job.
-        guessed: Runs of a kind that this machine has not run before, so that their cost is only a guess.
-        without: Data sets that are not available, each with the reason.
+    ``cached`` runs are in the run cache; ``guessed`` are of a kind that this machine has not run before, so that their cost is
+    only a guess. Data sets that are not available are in ``without``, each with the reason.
     """
 
     jobs: tuple[Job, ...]
@@ -114,14 +109,10 @@ def _cost(batch: Batch, run_index: RunIndex, engine: Engine) -> tuple[float, flo
     """Seconds of a run, its peak of memory, and whether they are known from similar runs on this machine."""
     here = [run for run in run_index.like(batch) if run.machine == environment.describe(engine.device)]
     if not here:
-        return (*_guess(batch, engine), False)
+        row = DATASETS[batch.dataset]
+        size = Size(row.nodes, row.edges, row.features, _FLOAT_BYTES * row.nodes * min(row.features, 1000))
+        cost = training(batch.method, batch.recipe, size, engine)
+        return cost.seconds + _PROBE_SECONDS[engine.device.type], cost.memory, False
     an_epoch = statistics.fmean(run.train_seconds / max(1, run.epochs) for run in here)
     evaluated = statistics.fmean(run.seconds - run.train_seconds for run in here)
     return an_epoch * batch.recipe.epochs + evaluated, max(run.peak_memory_bytes for run in here), True
-
-
-def _guess(batch: Batch, engine: Engine) -> tuple[float, float]:
-    row = DATASETS[batch.dataset]
-    size = Size(row.nodes, row.edges, row.features, _FLOAT_BYTES * row.nodes * min(row.features, 1000))
-    cost = training(batch.method, batch.recipe, size, engine)
-    return cost.seconds + _PROBE_SECONDS[engine.device.type], cost.memory

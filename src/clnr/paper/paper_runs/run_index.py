@@ -1,30 +1,34 @@
-"""An index of the cached runs by method, data set and recipe."""
+"""The runs behind tables and figures: found by method, data set and recipe, or the reason why some are missing."""
 
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
+import dataclasses
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from clnr.errors import ClnrError
+from clnr import datasets
+from clnr.datasets import DATASETS
+from clnr.datasets.download import Fetch
+from clnr.errors import ClnrError, DataError
 from clnr.experiments.results import Run, Summary
+from clnr.graph import Graph
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.paper.paper_runs.scope import Batch
+from clnr.support.humanize import plural
 from clnr.support.machine import environment
+
+NO_DATA = "no data"
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs are used: by default those of this code and release of torch, on any machine.
-
-    Attributes:
-        device: Only runs on this device; ``auto`` for any.
-        precision: Only runs in this precision; ``auto`` for any.
-        any_version: Also runs of other versions of the code and of torch.
-    """
+    """Which runs are used: by default those of this code and release of torch, on any device (``auto``)."""
 
     device: str = "auto"
     precision: str = "auto"
@@ -50,12 +54,12 @@ class Platform(NamedTuple):
     machine: str
     precision: str
 
+    @classmethod
+    def of(cls, run: Run) -> Platform:
+        return cls(run.machine, run.precision)
+
     def __str__(self) -> str:
         return f"{self.machine}, {self.precision}"
-
-
-def platform_of(run: Run) -> Platform:
-    return Platform(run.machine, run.precision)
 
 
 class RunSource(Protocol):
@@ -63,18 +67,13 @@ class RunSource(Protocol):
 
     def runs(self, method: str | None = None, dataset: str | None = None) -> list[tuple[str, Run]]:
         """Runs with the time when each was made, oldest first, all or those of a method and a data set."""
-        ...
 
 
 class RunIndex:
     """The runs of a run cache, or of files, that pass a filter, looked up by batch.
 
-    Of several runs of one seed, those of this code and torch are preferred, then the latest.
-
-    Args:
-        source: Where runs are kept.
-        run_filter: Which of them are used.
-        of: Read only runs of this batch's method and data set, which is faster.
+    Of several runs of one seed, those of this code and torch are preferred, then the latest. With ``of``, only runs of this
+    batch's method and data set are read, which is faster.
     """
 
     def __init__(self, source: RunSource, run_filter: RunFilter, of: Batch | None = None):
@@ -88,17 +87,17 @@ class RunIndex:
         """Read all runs again: another process may have added some."""
         self._runs.clear()
         self._dates.clear()
-        matching = [(made, run) for made, run in self._source.runs(*self._only) if self._run_filter.matches(run)]
-        for made, run in sorted(matching, key=lambda pair: _current(pair[1])):
+        matching = [(date, run) for date, run in self._source.runs(*self._only) if self._run_filter.matches(run)]
+        for date, run in sorted(matching, key=lambda pair: _current(pair[1])):
             kind = _kind(run)
             if kind is not None:
                 self._runs[kind].append(run)
-                self._dates[id(run)] = made
+                self._dates[id(run)] = date
 
     def on(self, platform: Platform) -> RunIndex:
         """The same index with the runs of one platform only."""
         other = copy.copy(self)
-        kept = {kind: [run for run in runs if platform_of(run) == platform] for kind, runs in self._runs.items()}
+        kept = {kind: [run for run in runs if Platform.of(run) == platform] for kind, runs in self._runs.items()}
         other._runs = defaultdict(list, kept)
         return other
 
@@ -138,3 +137,82 @@ def _kind(run: Run) -> tuple[Any, ...] | None:
         return Batch(method, run.dataset, Recipe.of(run.recipe), 1).kind
     except ClnrError:
         return None
+
+
+@dataclass(frozen=True)
+class ResultSet:
+    """Runs by batch, and why some are missing: data sets that are not available, and errors by ``Batch.kind``."""
+
+    run_index: RunIndex
+    data_root: Path | None = None
+    fetch: Fetch | None = None
+    without: dict[str, str] = field(default_factory=dict)
+    failures: dict[tuple[Any, ...], str] = field(default_factory=dict)
+
+    def find(self, batch: Batch) -> Summary | str:
+        """The runs of a batch, or in two words why there are none."""
+        summary = self.run_index.find(batch)
+        if summary is not None:
+            return summary
+        if batch.kind in self.failures:
+            return "failed"
+        return NO_DATA if batch.dataset in self.without else NOT_RUN
+
+    def on_one_platform(self, batches: Iterable[Batch]) -> ResultSet:
+        """The same with runs of one machine and precision only: the one with most runs of these batches.
+
+        Only such runs are compared with each other.
+        """
+        platforms = Counter(Platform.of(run) for run in self.runs(batches))
+        return dataclasses.replace(self, run_index=self.run_index.on(platforms.most_common(1)[0][0])) if platforms else self
+
+    def load(self, dataset: str) -> Graph | None:
+        """The data, if available; the reason is noted if not."""
+        try:
+            return None if dataset in self.without else datasets.load(dataset, self.data_root, self.fetch)
+        except DataError as error:
+            self.without[dataset] = str(error)
+            return None
+
+    def runs(self, batches: Iterable[Batch]) -> list[Run]:
+        """All runs of some batches, each one once."""
+        by_identity = {id(run): run for batch in batches for run in self.run_index.seeds(batch).values()}
+        return self.run_index.sort(by_identity.values())
+
+    def provenance(self, command: str, batches: Iterable[Batch]) -> str:
+        """Under every table and figure: the command, seeds, machine, versions and duration."""
+        runs = self.runs(batches)
+        if not runs:
+            return f"Made by `{command}`."
+        first, last = min(run.seed for run in runs), max(run.seed for run in runs)
+        seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
+        platforms = sorted({str(Platform.of(run)) for run in runs})
+        codes: dict[tuple[str, ...], set[str]] = {}
+        for run in runs:
+            known = tuple(run.versions.get(name, "unknown") for name in ("clnr", "torch", "python"))
+            codes.setdefault(known, set()).add(run.versions["code"])
+        versions = [
+            f"clnr {clnr} (code {', '.join(sorted(digests))}), torch {torch}, Python {python}"
+            for (clnr, torch, python), digests in sorted(codes.items())
+        ]
+        days = sorted({self.run_index.day(run) for run in runs})
+        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        seconds = sum(run.seconds for run in runs)
+        return (
+            f"Made by `{command}` from {plural(len(runs), 'run')}, {seeds}; {'; '.join(platforms)}; "
+            f"{'; '.join(versions)}; {when}; the runs took {seconds:,.0f} s of that machine's time."
+        )
+
+
+def title_of(dataset: str) -> str:
+    """The name of a data set as in the paper."""
+    return DATASETS[dataset].title
+
+
+def accuracy(summary: Summary | str, protocol: str, usual: int | None = None) -> str:
+    """Mean and standard deviation, and the number of seeds if it is not the usual one; or why there is no value."""
+    if isinstance(summary, str):
+        return summary
+    values, count = summary.accuracy(protocol), len(summary.runs)
+    text = f"{values['mean']:.2f}" + (f" ± {values['std']:.2f}" if count > 1 else "")
+    return text if usual is None or count == usual else f"{text} ({count})"

@@ -15,7 +15,7 @@ from clnr.experiments.run_cache import check_run
 from clnr.methods import METHODS, find
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse
-from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch
 from clnr.support.storage.atomic_io import write_atomic
 

@@ -18,18 +18,12 @@ SEEDS = 20
 
 # Methods whose runs take tens of seconds come last, the slowest with fewer seeds.
 _SLOW_METHOD_SEEDS = {
-    **{
-        method.name: SEEDS
-        for method in (
-            *(methods.DGI, methods.SUPERVISED_GAT, methods.GAE, methods.VGAE),
-            *(methods.MVGRL, methods.MVGRL_PLAIN, methods.DCLNR),
-        )
-    },
-    **{method.name: 10 for method in (methods.BGRL, methods.GRACE_ALL)},
+    **dict.fromkeys(("DGI", "GAT", "GAE", "VGAE", "MVGRL", "MVGRL-plain", "dCLNR"), SEEDS),
+    **dict.fromkeys(("BGRL", "GRACE-all"), 10),
 }
 
 # CLNR and GRACE are so close on CS that 20 seeds do not tell them apart (claim 1).
-_CLOSE_PAIR_SEEDS = {(methods.CLNR.name, "cs"): 120, (methods.GRACE.name, "cs"): 120}
+_CLOSE_PAIR_SEEDS = {("CLNR", "cs"): 120, ("GRACE", "cs"): 120}
 
 _QUICK_SETS = ("cora", "citeseer")
 _QUICK_SEEDS = 2
@@ -38,14 +32,9 @@ _QUICK_RECIPE_LIMITS = {"epochs": 5, "probe_steps": 300}
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs of one method on one data set that differ in their seed alone.
+    """Runs of one method on one data set that differ in their seed alone: 0, 1, 2 ...
 
-    Attributes:
-        method: The method.
-        dataset: Name of the data set.
-        recipe: All hyper-parameters.
-        seeds: How many seeds: 0, 1, 2 ...
-        extra_metrics: Metrics that must have been computed besides the usual ones.
+    ``extra_metrics`` must have been computed besides the usual ones.
     """
 
     method: Method
@@ -78,13 +67,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Scope:
-    """How much of the paper to reproduce; None means as in the paper.
+    """How much of the paper to reproduce: only these data sets and methods, with so many seeds; None means as in the paper.
 
-    Attributes:
-        datasets: Only these data sets.
-        methods: Only these methods.
-        seeds: Number of seeds in every batch.
-        quick: Small data sets, two seeds and few epochs, as a check.
+    ``quick`` is a check: small data sets, two seeds and few epochs.
     """
 
     datasets: tuple[str, ...] | None = None
@@ -120,12 +105,7 @@ class Scope:
         return (values[0], values[-1]) if self.quick else values
 
     def batch(
-        self,
-        method: Method,
-        dataset: str,
-        seeds: int | None = None,
-        extra_metrics: Iterable[str] = (),
-        **changes: Any,
+        self, method: Method, dataset: str, seeds: int | None = None, extra_metrics: Iterable[str] = (), **changes: Any
     ) -> Batch:
         """A batch with the preset recipe and some changes; of a slow method, with fewer seeds than asked for."""
         recipe = preset(method, dataset).recipe.but(**changes)
@@ -148,12 +128,10 @@ class Scope:
         return "".join(f" {word}" for word, given in parts if given)
 
     @property
-    def caution(self) -> str | None:
+    def cautions(self) -> list[str]:
         """A warning to readers of quick results."""
-        if not self.quick:
-            return None
         most = " and ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in _QUICK_RECIPE_LIMITS.items())
-        return f"A quick check, with at most {most}: not comparable with any result."
+        return [f"A quick check, with at most {most}: not comparable with any result."] if self.quick else []
 
 
 def _words(option: str, given: str) -> list[str]:
