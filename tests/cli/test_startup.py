@@ -52,11 +52,11 @@ def test_every_command_is_listed():
 
 
 def test_what_only_shows_something_imports_nothing_heavy(tmp_path):
-    assert {words: found for words, found in zip(LIGHT, imported(LIGHT, tmp_path), strict=True) if found} == {}
+    assert {words: heavy for words, heavy in zip(LIGHT, imported(LIGHT, tmp_path), strict=True) if heavy} == {}
 
 
 def test_a_mistake_is_told_without_importing_anything_heavy(tmp_path):
-    assert {words: found for words, found in zip(MISTAKES, imported(MISTAKES, tmp_path, 2), strict=True) if found} == {}
+    assert {words: heavy for words, heavy in zip(MISTAKES, imported(MISTAKES, tmp_path, 2), strict=True) if heavy} == {}
 
 
 @pytest.mark.full

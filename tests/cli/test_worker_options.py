@@ -58,13 +58,13 @@ class Job:
 
     def workers(self) -> dict[int, int]:
         """The process of each rank."""
-        found = {}
+        processes = {}
         for pid in children(self.process.pid):
             with contextlib.suppress(OSError):
                 variables = dict(each.partition("=")[::2] for each in Path(f"/proc/{pid}/environ").read_text().split("\0"))
                 if "RANK" in variables:
-                    found[int(variables["RANK"])] = pid
-        return found
+                    processes[int(variables["RANK"])] = pid
+        return processes
 
     def wait_for(self, condition, what: str) -> None:
         end = time.monotonic() + LATEST

@@ -172,14 +172,15 @@ def embed(
     if opened is not None and not from_files:
         # What does not fit on one machine is in files for the workers on all of them.
         from_files = not group.all_reduce_min(file_plan.fits_memory(opened, settings, bound, planned_workers))
-    if opened is not None and from_files:
-        settings = file_plan.for_files(opened, settings, bound, planned_workers)
+    in_files = opened if from_files else None
+    if in_files is not None:
+        settings = file_plan.for_files(in_files, settings, bound, planned_workers)
         if exports:
             raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
     if dry_run:
         plan: Any
-        if opened is not None and from_files:
-            _, plan = file_plan.plan(opened, settings, bound, planned_workers)
+        if in_files is not None:
+            _, plan = file_plan.plan(in_files, settings, bound, planned_workers)
         elif model is not None:
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
@@ -192,13 +193,13 @@ def embed(
     options: dict[str, Any] = {"force": force, "layout": drawn}
     try:
         with progress_bar(quiet or not group.first) as bar:
-            if opened is not None and from_files:
-                result = job.embed_folder(opened, folder, settings, bound, **options, bar=bar)
+            if in_files is not None:
+                result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
             else:
                 options |= {"model": model, "standalone": standalone, "formats": exports}
                 result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
-        if group.first and from_files and is_trained(folder):
+        if group.first and in_files is not None and is_trained(folder):
             print_stderr("stopped; training is complete: the same command with --resume goes on with the next block")
         elif group.first and model is None:
             _print_stopped(settings.checkpoint)

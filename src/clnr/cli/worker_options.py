@@ -128,21 +128,19 @@ def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> 
     from ray.train.torch import TorchConfig, TorchTrainer
 
     workers, threads = options["workers"], options["threads"] or 1
-    there = ray.cluster_resources()
-    use_gpu = options["device"] != "cpu" and there.get("GPU", 0) >= workers
-    if there.get("CPU", 0) < workers * threads:
-        print_stderr(
-            f"{workers} workers ask for {workers * threads} CPUs, and the cluster has {there.get('CPU', 0):g}: waiting for more"
-        )
+    resources = ray.cluster_resources()
+    use_gpu = options["device"] != "cpu" and resources.get("GPU", 0) >= workers
+    asked, given = workers * threads, resources.get("CPU", 0)
+    if given < asked:
+        print_stderr(f"{workers} workers ask for {asked} CPUs, and the cluster has {given:g}: waiting for more")
     board = ray.remote(num_cpus=0)(_Board).remote()
-    given = {name: value for name, value in options.items() if name not in ("ray", "workers")}
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         trainer = TorchTrainer(
             work,
             train_loop_config={
                 "board": board,
                 "command": (command.__module__, command.__name__),
-                "options": given,
+                "options": {name: value for name, value in options.items() if name not in ("ray", "workers")},
                 "folder": str(Path.cwd()),
             },
             torch_config=TorchConfig(

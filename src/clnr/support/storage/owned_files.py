@@ -26,9 +26,9 @@ class OwnedFiles:
 
     def find_foreign(self, folder: Path) -> str | None:
         """The name of the first file in a folder that clnr did not write, or None."""
-        there = sorted(folder.iterdir())
-        recognized = not there or self.recognizes(folder)
-        for each in there:
+        entries = sorted(folder.iterdir())
+        recognized = not entries or self.recognizes(folder)
+        for each in entries:
             if self._is_shards(each):
                 others = sorted(path.name for path in each.iterdir() if not path.match(self.shards[1]))
                 if others:
