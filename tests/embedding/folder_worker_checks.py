@@ -33,7 +33,7 @@ from clnr.engine import cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_group import join
 from clnr.graph.graph_folder import GraphFolder
-from clnr.nn import inputs, readout
+from clnr.nn import inputs, readout_blocks
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import ingest
@@ -213,7 +213,7 @@ class Cases:
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
-    for module in (block_passes, pass_columns, inputs, readout, stored_readout):
+    for module in (block_passes, pass_columns, inputs, readout_blocks, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

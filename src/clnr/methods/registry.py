@@ -104,9 +104,9 @@ class Method:
         held = getattr(self, place)
         if place == "views":
             return tuple(part for view in held for part in view)
-        if place == "objective" and held is None:
-            return ()
-        return held if isinstance(held, tuple) else (held,)
+        if place in ("encoder", "objective"):
+            return () if held is None and place == "objective" else (held,)
+        return held
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
         """A new method: this one with some places changed.

@@ -29,7 +29,7 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
-from clnr.nn import inputs, readout, structure
+from clnr.nn import inputs, readout_blocks, structure
 from clnr.nn.structure import walks
 from clnr.support.processes.workers import Workers
 from tests.embedding.stages.test_graph_in_files import vectors
@@ -66,7 +66,7 @@ def small(monkeypatch):
     """Blocks are small, and walks are short."""
     monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
-    for module in (block_passes, pass_columns, inputs, readout, stored_readout, structure):
+    for module in (block_passes, pass_columns, inputs, readout_blocks, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 
