@@ -50,12 +50,9 @@ def lazy(module: str, name: str | None = None) -> Any:
 
 
 def import_optional(module: str, purpose: str, extra: str | None = None) -> ModuleType:
-    """Import a module of an optional package.
+    """Import a module of an optional package, such as ``matplotlib.figure``; the message says what it is needed for.
 
-    Args:
-        module: Such as ``matplotlib.figure``.
-        purpose: What it is needed for, for the message.
-        extra: The extra of clnr that installs it; if None, the package is installed by its own name.
+    ``extra`` is that of clnr that installs it; if None, the package is installed by its own name.
     """
     try:
         return import_module(module)

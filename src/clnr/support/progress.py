@@ -37,13 +37,7 @@ class NowAndThen:
 
 
 class Bar:
-    """Progress bars and notes on standard error. Without a bar, lines now and then.
-
-    Args:
-        progress: The bars; None where there is no terminal.
-        quiet: Say nothing.
-        print_line: Takes a line, instead of standard error.
-    """
+    """Progress bars and notes on standard error, or to ``print_line``. Without a terminal: no bars, but lines now and then."""
 
     def __init__(self, progress: Progress | None, quiet: bool, print_line: Callable[[str], None] | None = None):
         self._progress = progress
@@ -151,13 +145,7 @@ def _epoch_lines(print_line: Callable[[str], None], what: str, epochs: int) -> C
 
 
 class Tenths:
-    """Says how far a piece of work is, at each tenth of it.
-
-    Args:
-        print_line: Called with a line.
-        what: Names the work.
-        total: All there is to do.
-    """
+    """Says how far a piece of work is, at each tenth of it."""
 
     def __init__(self, print_line: Callable[[str], None], what: str, total: int):
         self._print_line, self._what, self._total = print_line, what, max(1, total)

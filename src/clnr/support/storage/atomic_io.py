@@ -36,12 +36,7 @@ def resolve_path(path: Path) -> Path:
 
 
 def check_name(path: Path, beside: str = "") -> None:
-    """Fail before the work, not after it, where the names of temporary files would be too long.
-
-    Args:
-        path: A file or folder.
-        beside: What the name of a file beside it has more than its own.
-    """
+    """Fail before the work, not after it, where the names of temporary files, or of one with ``beside`` added, are too long."""
     near = next(parent for parent in path.absolute().parents if parent.is_dir())
     longest = os.pathconf(near, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
     most = longest - len(temporary_name(beside, "part"))
@@ -140,10 +135,7 @@ def _remove_empty(folder: Path) -> None:
 def check_folder(path: Path, force: bool, owned: OwnedFiles) -> None:
     """Fail before the work, not after it, where writing a folder would destroy files.
 
-    Args:
-        path: The folder.
-        force: Whether a folder that clnr wrote before may be overwritten.
-        owned: Which files clnr writes; a folder with any other is never overwritten.
+    With ``force``, one that clnr wrote before may be overwritten; one with a file that is not ``owned``, never.
     """
     path = resolve_path(path)
     if obstacle := _obstacle(path, force, owned):

@@ -32,11 +32,7 @@ def temporary_path(path: Path, role: str) -> Path:
 def file_lock(path: Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock of a path: a file beside it. The system releases it even if the process is killed.
 
-    Where the file system has no locks, nothing is locked.
-
-    Args:
-        path: The file or folder.
-        wait: Whether to wait while another process holds it; if not, that is an error.
+    If another process holds it, ``wait``, or that is an error. Where the file system has no locks, nothing is locked.
     """
     lock = temporary_path(path, "lock")
     while True:
