@@ -10,14 +10,12 @@ from clnr.nn.layers import (
     add_prefix,
     batch_norm,
     bilinear,
-    convolution_layers,
     glorot,
     linear_layers,
     norms,
     prelu,
     sub_dict,
 )
-from tests import oracles
 
 RANDOM = np.random.default_rng(0)
 
@@ -47,16 +45,6 @@ def test_glorot_is_uniform_within_its_bound(rows, columns):
     assert not torch.equal(weight, glorot(rng.key(1, "w"), rows, columns))
 
 
-@pytest.mark.parametrize("kind", [linear_layers, convolution_layers])
-def test_layers_have_weights_of_their_own(kind):
-    parameters = kind([5, 5, 5, 2], rng.key(0))
-    shapes = {name: tuple(value.shape) for name, value in parameters.items()}
-    weights, biases = ([shapes[f"{layer}.{kind}"] for layer in range(3)] for kind in ("weight", "bias"))
-    assert (weights, biases, len(shapes)) == ([(5, 5), (5, 5), (5, 2)], [(5,), (5,), (2,)], 6)
-    assert not torch.equal(parameters["0.weight"], parameters["1.weight"])
-    assert not torch.equal(parameters["0.weight"][0], parameters["0.bias"])
-
-
 def test_plain_layers_begin_as_torchs_linear():
     torch.manual_seed(0)
     ours, theirs = linear_layers([900, 700], rng.key(0)), torch.nn.Linear(900, 700)
@@ -79,15 +67,6 @@ def test_a_bilinear_form_begins_as_dgis():
     assert ours.std() == pytest.approx(float(theirs.std()), rel=0.05)
 
 
-def test_prelu_and_its_gradient():
-    h, slope = numbers(6, 4).requires_grad_(), torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
-    expected = oracles.each(lambda x: oracles.leaky(x, 0.3), h.detach().numpy())
-    np.testing.assert_allclose(prelu(h, slope).detach().numpy(), expected)
-    assert torch.autograd.gradcheck(prelu, (h, slope))
-    np.testing.assert_array_equal(prelu(h.detach(), torch.tensor(1.0)).numpy(), h.detach().numpy())
-    np.testing.assert_array_equal(prelu(h.detach(), torch.tensor(0.0)).numpy(), h.detach().relu().numpy())
-
-
 def test_a_layer_after_prelu_keeps_only_what_it_was_given():
     parts = [numbers(6, 4), torch.tensor(0.3, dtype=torch.float64), numbers(4, 3), numbers(3)]
     for part in parts:
@@ -99,34 +78,6 @@ def test_a_layer_after_prelu_keeps_only_what_it_was_given():
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
         prelu_linear(*parts)
     assert kept == [h.shape, slope.shape, weight.shape]
-
-
-@pytest.mark.parametrize("rows", [1, 2, 30])
-def test_batch_norm_by_the_batchs_own_statistics(rows):
-    h = numbers(rows, 3, scale=4) + 2
-    parameters = {"1.scale": numbers(3), "1.shift": numbers(3)}
-    statistics = {}
-    expected = oracles.batch_norm(h.numpy(), parameters["1.scale"].numpy(), parameters["1.shift"].numpy())
-    np.testing.assert_allclose(batch_norm(parameters, 1, h, statistics).numpy(), expected, atol=1e-9)
-    np.testing.assert_allclose(statistics["1.mean"].numpy(), h.numpy().mean(0))
-    np.testing.assert_allclose(statistics["1.variance"].numpy(), h.numpy().var(0), atol=1e-12)
-
-
-def test_batch_norm_by_statistics_from_before():
-    h, before = numbers(30, 3), {"0.mean": numbers(3), "0.variance": numbers(3).square()}
-    parameters = {"0.scale": numbers(3), "0.shift": numbers(3)} | before
-    statistics = {}
-    got = batch_norm(parameters, 0, h, statistics)
-    np.testing.assert_allclose(got.numpy(), oracles.batch_norm(h.numpy(), *(value.numpy() for value in parameters.values())))
-    assert statistics == {}
-    torch.testing.assert_close(batch_norm(parameters, 0, h[:4]), got[:4])
-
-
-def test_gradient_of_batch_norm():
-    h, scale, shift = (value.requires_grad_() for value in (numbers(7, 3), numbers(3), numbers(3)))
-    assert torch.autograd.gradcheck(
-        lambda *all: batch_norm({"0.scale": all[1], "0.shift": all[2]}, 0, all[0]), (h, scale, shift)
-    )
 
 
 def test_a_constant_column_survives_batch_norm():

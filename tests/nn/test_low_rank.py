@@ -44,15 +44,6 @@ def test_a_flat_spectrum_loses_hardly_any_of_the_best_variance():
     assert 0.97 * best <= ((matrix @ found) ** 2).sum() <= best * (1 + 1e-5)
 
 
-@pytest.mark.parametrize("count", [1, 3, 8, 30, 300])
-def test_never_more_directions_than_the_width(count):
-    matrix = np.random.default_rng(1).standard_normal((50, 8))
-    found = directions_of(matrix, count)
-    assert found.shape == (8, min(8, count))
-    if count >= 8:
-        np.testing.assert_allclose(((matrix @ found) ** 2).sum(), (matrix**2).sum(), rtol=1e-5)
-
-
 @pytest.mark.parametrize("rank", [0, 1, 2, 5])
 @pytest.mark.parametrize(("rows", "columns", "count"), [(40, 30, 12), (800, 600, 256), (2, 700, 256)])
 def test_a_deficient_rank_is_no_trouble(rank, rows, columns, count):

@@ -168,13 +168,6 @@ def test_head_is_a_perceptron_with_elu(head_width, hidden):
     np.testing.assert_allclose(Head(head_width)(parameters, z).numpy(), expected, atol=1e-12)
 
 
-def test_gradient_of_head():
-    names, weights = zip(*Head(3).init(2, rng.key(0, "head")).items(), strict=True)
-    weights = [weight.double().requires_grad_() for weight in weights]
-    z = torch.tensor(numbers(4, 2), requires_grad=True)
-    assert torch.autograd.gradcheck(lambda z, *all: Head(3)(dict(zip(names, all, strict=True)), z), (z, *weights))
-
-
 def test_shortcut_head_is_three_layers_with_prelu_beside_a_linear_map():
     drawn = ShortcutHead().init(5, rng.key(0, "head"))
     layers = [f"deep.{layer}" for layer in range(3)]

@@ -149,16 +149,6 @@ def test_columns_have_about_the_same_variance():
     assert found.var(0).max() / found.var(0).min() < 12
 
 
-def test_with_room_for_all_columns_no_distance_changes():
-    graph = tiny()
-    z = np.random.default_rng(1).normal([1, 2, 3], 1, (40, 3))
-    _, found = embedded(Readout((Hops(2), OwnFeatures(99)), 99), graph, z)
-    a, x = oracles.propagation(graph), oracles.dense(graph.features)
-    whole = standing((1.0, z), (1.0, a @ z), (1.0, a @ a @ z), (1.0, x))
-    assert found.shape == (40, 3 * 3 + 12)
-    np.testing.assert_allclose(gram(found), gram(resized(whole, 99)), atol=5e-3)
-
-
 def test_each_block_has_its_size():
     graph = tiny()
     random = np.random.default_rng(2)

@@ -91,14 +91,6 @@ def test_on_a_gpu_it_goes_on_as_well(name, tmp_path, cuda):
     torch.testing.assert_close(resumed.losses, trained(method, recipe, None, engine).losses, rtol=1e-4, atol=1e-4)
 
 
-def test_without_a_file_it_starts_afresh(tmp_path):
-    recipe = recipe_of(METHODS["CLNR"])
-    same(
-        trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 4, ABOUT, resume=True)),
-        trained(METHODS["CLNR"], recipe),
-    )
-
-
 def test_what_is_kept_can_be_left_aside(tmp_path):
     recipe = recipe_of(METHODS["CLNR"])
     path = tmp_path / "state"

@@ -12,6 +12,7 @@ from clnr.graph.csr import Array
 
 _MOST_ROUNDS = 1000
 _TOLERANCE = 1e-10
+_LARGEST_RATE = 0.7
 
 
 def degree(graph: Graph) -> Array:
@@ -67,7 +68,7 @@ def _iterate(step: Callable[[Array], Array], count: int) -> Array:
 CENTRALITIES = {"degree": degree, "pagerank": pagerank, "eigenvector": eigenvector}
 
 
-def rates(importance: Array, rate: float, ceiling: float = 0.7) -> Array:
+def rates(importance: Array, rate: float) -> Array:
     r"""Probabilities of being dropped, higher for less importance, with mean ``rate`` before the ceiling.
 
     .. math:: \min\left(\frac{s_{max} - s}{s_{max} - \mu_s} \, p, \; p_\tau\right), \quad s = \log \mathrm{importance}
@@ -81,4 +82,4 @@ def rates(importance: Array, rate: float, ceiling: float = 0.7) -> Array:
     s = np.log(np.maximum(importance, 1e-8 * top) if top > 0 else np.ones_like(importance))
     spread = s.max() - s.mean()
     factor = (s.max() - s) / spread if spread > 1e-12 else np.ones_like(s)
-    return np.minimum(factor * rate, ceiling)
+    return np.minimum(factor * rate, _LARGEST_RATE)

@@ -42,11 +42,6 @@ class HyperParameter:
         """A dataclass field with this declaration: how several parts share a key."""
         return dataclasses.field(default=self.default, metadata={_METADATA_KEY: self})
 
-    def for_second_view(self) -> HyperParameter:
-        """The declaration of the key that ends in ``_2``."""
-        meaning = "the same in the second view, if not none"
-        return dataclasses.replace(self, default=None, meaning=meaning, source="default", second_view=False)
-
     def check(self, name: str, value: Any) -> Any:
         """The value, if it has the right type and range; else an error that says what would be right."""
         if self.choices:
@@ -124,5 +119,7 @@ def declared(parts: Iterable[type]) -> dict[str, HyperParameter]:
                 raise MethodError(f"{names} declare {field.name} differently; share one declaration, or rename one of them")
             owner.setdefault(field.name, part)
             if each.second_view:
-                keys[f"{field.name}_2"] = each.for_second_view()
+                meaning = "the same in the second view, if not none"
+                second = dataclasses.replace(each, default=None, meaning=meaning, source="default", second_view=False)
+                keys[f"{field.name}_2"] = second
     return keys
