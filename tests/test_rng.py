@@ -16,6 +16,11 @@ def correlation(a, b):
     return float(np.corrcoef(np.asarray(a, float), np.asarray(b, float))[0, 1])
 
 
+def bits(rate=0.5, seed=0, stream="train", epoch=0, view=0, i=None, j=0):
+    i = torch.arange(COUNT) if i is None else i
+    return rng.keep(rng.key(seed, stream, epoch, view), rate, i, j).numpy()
+
+
 def test_mix_is_the_published_function_in_wrapping_arithmetic():
     x = np.random.default_rng(0).integers(0, 2**32, 10_000)
     np.testing.assert_array_equal(rng.mix(torch.from_numpy(x)).numpy(), oracles.lowbias32(x).astype(np.int64))
@@ -42,10 +47,10 @@ def test_keys_from_tensors_equal_keys_from_numbers():
     epochs = torch.arange(50)
     waiting = rng.key(3, "nodes", epochs)
     assert waiting == (*rng.key(3, "nodes")[:2], epochs)
-    settled = rng.settled(waiting)
+    parallel_seeds = rng.settled(waiting)
     for epoch in range(50):
-        assert (int(settled.a[epoch]), int(settled.b[epoch]), None) == rng.key(3, "nodes", epoch)
-    below, mixed = rng.branch(waiting, "row"), rng.branch(settled, "row")
+        assert (int(parallel_seeds.a[epoch]), int(parallel_seeds.b[epoch]), None) == rng.key(3, "nodes", epoch)
+    below, mixed = rng.branch(waiting, "row"), rng.branch(parallel_seeds, "row")
     assert below.word is None
     assert torch.equal(below.a, mixed.a)
     assert torch.equal(below.b, mixed.b)
@@ -59,8 +64,8 @@ def test_streams_differ_in_every_word_of_their_path():
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
 def test_rates(rate):
-    kept = rng.keep(rng.key(0, "train"), rate, torch.arange(COUNT)).sum()
-    assert abs(int(kept) - COUNT * (1 - rate)) <= 5 * math.sqrt(COUNT * rate * (1 - rate))
+    kept = bits(rate).sum()
+    assert abs(kept - COUNT * (1 - rate)) <= 5 * math.sqrt(COUNT * rate * (1 - rate))
 
 
 def test_rates_of_pairs_equal_the_loop():
@@ -69,6 +74,10 @@ def test_rates_of_pairs_equal_the_loop():
     key = rng.key(1, "x")
     expected = [[oracles.kept(key, float(rates[a, b]), a, b) for b in range(30)] for a in range(20)]
     assert rng.keep(key, rates, i, j).tolist() == expected
+
+
+def test_what_a_lower_rate_drops_a_higher_one_drops_too():
+    assert not (bits(0.6) & ~bits(0.2)).any()
 
 
 def test_words_are_uniform_and_so_is_each_bit():
