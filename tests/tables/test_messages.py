@@ -12,9 +12,8 @@ from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
-from clnr.tables.columns.column_info import column_lines
-from clnr.tables.columns.columns import check_columns
-from clnr.tables.edges.lost_edges import dangling_warning
+from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.ingest_report import column_lines, dangling_warning
 from clnr.tables.io.sql import fetch_numpy, run
 from tests.tables.files import EDGES, saved
 

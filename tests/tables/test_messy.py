@@ -10,7 +10,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from clnr.tables.columns.column_info import column_lines
+from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
 from tests.fuzz import examples
 from tests.tables.files import EDGES, saved

@@ -293,7 +293,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.embedding.scoring.headline_scores import headline_scores
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
-    from clnr.tables.edges.lost_edges import dangling_warning, loses_much
+    from clnr.tables.ingest_report import dangling_warning, loses_much
 
     graph, dimension = result.table_graph.graph, int(result.z.shape[1])
     compared = compare(result.model.method, result.scores, result.baselines)

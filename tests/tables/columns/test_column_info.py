@@ -9,8 +9,8 @@ import pytest
 
 from clnr.errors import ClnrError, DataError
 from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
-from clnr.tables.columns.column_info import ColumnInfo, column_lines
-from clnr.tables.table_info import TableInfo
+from clnr.tables.ingest_report import ColumnInfo, column_lines
+from clnr.tables.table_graph import TableInfo
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")

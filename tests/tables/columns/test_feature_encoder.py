@@ -376,7 +376,7 @@ def slow(part, value):
 
 @pytest.mark.parametrize("rows", [9, 64, 1 << 18])
 def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together(db, monkeypatch, rows):
-    monkeypatch.setattr("clnr.tables.io.chunks._CHUNK_ROWS", rows)
+    monkeypatch.setattr("clnr.tables.io.source._CHUNK_ROWS", rows)
     rng = np.random.default_rng(0)
     words = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B"]
 

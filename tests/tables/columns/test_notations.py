@@ -9,7 +9,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
-from clnr.tables.columns.column_info import column_lines
+from clnr.tables.ingest_report import column_lines
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")

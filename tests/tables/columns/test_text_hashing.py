@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
-from clnr.tables.columns.text_hashing import split_words, text_buckets
+from clnr.tables.columns.text_words import split_words, text_buckets
 
 pa = pytest.importorskip("pyarrow")
 hypothesis = pytest.importorskip("hypothesis")

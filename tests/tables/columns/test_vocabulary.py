@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from clnr.tables import FeatureEncoder
-from clnr.tables.columns.vocabulary import learn_vocabulary
+from clnr.tables.columns.text_words import learn_vocabulary
 from clnr.tables.io.source import describe, store
 from clnr.tables.io.sql import connect
 
@@ -157,7 +157,7 @@ def test_rows_chunks_and_threads_do_not_matter(table, monkeypatch, bound, rows, 
     monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", bound)
     given = texts()
     _, encoder, x = learned(table, given)
-    monkeypatch.setattr("clnr.tables.io.chunks._CHUNK_ROWS", rows)
+    monkeypatch.setattr("clnr.tables.io.source._CHUNK_ROWS", rows)
     before = pa.cpu_count()
     pa.set_cpu_count(threads)
     try:

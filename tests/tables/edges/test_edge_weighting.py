@@ -9,7 +9,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from clnr.tables.table_info import TableInfo
+from clnr.tables.table_graph import TableInfo
 from tests.tables.files import saved
 
 pytest.importorskip("duckdb")

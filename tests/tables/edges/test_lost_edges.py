@@ -7,7 +7,7 @@ import pytest
 from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from clnr.tables.edges.lost_edges import dangling_warning, loses_much
+from clnr.tables.ingest_report import dangling_warning, loses_much
 from tests.tables.files import saved
 
 pytest.importorskip("duckdb")

@@ -7,7 +7,7 @@ import pytest
 
 from clnr.errors import DataError, UnknownName
 from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
-from clnr.tables.table_info import TableInfo
+from clnr.tables.table_graph import TableInfo
 from tests.tables.edges.test_edge_weighting import EDGES, ROWS, normalised, weights
 from tests.tables.files import saved
 

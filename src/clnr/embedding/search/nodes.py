@@ -16,7 +16,7 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
 from clnr.tables.roles.node_names import name_texts, names_at
-from clnr.tables.table_info import TableInfo
+from clnr.tables.table_graph import TableInfo
 
 
 class Nodes(ABC):

@@ -30,7 +30,7 @@ from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.storage.atomic_io import resolve_path
-from clnr.tables.folder_read import read_table_info
+from clnr.tables.table_graph import read_table_info
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
 _ALL, _SEEN = "all", "seen"

@@ -49,7 +49,7 @@ from clnr.support.machine.environment import versions
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import check_count, check_positive, parse_json, read_stable
 from clnr.support.storage.file_locks import file_lock
-from clnr.tables.table_info import TABLES, TableInfo
+from clnr.tables.table_graph import TABLES, TableInfo
 
 Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]
 """Losses, scores, warnings, and the scores of baselines, as ``EmbeddingResult`` has them."""

@@ -26,7 +26,7 @@ from clnr.support.storage import checked_files
 from clnr.support.storage.checked_files import errors_name, parse_json, sha256
 from clnr.support.storage.file_locks import temporary_name
 from clnr.support.storage.owned_files import OwnedFiles
-from clnr.tables.table_info import NODES, TABLES
+from clnr.tables.table_graph import NODES, TABLES
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"

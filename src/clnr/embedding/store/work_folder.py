@@ -38,8 +38,7 @@ from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import move_folder, resolve_path, write_atomic
 from clnr.support.storage.checked_files import errors_name, parse_json
 from clnr.support.storage.file_locks import temporary_name
-from clnr.tables.folder_read import read_table_info
-from clnr.tables.table_info import TABLES
+from clnr.tables.table_graph import TABLES, read_table_info
 from clnr.training.checkpoint import begun_with
 
 _ABOUT, _SEEN, _READ_OUT = "about.json", "seen-by-all", "read-out.safetensors"

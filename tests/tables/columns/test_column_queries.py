@@ -7,11 +7,10 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, ingest, load, load_graph_folder, read_tables
-from clnr.tables.columns.column_asks import Ask, answer_all
-from clnr.tables.columns.type_warnings import type_warnings
+from clnr.tables.columns.column_queries import ColumnQuery, run_column_queries
 from clnr.tables.io import sql
-from clnr.tables.io.chunks import fetch_chunks
-from clnr.tables.io.source import Column, describe, store
+from clnr.tables.io.source import Column, describe, fetch_chunks, store
+from clnr.tables.roles.described_columns import type_warnings
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -100,17 +99,19 @@ def test_many_columns_of_edges_are_read_by_few_queries(queries, tmp_path):
 
 
 def test_a_tall_table_is_read_in_parts_of_its_columns(queries, monkeypatch, db):
-    monkeypatch.setattr("clnr.tables.columns.column_asks._QUERY_VALUES", 4 * ROWS)
+    monkeypatch.setattr("clnr.tables.columns.column_queries._QUERY_VALUES", 4 * ROWS)
     db.register("given", mixed(1))
     table = store(db, describe(db, "nodes", "given"), "t")
     queries.clear()
-    answers = answer_all(db, "nodes", [_count(table, column) for column in ("text 0", "day 0", "color 0", "words 0", "tags 0")])
+    answers = run_column_queries(
+        db, "nodes", [_count(table, column) for column in ("text 0", "day 0", "color 0", "words 0", "tags 0")]
+    )
     assert answers == [ROWS] * 5
     assert len(queries) == 3
 
 
 def _count(table, column):
-    (count,) = yield Ask(table.columns[column], table.sql, ("count(v)",))
+    (count,) = yield ColumnQuery(table.columns[column], table.sql, ("count(v)",))
     return count
 
 
@@ -136,7 +137,7 @@ def test_a_table_of_too_many_columns_is_refused_with_another_way(monkeypatch):
 
 
 def test_progress_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr("clnr.tables.columns.fit_encoder.NowAndThen.due", lambda self: True)
+    monkeypatch.setattr("clnr.tables.table_driver.NowAndThen.due", lambda self: True)
     nodes = pa.table({"id": ["0", "1", "2"], "a": [1, 2, 4], "b": ["x", "y", "x"]})
     lines = []
     read_tables(EDGES, nodes, progress=lines.append)
@@ -150,7 +151,7 @@ def test_parameters_are_those_of_each_column(db):
     db.register("given", pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}))
 
     def scaled(column, by):
-        (total,) = yield Ask(Column(column, "DOUBLE"), "given", ("sum(v / p0)",), "c + 1", parameters=(by,))
+        (total,) = yield ColumnQuery(Column(column, "DOUBLE"), "given", ("sum(v / p0)",), "c + 1", parameters=(by,))
         return total
 
-    assert answer_all(db, "given", [scaled("a", 0.1), scaled("b", 2.0)]) == [pytest.approx(50), 4.5]
+    assert run_column_queries(db, "given", [scaled("a", 0.1), scaled("b", 2.0)]) == [pytest.approx(50), 4.5]
