@@ -26,7 +26,7 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.tables import ingest
-from clnr.tables.folder_read import in_memory
+from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart
 from tests.embedding.stages import test_graph_in_files
 from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited

@@ -18,7 +18,7 @@ from clnr.graph import Graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
-from clnr.tables.folder_read import in_memory
+from clnr.tables.table_graph import in_memory
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.fuzz import examples
-from tests.tables.files import saved
+from tests.tables.files import dense, saved
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -40,32 +41,23 @@ def assert_equal(read, loaded):
         a, b = getattr(one, way), getattr(other, way)
         np.testing.assert_array_equal(a.indptr, b.indptr)
         np.testing.assert_array_equal(a.indices, b.indices)
-        assert (a.weight is None) == (b.weight is None)
-        if a.weight is not None:
-            np.testing.assert_allclose(a.weight, b.weight, rtol=1e-6)
+        np.testing.assert_array_equal(a.weight, b.weight)
     assert sp.issparse(one.features) == sp.issparse(other.features)
-    x, y = (each.features.toarray() if sp.issparse(each.features) else each.features for each in (one, other))
-    np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
-    assert (one.labels is None) == (other.labels is None)
-    assert one.labels is None or one.labels.tolist() == other.labels.tolist()
-    assert one.name == other.name
-    assert read.classes == loaded.classes
-    assert read.ingest_report == loaded.ingest_report
+    np.testing.assert_allclose(dense(one.features), dense(other.features), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(one.labels, other.labels)
+    assert (one.name, read.classes, read.ingest_report) == (other.name, loaded.classes, loaded.ingest_report)
     assert (read.columns is None) == (loaded.columns is None)
     assert read.columns is None or read.columns.equals(loaded.columns)
     assert read.feature_encoder.width == loaded.feature_encoder.width
     assert read.feature_encoder.dropped == loaded.feature_encoder.dropped
 
 
-@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize(
     ("edges", "nodes"),
     [
         (EDGES, NODES),
         (EDGES, None),
-        ("source,target\n3,1\n1,2\n2,3\n3,1\n1,3\n", None),
         ("source,target\n3,1\n1,2\n2,3\n3,1\n1,3\n", "id,x,y\n1,0.5,2\n2,1.5,2\n3,9,1\n12,0,0\n"),
-        ("1 2\n2 3\n", None),
         ("from,to,w\n007,7,1\n7,08,2\n", "id,t\n7,1\n007,2\n08,3\n9,4\n"),
         ("source,target\nü,漢字\n漢字,😀\n", 'id,note\nü,"one, two"\n漢字,two\n😀,\n'),
         (
@@ -76,9 +68,10 @@ def assert_equal(read, loaded):
         ("source,target,weight\na,b,0\nb,c,1e-60\nc,a,2\n", "id,x\na,1\nb,2\nc,4\nlone,3\n"),
     ],
 )
-def test_it_writes_the_graph_that_reading_gives(tmp_path, edges, nodes, directed):
+def test_it_writes_the_graph_that_reading_gives(tmp_path, edges, nodes):
     e = saved(tmp_path, "e.csv", edges)
     n = None if nodes is None else saved(tmp_path, "n.csv", nodes)
+    directed = len(edges) % 2 == 0
     ingest(e, n, out=tmp_path / "graph", directed=directed)
     assert_equal(read_tables(e, n, directed=directed), load_graph_folder(tmp_path / "graph"))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"e.csv", "graph", *(["n.csv"] if nodes else [])})
@@ -87,7 +80,7 @@ def test_it_writes_the_graph_that_reading_gives(tmp_path, edges, nodes, directed
 TYPED = {
     "numbers": {"id": [2, 1, 5], "x": [1.0, None, 3.0]},
     "lists": {"id": [2, 1, 5], "x": [[1.0, 2.0], [3.0, 4.0], None], "y": [1, 2, 3]},
-    "times": {"id": ["2", "b", "x y"], "x": pa.array([0, 10**9, None], pa.timestamp("s")), "flag": [True, False, None]},
+    "times": {"id": ["2", "b", "x y"], "x": pa.array([0, 10**12, None], pa.timestamp("ms")), "flag": [True, False, None]},
     "floats as ids": {"id": [2.0, 1.0, 5.0], "title": ["a", "b", "c"]},
 }
 
@@ -96,14 +89,8 @@ TYPED = {
 def test_typed_columns_are_read_alike(tmp_path, case):
     nodes = pa.table(TYPED[case])
     edges = pa.table({"source": nodes["id"].take([0, 1, 1]), "target": nodes["id"].take([1, 2, 0])})
-    pq.write_table(nodes, tmp_path / "n.parquet")
-    pq.write_table(edges, tmp_path / "e.parquet")
-    ingest(edges, nodes, out=tmp_path / "frames")
-    files = str(tmp_path / "e*.parquet"), str(tmp_path / "n*.parquet")
-    read = read_tables(*files)
-    ingest(*files, out=tmp_path / "files")
-    assert_equal(read, load_graph_folder(tmp_path / "files"))
-    np.testing.assert_array_equal(read.graph.ids, load_graph_folder(tmp_path / "frames").graph.ids)
+    ingest(edges, nodes, out=tmp_path / "graph")
+    assert_equal(read_tables(edges, nodes), load_graph_folder(tmp_path / "graph"))
 
 
 IDS = st.one_of(st.integers(-3, 9).map(str), st.sampled_from(["a", "B", "ü x", "007", "1.0", "nan", "-"]))
@@ -145,13 +132,14 @@ def outcome(call):
 
 def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
     from clnr.tables import folder_sink
-    from clnr.tables.io import chunks, sql
+    from clnr.tables.io import source as sources
+    from clnr.tables.io import sql
 
     rng = np.random.default_rng(0)
     source, target = rng.integers(0, 500, (2, 3000))
     edges = pa.table({"source": source, "target": target, "weight": rng.integers(0, 3, 3000).astype(float)})
     nodes = pa.table({"id": rng.permutation(520), "x": rng.normal(size=520), "kind": [f"k{i % 7}" for i in range(520)]})
-    for owner, name in ((sql, "_STREAMED_ROWS"), (chunks, "_CHUNK_ROWS"), (folder_sink, "_NODES_AT_A_TIME")):
+    for owner, name in ((sql, "_STREAMED_ROWS"), (sources, "_CHUNK_ROWS"), (folder_sink, "_NODES_AT_A_TIME")):
         monkeypatch.setattr(owner, name, 64)
     for given in (nodes, None):
         for directed in (False, True):
@@ -182,30 +170,25 @@ def test_numbers_beyond_their_type_are_refused(tmp_path):
 
 
 def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, monkeypatch):
-    import shutil
-    from collections import namedtuple
-
     edges = saved(tmp_path, "e.csv", EDGES)
-    usage = namedtuple("usage", "total used free")
-    with pytest.raises(ClnrError, match=r"memory \(--memory\) must be an amount from 1 GB on"):
-        ingest(edges, out=tmp_path / "graph", memory="10 MB")
-    with pytest.raises(ClnrError, match="float8"):
-        ingest(edges, out=tmp_path / "graph", dtype="float8")
-    with pytest.raises(DataError, match="there is nothing to read"):
-        ingest(out=tmp_path / "graph")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 10, 10))
-    with pytest.raises(DataError, match=r"the disk is too small: about .* are needed, and .* are free"):
-        ingest(edges, out=tmp_path / "graph")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10))
+    for given, said in (
+        ({"memory": "10 MB"}, r"memory \(--memory\) must be an amount from 1 GB on"),
+        ({"dtype": "float8"}, "float8"),
+        ({"edges": None}, "there is nothing to read"),
+        ({}, r"the disk is too small: about .* are needed, and .* are free"),
+    ):
+        with pytest.raises(ClnrError, match=said):
+            ingest(**{"edges": edges, "out": tmp_path / "graph", **given})
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
 def test_the_disk_that_is_told_is_that_of_the_folder_where_nothing_is_spilled(tmp_path):
     random, lines = np.random.default_rng(0), []
-    nodes = {"id": np.arange(20_000), **{f"x{i}": random.normal(size=20_000).astype(np.float32) for i in range(40)}}
-    source, target = random.integers(0, 20_000, (2, 100_000))
-    folder = ingest(
-        pa.table({"source": source, "target": target}), pa.table(nodes), out=tmp_path / "graph", progress=lines.append
-    )
+    nodes = {"id": np.arange(4000), **{f"x{i}": random.normal(size=4000).astype(np.float32) for i in range(40)}}
+    source, target = random.integers(0, 4000, (2, 20_000))
+    edges = pa.table({"source": source, "target": target})
+    folder = ingest(edges, pa.table(nodes), out=tmp_path / "graph", progress=lines.append)
     told = next(int(line.split()[1]) * 1e6 for line in lines if line.endswith("are free"))
     written = sum(info.bytes for info in folder.files.values())
     assert 0.9 * written < told < 1.5 * written

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import re
 import warnings
@@ -14,7 +12,8 @@ import pytest
 from clnr.errors import ClnrError
 from clnr.tables import read_tables
 from tests.fuzz import examples
-from tests.tables.test_column_names import HOSTILE
+from tests.tables.files import dense, edge_weights, written
+from tests.tables.roles.test_column_names import HOSTILE
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -29,39 +28,9 @@ LARGEST = float(np.finfo(np.float32).max)
 # -- what is in a table -----------------------------------------------------------------------------------------------------
 
 WORDS = (
-    "a",
-    "B",
-    "b",
-    "ü",
-    "漢字",
-    "😀",
-    "it's",
-    'q"q',
-    "x,y",
-    "x\ny",
-    "x\r\ny",
-    "x\ty",
-    "#no",
-    "--",
-    ";",
-    "null",
-    "None",
-    "\x1b[31m",
-)
-WORDS = (
-    *WORDS,
-    "%s",
-    "'; DROP TABLE people; --",
-    "\u202eabc",
-    "a" * 300,
-    "007",
-    "1.0.0",
-    "7a",
-    "{}",
-    "[]",
-    "\\n",
-    "NA",
-    "2020-13-45",
+    *("a", "B", "b", "ü", "漢字", "😀", "it's", "x,y", "#no", "--", ";", "null", "None", "%s", "007", "1.0.0", "7a", "{}"),
+    *("[]", "NA", "2020-13-45", 'q"q', "x\ny", "x\r\ny", "x\ty", "\x1b[31m", "'; DROP TABLE people; --", "\u202eabc"),
+    *("a" * 300, "\\n"),
 )
 WHOLE = ("0", "1", "-7", "42", "999999999999999999")
 NUMBERS = {"0": 0.0, "1": 1.0, "-2.5": -2.5, "1e3": 1000.0, "1e30": 1e30, "-1e300": -1e300, "1e-300": 1e-300, " 3 ": 3.0}
@@ -105,22 +74,6 @@ def tables(draw):
         for kind in draw(st.lists(st.sampled_from(("number", "flag", "word", "nothing")), max_size=3)):
             nodes[next(names)] = draw(st.lists(cells(kind), min_size=len(ids), max_size=len(ids)))
     return edges, nodes, asked, draw(st.booleans())
-
-
-def written(folder, name, form, columns):
-    path = folder / f"{name}.{form}"
-    if form == "csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
-    elif form == "parquet":
-        pq.write_table(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), path)
-    else:
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        text = json.dumps(rows) if form == "json" else "".join(json.dumps(row) + "\n" for row in rows)
-        path.write_text(text, encoding="utf-8")
-    return path
 
 
 # -- the slow reading -------------------------------------------------------------------------------------------------------
@@ -266,9 +219,9 @@ def read(*given, **asked):
 def test_any_table_is_the_graph_that_the_rules_give_or_refused(tmp_path_factory, drawn, form, other):
     edges, nodes, asked, directed = drawn
     folder = tmp_path_factory.mktemp("any")
-    given = [written(folder, "e", form, edges)]
+    given = [written(folder, form, edges, "e")]
     if nodes is not None:
-        given.append(written(folder, "n", other, nodes))
+        given.append(written(folder, other, nodes))
     there = {key: name for key, name in asked.items() if name in (edges if key in ENDS else nodes or {})}
     found = read(*given, directed=directed, **there)
     expected = slow(edges, nodes, asked, directed, (form, other))
@@ -278,12 +231,9 @@ def test_any_table_is_the_graph_that_the_rules_give_or_refused(tmp_path_factory,
     assert not isinstance(found, str), found
     (ids, ends, x, labels), graph = expected, found.graph
     assert graph.ids.tolist() == ids
-    source, target, weight = graph.edges()
-    weights = [1.0] * len(source) if weight is None else weight.tolist()
-    got = {(ids[a], ids[b]): w for a, b, w in zip(source.tolist(), target.tolist(), weights, strict=True)}
-    assert got.keys() == ends.keys()
-    assert got == pytest.approx(ends, rel=1e-6)
-    features = graph.features.toarray() if graph.sparse else graph.features
+    assert edge_weights(graph).keys() == ends.keys()
+    assert edge_weights(graph) == pytest.approx(ends, rel=1e-6)
+    features = dense(graph.features)
     assert np.isfinite(features).all()
     if x is None:
         assert features.shape == (len(ids), 4)
@@ -311,31 +261,28 @@ def spoilt(data, content):
 def test_a_file_with_spoilt_bytes_is_a_graph_or_one_line(tmp_path_factory, drawn, form, data):
     edges, nodes, _, directed = drawn
     folder = tmp_path_factory.mktemp("spoilt")
-    given = [written(folder, "e", form, edges)] + ([] if nodes is None else [written(folder, "n", form, nodes)])
+    given = [written(folder, form, edges, "e")] + ([] if nodes is None else [written(folder, form, nodes)])
     path = data.draw(st.sampled_from(given))
     path.write_bytes(spoilt(data, path.read_bytes()))
     found = read(*given, directed=directed)
     if not isinstance(found, str):
-        values = found.graph.features.data if found.graph.sparse else found.graph.features
-        assert np.isfinite(values).all()
+        assert np.isfinite(dense(found.graph.features)).all()
         assert found.graph.num_nodes >= 1
 
 
 TYPES = {
-    "integers": st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
-    "floats": st.one_of(st.none(), st.floats()),
-    "texts": st.one_of(st.none(), st.text(st.characters(blacklist_categories=("Cs",)), max_size=6)),
-    "flags": st.one_of(st.none(), st.booleans()),
-    "moments": st.one_of(st.none(), st.datetimes()),
-    "days": st.one_of(st.none(), st.dates()),
-    "times": st.one_of(st.none(), st.times()),
-    "bytes": st.one_of(st.none(), st.binary(max_size=4)),
-    "lists": st.one_of(st.none(), st.lists(st.one_of(st.none(), st.floats()), min_size=2, max_size=2)),
-    "objects": st.one_of(st.none(), st.fixed_dictionaries({"a": st.integers(0, 3)})),
-    "spans": st.one_of(st.none(), st.timedeltas()),
-    "decimals": st.one_of(
-        st.none(), st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**9), max_value=10**9)
-    ),
+    "integers": st.integers(-(2**63), 2**63 - 1),
+    "floats": st.floats(),
+    "texts": st.text(st.characters(blacklist_categories=("Cs",)), max_size=6),
+    "flags": st.booleans(),
+    "moments": st.datetimes(),
+    "days": st.dates(),
+    "times": st.times(),
+    "bytes": st.binary(max_size=4),
+    "lists": st.lists(st.one_of(st.none(), st.floats()), min_size=2, max_size=2),
+    "objects": st.fixed_dictionaries({"a": st.integers(0, 3)}),
+    "spans": st.timedeltas(),
+    "decimals": st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**9), max_value=10**9),
 }
 
 
@@ -346,7 +293,7 @@ def test_columns_of_any_types_are_a_graph_or_one_line(tmp_path_factory, data, fr
         names = data.draw(st.permutations(NAMES))
         kinds = data.draw(st.lists(st.sampled_from(tuple(TYPES)), min_size=width, max_size=width + 2))
         columns = {
-            name: data.draw(st.lists(TYPES[kind], min_size=rows, max_size=rows))
+            name: data.draw(st.lists(st.one_of(st.none(), TYPES[kind]), min_size=rows, max_size=rows))
             for name, kind in zip(names, kinds, strict=False)
         }
         try:
@@ -366,8 +313,7 @@ def test_columns_of_any_types_are_a_graph_or_one_line(tmp_path_factory, data, fr
     nodes = drawn(data.draw(st.integers(0, 5)), 1) if data.draw(st.booleans()) else None
     found = read(edges, nodes)
     if not isinstance(found, str):
-        values = found.graph.features.data if found.graph.sparse else found.graph.features
-        assert np.isfinite(values).all()
+        assert np.isfinite(dense(found.graph.features)).all()
 
 
 @hypothesis.settings(max_examples=examples(20), **SETTINGS)
@@ -380,38 +326,9 @@ def test_any_path_is_a_line(tmp_path_factory, path, end):
 
 
 SQL = (
-    "SELECT",
-    "FROM",
-    "WITH",
-    "x",
-    "AS",
-    "(",
-    ")",
-    "*",
-    ",",
-    "1",
-    "'e.csv'",
-    "COPY",
-    "TO",
-    "'evil.csv'",
-    ";",
-    "ATTACH",
-    "--",
-    "\n",
-)
-SQL = (
-    *SQL,
-    "VALUES",
-    "UNION",
-    "ALL",
-    "range(3)",
-    "query('')",
-    "INSERT INTO",
-    "CREATE TABLE",
-    "INSTALL httpfs",
-    "SET",
-    "CALL",
-    "/* */",
+    *("SELECT", "FROM", "WITH", "x", "AS", "(", ")", "*", ",", "1", "'e.csv'", "COPY", "TO", "'evil.csv'", ";"),
+    *("ATTACH", "--", "VALUES", "UNION", "ALL", "range(3)", "query('')", "SET", "CALL", "\n", "INSERT INTO"),
+    *("CREATE TABLE", "INSTALL httpfs", "/* */"),
 )
 
 

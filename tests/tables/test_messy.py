@@ -10,7 +10,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from clnr.tables.columns.column_info import column_lines
+from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
 from tests.fuzz import examples
 from tests.tables.files import EDGES, saved
@@ -30,17 +30,10 @@ st = pytest.importorskip("hypothesis.strategies")
         ("source,target\n", "e.csv: there is no edge in it"),
         ("source\na\n", "e.csv: it has one column"),
         ("source,target\na,b\n,c\n", "e.csv: 'source' is empty in row 2"),
-        ("source,target\na,b\nc,  \n", "e.csv: 'target' is empty in row 2"),
         ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
-        ("source,target\na,b\nc\n", "e.csv: line 3: it has 1 column, where 2 are expected"),
-        ("source,target,weight\na,b,1\nb,c,heavy\n", "e.csv: "),
         ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, and weights"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is no weight"),
-        ("source,target,weight\na,b,1\nb,c,inf\n", "'weight' is 'inf' in row 2, which is no weight"),
-        (
-            "source,target,weight\na,b,1\nb,c, \n",
-            "'weight' is empty in row 2; fill it in, or: --drop-empty (drop_empty=True) leaves such rows out, --ignore weight",
-        ),
+        ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in, or: --drop-empty"),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and an edge of weight 0 is none"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
@@ -49,7 +42,6 @@ st = pytest.importorskip("hypothesis.strategies")
         ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: the weights of a repeated edge add up to more"),
         ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
-        (bytes(range(256)), "e.csv: line 2: it is not text in UTF-8"),
         (b"\x00\x01\x02,a\n", "e.csv: line 1: it is not text: it holds a zero byte"),
         (EDGES.encode("utf-16"), "e.csv: line 1: it is not text in UTF-8"),
         ("source,target,\na,b,\n", "e.csv: it has a column without a name"),
@@ -67,14 +59,9 @@ def test_a_bad_table_of_edges_is_named_with_its_place(tmp_path, edges, said):
     [
         ("id,x\na,1\nb,2\na,3\n", "n.csv: node 'a' is there twice, in rows 1 and 3"),
         ("person,to whom\n1,2\n1,3\n", "if its rows are edges, give it as --edges"),
-        (
-            "id,x\na,1\nz,2\n",
-            "e.csv: no edge has both its ends in the node table: 'b' is not there; are 'source' and ",
-        ),
+        ("id,x\na,1\nz,2\n", "no edge has both its ends in the node table: 'b' is not there; are 'source' and "),
         ("id,x\na,1\n,2\n", "n.csv: 'id' is empty in row 2"),
         ("id,x\n", "n.csv: there is no node in it"),
-        ("id,x\na,1\nb\n", "n.csv: line 3: it has 1 column, where 2 are expected"),
-        (b"id,x\na,\xe4\n", "n.csv: line 2: it is not text in UTF-8"),
     ],
 )
 def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
@@ -86,13 +73,9 @@ def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("nowhere.csv", "nowhere.csv: there is no such file"),
         (__file__, "test_messy.py: its format is unknown"),
         pytest.param("a,b\n" * 2000, "it cannot be read: File name too long", id="the content itself"),
         ("", "a table must be a file or a data frame, not empty text"),
-        (7, "edges must be a file or a data frame, not a int"),
-        ([1, 2], "edges must be a file or a data frame, not a list"),
-        ({"source": [1]}, "edges must be a file or a data frame, not a dict"),
     ],
 )
 def test_what_is_no_table_is_refused(given, said):
@@ -102,57 +85,46 @@ def test_what_is_no_table_is_refused(given, said):
     assert "\n" not in str(caught.value)
 
 
+UUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 EMPTY = "from,to,the kind,weight,day\na,b,x,1,2020\n,c,x,1,2020\nb,,x,1,2020\n ,d,,1,2020\nd,a,y,,\nd,c,y,3,2021\n"
 
 
 def test_empty_ends_kinds_and_ids_are_counted_and_can_be_left_out(tmp_path):
     path = saved(tmp_path, "e.csv", EMPTY)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"'from' is empty in row 2 \(and 1 more\); fill it in, or: --drop-empty .* rows out$"):
         read_tables(path, edge_type="the kind")
-    assert (
-        str(caught.value)
-        == f"{path}: 'from' is empty in row 2 (and 1 more); fill it in, or: --drop-empty (drop_empty=True) leaves such rows out"
-    )
     left = f"{path}: left out: 4 rows of 6 with an empty id, end, kind, weight or time"
     read = read_tables(path, edge_type="the kind", edge_time="day", drop_empty=True)
     assert read.ingest_report.remarks == (left,)
-    assert read.graph.ids.tolist() == ["a", "b", "c", "d"]
-    assert read.graph.num_edges == 4
+    assert (read.graph.ids.tolist(), read.graph.num_edges) == (["a", "b", "c", "d"], 4)
     # Only what is used is looked at: without weights and times, one row more stays.
     assert read_tables(path, ignore=["weight"], drop_empty=True).ingest_report.remarks == (left.replace("4 rows", "3 rows"),)
     frame = pa.table({"source": [1.0, np.nan, 2.0, None], "target": [2, 3, 1, 2], "weight": [1.0, 1.0, np.nan, 2.0]})
     assert read_tables(frame, drop_empty=True).ingest_report.rows == 1
-    query = "SELECT * FROM (VALUES (1, 2, 0.5), (2, 3, NULL), (NULL, 3, 1.5)) t(source, target, weight)"
-    assert read_tables(edges_query=query, drop_empty=True).ingest_report.rows == 1
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\n,2\n ,3\nb,5\nc,\nd,9\n")
     with pytest.raises(DataError, match=r"'id' is empty in row 2 \(and 1 more\); .*--drop-empty .*; or name another .*--id"):
         read_tables(pa.table({"source": ["a"], "target": ["b"]}), nodes)
     kinds = read_tables({("p", "met", "p"): path}, {"p": nodes}, drop_empty=True)
-    assert kinds.graph.ids.tolist() == ["p:a", "p:b", "p:c", "p:d"]
-    assert kinds.graph.num_edges == 4
+    assert (kinds.graph.ids.tolist(), kinds.graph.num_edges) == (["p:a", "p:b", "p:c", "p:d"], 4)
     assert f"{nodes}: left out: 2 rows of 6 with an empty id, end, kind, weight or time" in kinds.ingest_report.remarks
-    assert read_tables(saved(tmp_path, "whole.csv", EDGES), drop_empty=True).ingest_report.remarks == ()
     with pytest.raises(DataError, match=r"empty\.csv: there is no edge in it"):
         read_tables(saved(tmp_path, "empty.csv", "source,target\n,a\nb,\n"), drop_empty=True)
 
 
-def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
+def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
     path = saved(tmp_path, "e.csv", EDGES)
-    with pytest.raises(DataError, match="no column 'who' for source; there are source, target"):
-        read_tables(path, source="who")
     with pytest.raises(DataError, match="cannot be both source and target"):
         read_tables(path, source="target", target="Target")
     with pytest.raises(DataError, match="memory must be an amount"):
         read_tables(path, memory="much")
 
 
-@pytest.mark.parametrize("rows", [1000, 300_000])
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("rows", "wrong", "said"),
     [
-        (b"c\n", "it has 1 column, where 2 are expected"),
-        (b"m\xfcller,c\n", "it is not text in UTF-8"),
-        (b'"c,d\n', "a quote is opened and not closed"),
+        (300_000, b"c\n", "it has 1 column, where 2 are expected"),
+        (300_000, b"m\xfcller,c\n", "it is not text in UTF-8"),
+        (1000, b'"c,d\n', "a quote is opened and not closed"),
     ],
 )
 def test_a_line_far_down_is_named(tmp_path, rows, wrong, said):
@@ -162,32 +134,6 @@ def test_a_line_far_down_is_named(tmp_path, rows, wrong, said):
     assert str(caught.value) == f"{path}: line {rows + 2:,}: {said}"
 
 
-def test_a_line_that_is_too_long(tmp_path):
-    with pytest.raises(DataError, match="line 4: it is longer than a line may be"):
-        read_tables(saved(tmp_path, "e.csv", EDGES + "a," + "x" * 2_100_000 + "\n"))
-
-
-def parquet(folder):
-    path = folder / "whole.parquet"
-    pq.write_table(pa.table({"source": [f"n{i}" for i in range(5000)], "target": ["x"] * 5000}), path)
-    return path.read_bytes()
-
-
-def test_a_parquet_file_that_is_damaged(tmp_path):
-    whole = parquet(tmp_path)
-    wrong = {
-        "half.parquet": (whole[: len(whole) // 2], "it is no Parquet file, or only a part of one"),
-        "empty.parquet": (b"", "it is no Parquet file, or only a part of one"),
-        "text.parquet": (EDGES.encode(), "it is no Parquet file, or only a part of one"),
-        "hole.parquet": (whole[:200] + bytes(len(whole) - 900) + whole[-700:], ""),
-    }
-    for name, (content, said) in wrong.items():
-        with pytest.raises(DataError) as caught:
-            read_tables(saved(tmp_path, name, content))
-        assert str(caught.value).startswith(f"{tmp_path / name}: {said}")
-        assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -195,7 +141,7 @@ def test_a_parquet_file_that_is_damaged(tmp_path):
         (
             "e.jsonl",
             '{"source": "a", "target": "b"}\n{"source": oops}\n',
-            "line 2: it is no JSON: Expecting value at column 12",
+            "line 2: it is no JSON: Expecting value at column",
         ),
         ("e.jsonl.gz", gzip.compress(b'{"source": 1, "target": 2}\n\n{"source": 1 2}\n', mtime=0), "line 3: it is no JSON"),
         ("e.json", "", "there are no rows with named columns in it"),
@@ -204,9 +150,16 @@ def test_a_parquet_file_that_is_damaged(tmp_path):
         ("e.csv.gz", gzip.compress(EDGES.encode() * 99, mtime=0)[:40], "it cannot be read: Compressed file ended"),
         ("e.csv.zst", b"no zstd", "it cannot be read: "),
         ("e.csv.gz", gzip.compress(b"", mtime=0), "there is nothing in it"),
+        ("half.parquet", lambda whole: whole[: len(whole) // 2], "it is no Parquet file, or only a part of one"),
+        ("empty.parquet", b"", "it is no Parquet file, or only a part of one"),
+        ("text.parquet", EDGES, "it is no Parquet file, or only a part of one"),
+        ("hole.parquet", lambda whole: whole[:200] + bytes(len(whole) - 900) + whole[-700:], ""),
     ],
 )
-def test_other_files_that_are_damaged(tmp_path, name, content, said):
+def test_files_that_are_damaged(tmp_path, name, content, said):
+    if callable(content):
+        pq.write_table(pa.table({"source": [f"n{i}" for i in range(5000)], "target": ["x"] * 5000}), tmp_path / "whole")
+        content = content((tmp_path / "whole").read_bytes())
     with pytest.raises(DataError) as caught:
         read_tables(saved(tmp_path, name, content))
     assert str(caught.value).startswith(f"{tmp_path / name}: {said}")
@@ -218,28 +171,23 @@ def test_a_folder_and_what_is_not_there(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(DataError, match=f"{name}: it is a folder; name a file"):
         read_tables(tmp_path / name)
-    for missing in ("no.csv", "no.parquet", "no.jsonl", "no*.csv"):
-        with pytest.raises(DataError) as caught:
-            read_tables(tmp_path / missing)
-        assert str(caught.value) == f"{tmp_path / missing}: there is no such file"
+    missing = tmp_path / name.replace("folder", "no*")
+    with pytest.raises(DataError, match=rf"no\*{name.removeprefix('folder')}: there is no such file$"):
+        read_tables(missing)
 
 
-def test_of_several_files_the_one_that_is_wrong_is_named(tmp_path):
-    saved(tmp_path, "a.csv", EDGES)
-    saved(tmp_path, "b.csv", EDGES + "c,d,e\n")
-    with pytest.raises(DataError) as caught:
-        read_tables(tmp_path / "*.csv")
-    assert str(caught.value) == f"{tmp_path / 'b.csv'}: line 4: it has more than 2 columns, where 2 are expected"
-
-
-def test_several_files_have_the_same_columns(tmp_path):
+def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
     for name, text in (("a", EDGES), ("b", ""), ("c", "# more\n" + EDGES)):
         saved(tmp_path, f"{name}.csv", text)
     assert read_tables(tmp_path / "*.csv").ingest_report.rows == 4
-    saved(tmp_path, "d.csv", "target,source\na,b\n")
-    with pytest.raises(DataError) as caught:
-        read_tables(tmp_path / "*.csv")
-    assert str(caught.value) == f"{tmp_path / 'd.csv'}: its first line has other columns than that of {tmp_path / 'a.csv'}"
+    for text, said in (
+        (EDGES + "c,d,e\n", "line 4: it has more than 2 columns, where 2 are expected"),
+        ("target,source\na,b\n", f"its first line has other columns than that of {tmp_path / 'a.csv'}"),
+    ):
+        path = saved(tmp_path, "d.csv", text)
+        with pytest.raises(DataError) as caught:
+            read_tables(tmp_path / "*.csv")
+        assert str(caught.value) == f"{path}: {said}"
 
 
 # -- untidy -----------------------------------------------------------------------------------------------------------------
@@ -268,14 +216,13 @@ def test_values_of_several_types_in_json_are_texts_without_quotes(tmp_path):
     assert read_tables(saved(tmp_path, "e.jsonl", rows)).graph.ids.tolist() == ["1", "3", "b", "x"]
 
 
-@pytest.mark.parametrize("array", [False, True])
 @pytest.mark.parametrize(
-    "ids",
+    ("ids", "array"),
     [
-        ["2020-01-01", "2020-1-1", "01-02-2020"],
-        ["2020-01-01T00:00:00", "2020-01-01T00:00:00Z", "2020-01-01T02:00:00+02:00"],
-        ["10:00", "10:00:00", "12:34:56.789"],
-        ["6F9619FF-8B86-D011-B42D-00C04FC964FF", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "6F9619FF8B86D011B42D00C04FC964FF"],
+        (["2020-01-01", "2020-1-1", "01-02-2020"], True),
+        (["2020-01-01T00:00:00", "2020-01-01T00:00:00Z", "2020-01-01T02:00:00+02:00"], False),
+        (["10:00", "10:00:00", "12:34:56.789"], True),
+        ([UUID, UUID.lower(), UUID.replace("-", "")], False),
     ],
 )
 def test_texts_in_json_stay_as_they_are_written(tmp_path, ids, array):
@@ -316,10 +263,8 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     ("values", "what"),
     [
         (["31.12.2020", "1.2.1999", "02.03.20"], "dates"),
-        (["12/31/20", "1/2/99", "3/4/01"], "dates"),
         (["12 %", "7 %", "99.5 %"], "numbers"),
         (["$1,200", "$7", "$12.50"], "numbers"),
-        (["1.2.3", "10.0.0.1", "2.0.1"], None),
         (["12 %", "much", "99.5 %"], None),
         (["+49 30 1", "+49 40 2", "030"], None),
     ],
@@ -343,18 +288,6 @@ def test_values_that_differ_only_by_case_are_told(tmp_path):
     assert "3 values (DE, US, us)" in line
 
 
-def test_a_header_that_stays_one_is_told(tmp_path):
-    path = saved(tmp_path, "e.csv", EDGES)
-    said = f"{path}: its first line is read as names of columns, since it has common or named ones"
-    assert read_tables(path, header=False).ingest_report.remarks == (said,)
-    assert read_tables(path).ingest_report.remarks == ()
-
-
-def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "a,1\nb,2\n"))
-    assert "read as a node" in found.ingest_report.remarks[0]
-
-
 @pytest.mark.fuzz
 @hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(st.binary(max_size=200))
@@ -376,21 +309,17 @@ def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
         ("7,8\n7\u00a0,8\n 7 , 9\n", ["7", "7\u00a0", "8", "9"]),
     ],
 )
-def test_only_spaces_around_ids_do_not_count(tmp_path, edges, ids):
+def test_only_spaces_around_ids_do_not_count_and_blanks_alone_are_empty(tmp_path, edges, ids):
     read = read_tables(saved(tmp_path, "e.csv", f"source,target\n{edges}"))
     assert read.graph.ids.tolist() == ids
-
-
-def test_an_id_of_blanks_alone_is_empty(tmp_path):
-    with pytest.raises(DataError, match="'source' is empty in row 2"):
-        read_tables(saved(tmp_path, "e.csv", "source,target\na,b\n\u00a0 ,b\n"))
+    with pytest.raises(DataError, match="'source' is empty in row 4"):
+        read_tables(saved(tmp_path, "e.csv", f"source,target\n{edges}\u00a0 ,b\n"))
 
 
 @pytest.mark.parametrize(
     ("name", "begin", "end", "said"),
     [
         ("e.csv", "source,target\na,b\n", ",c\nd,e\n", "a line is longer than a line may be, 2,000,000 bytes"),
-        ("e.csv", "source,target\na,b\n", ",c\n", "its last line is longer than a line may be, 2,000,000 bytes"),
         ("e.csv", "source,target\na,b\nc,", "", "its last line is longer than a line may be, 2,000,000 bytes"),
         ("e.jsonl", '{"source": "a", "target": "', '"}\n', "a row is longer than it may be in JSON, 16,777,216 bytes"),
     ],

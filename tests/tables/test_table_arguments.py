@@ -42,24 +42,6 @@ def test_an_argument_that_there_is_not_is_named(function, tmp_path):
         function("edges.csv", sorce="a", **more)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"source": 3}, "source must be text, not a value of type int"),
-        ({"directed": "yes"}, "directed must be True or False, not a value of type str"),
-        ({"half_life": "3"}, "half_life must be a number, not a value of type str"),
-        ({"types": ["age"]}, "types must be kinds by the names of columns, not a value of type list"),
-        ({"weight": 3}, "weight must be a list of names of columns, not a value of type int"),
-        ({"ignore": "age"}, "ignore must be a list of names of columns, not a value of type str"),
-        ({"base": 3}, "base must be a result of read_tables, not a value of type int"),
-        ({"memory": 4}, "memory must be text, not a value of type int"),
-    ],
-)
-def test_a_value_of_the_wrong_type_is_refused(given, said):
-    with pytest.raises(DataError, match=said):
-        read_tables("edges.csv", **given)
-
-
 def test_a_column_is_not_both_time_and_weight_however_it_is_written(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target,when\na,b,2020-01-01\n")
     with pytest.raises(DataError, match="column 'when' cannot be both time and weight"):

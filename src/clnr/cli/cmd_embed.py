@@ -231,7 +231,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
-    from clnr.tables.edges.lost_edges import dangling_warning, loses_much
+    from clnr.tables.ingest_report import dangling_warning, loses_much
 
     nodes, dimension = map(int, result.z.shape)
     shards: int | None = getattr(result.z, "shards", None)

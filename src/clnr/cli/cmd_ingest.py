@@ -38,9 +38,9 @@ def ingest(
     from clnr.errors import ClnrError
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.progress import progress_bar
-    from clnr.tables.edges.lost_edges import dangling_warning, loses_much
     from clnr.tables.folder_ingest import ingest as write
-    from clnr.tables.folder_read import read_table_info
+    from clnr.tables.ingest_report import dangling_warning, loses_much
+    from clnr.tables.table_graph import read_table_info
 
     with progress_bar(quiet) as bar:
         if verify is not None:

@@ -40,7 +40,7 @@ from clnr.support.deprecation import renamed
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.tables import IngestReport
-from clnr.tables.edges.lost_edges import dangling_warning
+from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
 

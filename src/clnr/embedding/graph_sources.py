@@ -21,10 +21,10 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import describe_error, gigabytes
 from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
-from clnr.tables.columns.column_info import NOT_USED
 from clnr.tables.columns.structural import degree_features
-from clnr.tables.folder_read import in_memory
+from clnr.tables.ingest_report import NOT_USED
 from clnr.tables.io.source import is_table
+from clnr.tables.table_graph import in_memory
 
 _SUPPORTED = (
     "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: edges, or "

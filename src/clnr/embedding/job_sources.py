@@ -30,9 +30,9 @@ from clnr.methods.recipe import Recipe
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.tables import TableGraph, read_tables
-from clnr.tables.columns.column_info import column_lines
-from clnr.tables.kinds.table_kinds import edges_by_kind, nodes_by_kind
+from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.roles import table_title
+from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 
 
 class Source(ABC):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clnr.tables.columns.feature_encoder import FeatureEncoder
     from clnr.tables.columns.structural import StructuralFeatures
-    from clnr.tables.edges.ingest_report import IngestReport
     from clnr.tables.folder_ingest import ingest
-    from clnr.tables.folder_read import load_graph_folder
+    from clnr.tables.ingest_report import IngestReport
     from clnr.tables.read import read_tables
-    from clnr.tables.table_graph import TableGraph
+    from clnr.tables.table_graph import TableGraph, load_graph_folder
 
 __all__ = ["FeatureEncoder", "IngestReport", "StructuralFeatures", "TableGraph", "ingest", "load_graph_folder", "read_tables"]
 
@@ -20,11 +19,11 @@ __all__ = ["FeatureEncoder", "IngestReport", "StructuralFeatures", "TableGraph",
 # ``table_arguments``, and needs none of the others for its help.
 _HOMES = {
     "FeatureEncoder": "columns.feature_encoder",
-    "IngestReport": "edges.ingest_report",
+    "IngestReport": "ingest_report",
     "StructuralFeatures": "columns.structural",
     "TableGraph": "table_graph",
     "ingest": "folder_ingest",
-    "load_graph_folder": "folder_read",
+    "load_graph_folder": "table_graph",
     "read_tables": "read",
 }
 

@@ -10,11 +10,10 @@ from typing import Any
 from clnr.errors import DataError, UnknownName
 from clnr.support.arguments import check_choice, check_type
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.infer import KINDS
-from clnr.tables.kinds.kind_columns import check_apart
-from clnr.tables.kinds.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
-from clnr.tables.table_arguments import NEGATIVE_WEIGHTS, TableArguments
+from clnr.tables.roles.column_names import check_apart
+from clnr.tables.table_arguments import COLUMN_WORDS, NEGATIVE_WEIGHTS, TableArguments
 from clnr.tables.table_graph import TableGraph
+from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
 
 # What a value must be an instance of, and how that is called, by the type of its field.
 _EXPECTED: dict[Any, tuple[Any, str]] = {
@@ -40,8 +39,8 @@ def check_arguments(function: str, edges: Any, nodes: Any, named: Mapping[str, A
             check_type(each.name, getattr(arguments, each.name), *_EXPECTED[each.type], DataError)
     for column, kind in arguments.types.items():
         check_type("each column of types", column, str, "text", DataError)
-        if kind not in KINDS:
-            raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
+        if kind not in COLUMN_WORDS:
+            raise UnknownName(f"type for column '{column}'", str(kind), COLUMN_WORDS)
     columns = {name: getattr(arguments, name) for name in ("weight", "edge_time", "features", "ignore")}
     columns |= {name: (columns[name],) for name in ("weight", "edge_time") if isinstance(columns[name], str)}
     columns = {name: _column_names(name, given) for name, given in columns.items() if given is not None}

@@ -22,7 +22,7 @@ from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
 from clnr.tables.io.sql import connect
 from clnr.tables.table_driver import build_graph
-from clnr.tables.table_info import NODES, TABLES
+from clnr.tables.table_graph import NODES, TABLES
 
 MEMORY = "4 GB"
 OWNED_FILES = OwnedFiles(frozenset([MANIFEST, TABLES, NODES, *map(array_file, ARRAYS)]), is_graph_folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,23 +16,18 @@ from clnr.graph.folder_writer import FolderWriter
 from clnr.graph.graph_folder import check_nodes
 from clnr.support.humanize import gigabytes, plural
 from clnr.support.progress import Tenths
-from clnr.tables.columns.columns import column_sql, label_sql
 from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
-from clnr.tables.io.chunks import fetch_chunks
-from clnr.tables.io.source import Table
-from clnr.tables.io.sql import run, stream_arrow
+from clnr.tables.io.source import Table, fetch_chunks, measure_rows
+from clnr.tables.io.sql import Connection, run, stream_arrow
 from clnr.tables.load import Loaded
-from clnr.tables.open_tables import OpenTables
-from clnr.tables.reading_memory import measure_rows
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_driver import GraphSink
-from clnr.tables.table_info import NODES, TABLES, TableInfo
+from clnr.tables.table_graph import NODES, TABLES, TableInfo
+from clnr.tables.table_kinds import OpenTables
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-# So many nodes are handled at a time.
+# Nodes that are handled at a time.
 _NODES_AT_A_TIME = 1 << 17
 # Of an edge and of a node, beside its columns, in the folder; and in DuckDB while edges are joined, merged and sorted.
 # Columns are in the folder as features and as they were, and in DuckDB.
@@ -50,7 +45,7 @@ class FolderSink(GraphSink):
         duckdb_bytes: How much memory DuckDB may use.
     """
 
-    def __init__(self, db: DuckDBPyConnection, writer: FolderWriter, arguments: TableArguments, duckdb_bytes: int):
+    def __init__(self, db: Connection, writer: FolderWriter, arguments: TableArguments, duckdb_bytes: int):
         self._db, self._writer, self._arguments, self._duckdb_bytes = db, writer, arguments, duckdb_bytes
         self._progress = arguments.progress or (lambda line: None)
         self._directed = arguments.is_directed

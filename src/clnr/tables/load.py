@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from clnr.errors import DataError, one_line
-from clnr.tables.columns.column_info import ColumnInfo
-from clnr.tables.columns.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
 from clnr.tables.edges.edge_list import MergeForm
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
+from clnr.tables.ingest_report import ColumnInfo
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
-from clnr.tables.io.sql import run
-from clnr.tables.kinds.kind_columns import check_named, for_edges, for_nodes, with_one_weight
-from clnr.tables.kinds.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.kinds.table_kinds import NODE_NAME
-from clnr.tables.open_tables import OpenTables
+from clnr.tables.io.sql import Connection, run
+from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
+from clnr.tables.roles.column_names import check_named, column_called, find_column, for_edges, for_nodes, with_one_weight
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
+from clnr.tables.table_kinds import NODE_NAME, OpenTables
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-
-# A table may have so many columns: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
+# The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000
+_MATRIX_ROW = "row of the matrix"
 
 
 class Loaded(NamedTuple):
@@ -73,7 +69,7 @@ class Loaded(NamedTuple):
         """Whether nodes are known from edges alone."""
         return self.node_table is None or (self.node_table.outputs is not None and not self.node_kinds)
 
-    def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
+    def describe(self, db: Connection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
         """How each column was read, given the column of names and the feature encoder."""
         infos = []
         for edges, roles in self.edges:
@@ -88,12 +84,12 @@ class Loaded(NamedTuple):
         if self.node_table is not None and self.node_table.outputs is None:
             infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
         if self.matrix is not None and encoder.matrix is not None:
-            kind = "sparse matrix" if encoder.matrix.sparse else "dense matrix"
-            infos.append(ColumnInfo("matrix", self.matrix.name, "feature", kind, encoder.matrix.summary, encoder.matrix.width))
+            kind, note = "sparse matrix" if encoder.matrix.sparse else "dense matrix", "divided by one number"
+            infos.append(ColumnInfo("matrix", self.matrix.name, "feature", kind, note, encoder.matrix.width))
         return tuple(infos)
 
 
-def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArguments) -> Loaded:
+def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -> Loaded:
     """Load the tables of edges and nodes into DuckDB, their columns found."""
     opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
     for table, role in opened:
@@ -120,7 +116,10 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     if matrix is not None and node_table is None:
         if arguments.base is not None:
             raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
-        node_table, roles = _numbered_nodes(db, matrix.shape[0]), Roles(id=_MATRIX_ROW)
+        import pyarrow as pa
+
+        db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(matrix.shape[0])}))
+        node_table, roles = describe(db, "the feature matrix", "numbered_nodes"), Roles(id=_MATRIX_ROW)
     as_integers = (
         (earlier is None or earlier.dtype.kind in "iu")
         and _integer_ends(db, edges)
@@ -153,7 +152,7 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[Tabl
     return edges, nodes
 
 
-def _without_empty(db: DuckDBPyConnection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
+def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
     """The tables without rows in which a column of these roles is empty."""
     filled = []
     for each, roles in tables:
@@ -163,7 +162,7 @@ def _without_empty(db: DuckDBPyConnection, tables: TablesAndRoles, needed: Seque
     return tuple(filled)
 
 
-def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
+def _with_notation(db: Connection, table: Table, roles: Roles) -> Roles:
     """The roles of a table of edges, with the notation of its weights."""
     if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
         return roles
@@ -171,22 +170,11 @@ def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
     return roles._replace(weight_notation=notation) if notation == DECIMAL_COMMA else roles
 
 
-def _integer_ends(db: DuckDBPyConnection, edges: TablesAndRoles) -> bool:
+def _integer_ends(db: Connection, edges: TablesAndRoles) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
 
 
-_MATRIX_ROW = "row of the matrix"
-
-
-def _numbered_nodes(db: DuckDBPyConnection, count: int) -> Table:
-    """The nodes 0, 1, 2 ... of a feature matrix without a node table."""
-    import pyarrow as pa
-
-    db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(count)}))
-    return describe(db, "the feature matrix", "numbered_nodes")
-
-
-def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded) -> None:
+def _check_matrix(db: Connection, matrix: FeatureMatrix, loaded: Loaded) -> None:
     """Raise unless the rows of a feature matrix are those of nodes."""
     assert loaded.node_table is not None
     rows = matrix.shape[0]
@@ -211,26 +199,22 @@ def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | No
     return guess_name(columns, [roles.id, roles.label, roles.time, *roles.ignored])
 
 
-def _name_kinds(db: DuckDBPyConnection, stored: StoredKinds, arguments: TableArguments) -> tuple[StoredKinds, str | None]:
+def _name_kinds(db: Connection, stored: StoredKinds, arguments: TableArguments) -> tuple[StoredKinds, str | None]:
     """Where each kind of nodes has its names: in the column that the user chose, that of ``base``, or one that is guessed."""
     base, chosen = arguments.base, _name_column(stored.table, stored.roles.id, arguments)
     if arguments.names is None and (base is None or chosen == NODE_NAME):
         earlier = () if base is None else base.ingest_report.columns
         known = {info.table: info.column for info in earlier if "name" in info.role.split(" and ")}
         name_columns = {
-            kind.name: guess_names(db, kind) if base is None else _same_column(kind, known.get(table_title("nodes", kind.name)))
+            kind.name: (
+                guess_names(db, kind) if base is None else column_called(known.get(table_title("nodes", kind.name)), kind.table)
+            )
             for kind in stored.kinds
         }
         stored, name_column = with_names(stored, name_columns, joined=base is not None)
         return stored, name_column if base is None else chosen
-    kinds = tuple(kind._replace(names=_same_column(kind, chosen)) for kind in stored.kinds)
+    kinds = tuple(kind._replace(names=column_called(chosen, kind.table)) for kind in stored.kinds)
     return stored._replace(kinds=kinds), chosen
-
-
-def _same_column(kind: NodeKind, name: str | None) -> str | None:
-    """The column of this name in the table of a kind; None if it has none."""
-    plain = None if name is None else name.strip().casefold()
-    return next((column for column in kind.table.columns if column.strip().casefold() == plain), None)
 
 
 def _name_column(node_table: Table | None, key: str, arguments: TableArguments) -> str | None:

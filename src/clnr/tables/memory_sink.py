@@ -1,27 +1,32 @@
-"""A graph from tables in memory: a new one, or an earlier one extended."""
+"""A graph from tables in memory: a new one, or an earlier one extended, whose nodes come first, in their order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.tables import merge
-from clnr.tables.columns.columns import label_sql, read_columns
+from clnr.support.humanize import gigabytes
 from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.node_columns import label_sql, read_columns
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
 from clnr.tables.edges.edge_list import EdgeList, read_edge_list
-from clnr.tables.io.source import Table
-from clnr.tables.io.sql import fetch_numpy
+from clnr.tables.io.source import Table, measure_rows
+from clnr.tables.io.sql import Connection, fetch_numpy, run
 from clnr.tables.load import Loaded
-from clnr.tables.reading_memory import ReadingMemory
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_driver import GraphSink
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+# Bytes of an edge when it was read, and while DuckDB merges it or the graph is made of it, when DuckDB is closed; of a value
+# of a node as feature; and of rows that are being encoded. DuckDB may hold some copies of the nodes while it sorts them.
+_EDGE_READ_BYTES, _EDGE_BYTES, _FEATURE_BYTES, _CHUNK_BYTES = 24, 120, 8, 64_000_000
+_NODE_COPIES = 2
+# What was freed is not all given back at once.
+_MARGIN_FACTOR = 1.25
 
 
 class MemorySink(GraphSink):
@@ -30,7 +35,8 @@ class MemorySink(GraphSink):
     Args:
         db: The connection, which is closed before the graph is made.
         arguments: What is read; its ``base`` is extended.
-        memory: What may be used of it.
+        unused_bytes: Memory that was unused before reading; None if that is not known.
+        duckdb_bytes: How much of it DuckDB may use; None for its own choice.
 
     Attributes:
         graph: The graph, when it is complete.
@@ -42,19 +48,41 @@ class MemorySink(GraphSink):
     _features: Any
     _labels: Array | None = None
 
-    def __init__(self, db: DuckDBPyConnection, arguments: TableArguments, memory: ReadingMemory):
-        self._db, self._arguments, self._base, self._memory = db, arguments, arguments.base, memory
+    def __init__(self, db: Connection, arguments: TableArguments, unused_bytes: int | None, duckdb_bytes: int | None):
+        self._db, self._arguments, self._base = db, arguments, arguments.base
+        self._unused_bytes, self._duckdb_bytes = unused_bytes, duckdb_bytes
 
     def check_loaded(self, loaded: Loaded) -> None:
-        self._memory.check(self._db, loaded)
+        if self._unused_bytes is None:
+            return
+        edges = run(self._db, "SELECT count(*) FROM edges", "edges")[0][0] if loaded.edges else 0
+        kept = 0
+        if (table := loaded.node_table) is not None:
+            nodes, row_bytes = measure_rows(self._db, table)
+            kept = nodes * (row_bytes + _FEATURE_BYTES * len(loaded.roles.features))
+        stored = _NODE_COPIES * kept + _EDGE_BYTES * edges
+        in_duckdb = stored if self._duckdb_bytes is None else min(stored, self._duckdb_bytes)
+        at_once = min(_CHUNK_BYTES, kept) + _EDGE_READ_BYTES * edges + in_duckdb
+        needed = int(_MARGIN_FACTOR * (kept + max(at_once, _EDGE_BYTES * edges)))
+        if needed > self._unused_bytes:
+            free = gigabytes(self._unused_bytes)
+            raise DataError(
+                f"about {gigabytes(needed)} of memory are needed to read these tables, and {free} are free; clnr ingest "
+                "writes them as a graph folder in bounded memory, from 1 GB on, and clnr embed --graph trains on it"
+            )
 
     def take_ids(self, as_integers: bool) -> None:
         index_sql = "SELECT ids.i AS i FROM row_ids JOIN ids USING (id) ORDER BY row_ids.i"
         # The node of each row of the node table; without one, those that only edges have.
         self._index = fetch_numpy(self._db, index_sql, "nodes")["i"]
         self._ids = fetch_numpy(self._db, "SELECT id FROM ids ORDER BY i", "nodes")["id"]
-        if self._base is not None:
-            self._rows = merge.replaced_rows(self._base.graph.num_nodes, self._index, len(self._ids))
+        # For each node, its row among those of ``base`` followed by the new ones, which replace them.
+        self._rows = np.arange(len(self._ids))
+        self._rows[self._index] = self._old_nodes + np.arange(len(self._index))
+
+    @property
+    def _old_nodes(self) -> int:
+        return 0 if self._base is None else self._base.graph.num_nodes
 
     def take_edges(self, loaded: Loaded) -> list[str]:
         base, title = self._base, loaded.edges_title
@@ -62,24 +90,29 @@ class MemorySink(GraphSink):
         if base is None:
             return []
         if loaded.edges and not self._arguments.allow_disjoint:
-            merge.check_linked(base.graph, self._edges, self._index, title)
-        self._edges, notes = merge.merge_edges(base.graph, self._edges, self._arguments.is_directed)
+            _check_linked(base.graph, self._edges, self._index, title)
+        self._edges, notes = _merge_edges(base.graph, self._edges, self._arguments.is_directed)
         return notes
 
     def take_labels(self, node_table: Table | None, label: str | None) -> None:
+        old = None if self._base is None else self._base.graph.labels
         if node_table is not None and label is not None:
-            classes = fetch_numpy(self._db, label_sql(node_table, label), node_table.name)["c"]
-            self._labels = classes.astype(np.int64)
-        if self._base is not None:
-            self._labels = merge.merge_labels(self._base.graph.labels, self._labels, self._base.graph.num_nodes, self._rows)
+            new = fetch_numpy(self._db, label_sql(node_table, label), node_table.name)["c"].astype(np.int64)
+            self._labels = np.concatenate([np.full(self._old_nodes, -1) if old is None else old, new])[self._rows]
+        elif old is not None:
+            self._labels = np.concatenate([old, np.full(len(self._ids) - self._old_nodes, -1)])
 
     def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> None:
         if loaded.node_table is None:
-            self._features = encoder.unknown(len(self._index))
+            new = encoder.unknown(len(self._index))
         else:
-            self._features = encoder.transform(self._db, loaded.node_table, loaded.matrix)
-        if self._base is not None:
-            self._features = merge.merge_features(self._base.graph.features, self._features, self._rows)
+            new = encoder.transform(self._db, loaded.node_table, loaded.matrix)
+        if self._base is None:
+            self._features = new
+        elif sp.issparse(old := self._base.graph.features) or sp.issparse(new):
+            self._features = sp.vstack([sp.csr_array(old), sp.csr_array(new)], format="csr")[self._rows]
+        else:
+            self._features = np.concatenate([old, new])[self._rows]
 
     def take_structure(self, structure: StructuralFeatures | None) -> StructuralFeatures:
         source, target, weight = self._edges
@@ -93,7 +126,7 @@ class MemorySink(GraphSink):
         if node_table is not None:
             self.columns = read_columns(self._db, node_table)
         if self._base is not None:
-            self.columns = merge.merge_columns(self._base.columns, self.columns, self._base.graph.num_nodes, self._rows)
+            self.columns = _merge_columns(self._base.columns, self.columns, self._old_nodes, self._rows)
         return self.columns
 
     def finish(self) -> int:
@@ -110,3 +143,87 @@ class MemorySink(GraphSink):
             name=self._arguments.graph_name,
         )
         return int(((np.diff(graph.incoming.indptr) == 0) & (np.diff(graph.outgoing.indptr) == 0)).sum())
+
+
+# -- an earlier graph, extended ---------------------------------------------------------------------------------------------
+
+
+def _merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList, list[str]]:
+    """The edges of both, and notes about them; an edge of both has the new weight."""
+    source, target, weight = graph.edges()
+    kept = source != target if directed else source < target
+    old = EdgeList(source[kept], target[kept], None if weight is None else weight[kept])
+    count = max(graph.num_nodes, *(int(end.max(initial=-1)) + 1 for end in new[:2]))
+    before, after = (ends.source * count + ends.target for ends in (old, new))
+    left = ~np.isin(before, after, assume_unique=True)
+    source, target = np.concatenate([old.source[left], new.source]), np.concatenate([old.target[left], new.target])
+    if old.weight is None and new.weight is None:
+        return EdgeList(source, target, None), []
+    first, added = (np.ones(len(ends.source), np.float32) if ends.weight is None else ends.weight for ends in (old, new))
+    if new.weight is None:
+        _, i, j = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+        added[j] = first[i]
+    unweighted = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
+    notes = [f"the {what} edges have no weights, unlike the others: they weigh 1" for what in unweighted]
+    return EdgeList(source, target, np.concatenate([first[left], added])), notes
+
+
+def _check_linked(graph: Graph, new: EdgeList, index: Array, name: str) -> None:
+    """Raise if no new edge leads to a node of the earlier graph, and no row of the node table is of one; see ``_index``."""
+    if not any((nodes < graph.num_nodes).any() for nodes in (new.source, new.target, index)):
+        one = one_line(str(graph.node_ids[0]), 80)
+        raise DataError(
+            f"{name}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
+            "are ids written alike? --standalone embeds the tables as a graph of their own (in Python, transform); "
+            "--allow-disjoint (allow_disjoint=True) adds them all the same"
+        )
+
+
+def _merge_columns(old: Any, new: Any, before: int, rows: Array) -> Any:
+    """The rows of two Arrow tables, by column names; the rows of None are empty."""
+    import pyarrow as pa
+
+    if old is None and new is None:
+        return None
+    if old is not None and old.num_rows != before:
+        raise DataError(f"the earlier graph has {before:,} nodes, but its table of columns {old.num_rows:,} rows")
+    below = len(rows) - before if new is None else new.num_rows
+    parts = ((old, before), (new, below))
+    names = dict.fromkeys(name for part, _ in parts if part is not None for name in part.column_names)
+    moved = not np.array_equal(rows, np.arange(len(rows)))
+    columns = {}
+    for name in names:
+        pair = [_column(pa, part, name, length) for part, length in parts]
+        try:
+            column = _concatenate(pa, pair)
+            columns[name] = _take(pa, column, rows) if moved else column
+        except (pa.ArrowException, ValueError, OverflowError):
+            kind = " and ".join(dict.fromkeys(str(part.type) for part in pair))
+            raise DataError(f"'{name}' of the earlier nodes and of the new ones cannot be combined: {kind}") from None
+    return pa.table(columns)
+
+
+def _column(pa: Any, part: Any, name: str, length: int) -> Any:
+    there = part is not None and name in part.column_names
+    return part.column(name) if there else pa.chunked_array([pa.nulls(length)])
+
+
+def _concatenate(pa: Any, pair: list[Any]) -> Any:
+    """One column below the other: of their common type, or as text if they have two."""
+    kinds = {column.type for column in pair if not pa.types.is_null(column.type)}
+    kind = kinds.pop() if len(kinds) == 1 else pa.string()
+    both = [_cast(pa, column, kind) for column in pair]
+    return pa.chunked_array([chunk for column in both for chunk in column.chunks], kind)
+
+
+def _cast(pa: Any, column: Any, kind: Any) -> Any:
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        return pa.chunked_array([[None if each is None else str(each) for each in column.to_pylist()]], kind)
+
+
+def _take(pa: Any, column: Any, rows: Array) -> Any:
+    if pa.types.is_string(column.type) and column.nbytes > 1 << 30:
+        column = column.cast(pa.large_string())
+    return column.take(pa.array(rows))

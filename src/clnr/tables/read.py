@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from clnr.support.deprecation import renamed_arguments
+from clnr.support.humanize import parse_bytes
+from clnr.support.machine import memory
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.io.sql import connect
 from clnr.tables.memory_sink import MemorySink
-from clnr.tables.reading_memory import ReadingMemory
 from clnr.tables.table_arguments import TableArguments, takes
 from clnr.tables.table_driver import build_graph
 from clnr.tables.table_graph import TableGraph
+
+# DuckDB takes one of these parts of what is unused, if nothing is said; the graph needs about two. Below the least, it fails.
+_DUCKDB_PARTS = 3
+_LEAST_DUCKDB_BYTES = 100_000_000
 
 
 @renamed_arguments(onto="base", encoding="feature_encoder")
@@ -80,10 +85,15 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         progress: Called with a line now and then while many columns are read.
     """
     arguments = check_arguments("read_tables", edges, nodes, named)
-    memory = ReadingMemory.of(arguments.memory)
-    db = connect(arguments.memory if memory.duckdb is None or arguments.memory is not None else f"{memory.duckdb} B")
+    unused, duckdb_bytes = memory.unused_memory(), None
+    if (limit := arguments.memory) is not None:
+        duckdb_bytes = parse_bytes(limit)
+    elif unused is not None:
+        duckdb_bytes = max(_LEAST_DUCKDB_BYTES, unused // _DUCKDB_PARTS)
+        limit = f"{duckdb_bytes} B"
+    db = connect(limit)
     try:
-        sink = MemorySink(db, arguments, memory)
+        sink = MemorySink(db, arguments, unused, duckdb_bytes)
         info = build_graph(db, arguments, sink)
         return TableGraph(sink.graph, *info, sink.columns)
     finally:

@@ -21,6 +21,8 @@ _OPTION = "option"
 
 NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
 """What can be done with negative weights."""
+COLUMN_WORDS = ("text", "category", "number", "date", "bool", "tags", "id")
+"""What a user can say that a column holds: the words of ``COLUMN_TYPES``, or an id, which is no feature."""
 
 
 class Option(NamedTuple):
@@ -92,7 +94,7 @@ class TableArguments:
     )
     ignore: Iterable[str] = _option("Columns that are not used; repeatable, or with commas.", list[str], "COLUMN", default=())
     types: Mapping[str, str] = _option(
-        "What a node column holds: text, category, number, date, bool, tags or id.",
+        f"What a node column holds: {', '.join(COLUMN_WORDS[:-1])} or {COLUMN_WORDS[-1]}.",
         *(list[str], "COLUMN=KIND", "--as"),
         default_factory=dict,
     )

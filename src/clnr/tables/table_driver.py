@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
+from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
-from clnr.tables.columns.column_info import ColumnInfo
-from clnr.tables.columns.columns import register_classes
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.fit_encoder import encoder_for
+from clnr.tables.columns.node_columns import register_classes
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.edges.ingest_report import IngestReport
+from clnr.tables.ingest_report import IngestReport
+from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import run
+from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.open_tables import OpenTables, open_tables
+from clnr.tables.roles.described_columns import type_warnings
+from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_graph import TableGraph
-from clnr.tables.table_info import TableInfo
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from clnr.tables.table_graph import TableInfo
+from clnr.tables.table_kinds import OpenTables, open_tables
 
 
 class GraphSink(ABC):
@@ -68,7 +67,7 @@ class GraphSink(ABC):
         """Complete the graph, when nothing is asked of DuckDB any more; returns the number of nodes without an edge."""
 
 
-def build_graph(db: DuckDBPyConnection, arguments: TableArguments, sink: GraphSink) -> TableInfo:
+def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> TableInfo:
     """Read tables, and hand all parts of their graph to a sink; returns how they were read."""
     tables = open_tables(db, arguments)
     sink.check_tables(tables)
@@ -79,7 +78,7 @@ def build_graph(db: DuckDBPyConnection, arguments: TableArguments, sink: GraphSi
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
     edge_notes = sink.take_edges(loaded)
-    encoder, encoder_notes = encoder_for(db, loaded, arguments)
+    encoder, encoder_notes = _encoder_for(db, loaded, arguments)
     if base is not None and encoder.encodes and loaded.from_edges and new_rows:
         encoder_notes.append(f"known from edges alone, with all values missing: {plural(new_rows, 'new node')}")
     classes = () if base is None else base.class_names
@@ -91,7 +90,10 @@ def build_graph(db: DuckDBPyConnection, arguments: TableArguments, sink: GraphSi
     else:
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(node_table), arguments)
-    columns = _with_others(loaded.describe(db, names, encoder), base)
+    columns = loaded.describe(db, names, encoder)
+    if base is not None:
+        given = {info.table for info in columns}
+        columns += tuple(info for info in base.ingest_report.columns if info.table not in given)
     report = replace(
         report,
         isolated=sink.finish(),
@@ -107,7 +109,7 @@ def build_graph(db: DuckDBPyConnection, arguments: TableArguments, sink: GraphSi
     return TableInfo(encoder, classes, report)
 
 
-def _number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> int:
+def _number_nodes(db: Connection, earlier: Array | None, as_integers: bool, by_edges: bool) -> int:
     """Make the SQL relation ``ids`` of all node ids and their indices; those of ``base`` come first.
 
     Without a node table, ``row_ids`` are made of the edges' sources and targets. Returns the number of ``row_ids``.
@@ -132,7 +134,67 @@ def _number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bo
     return int(rows)
 
 
-def _with_others(columns: tuple[ColumnInfo, ...], base: TableGraph | None) -> tuple[ColumnInfo, ...]:
-    """These columns, and those of tables that the graph that is extended had, and that were not given now."""
-    given = {info.table for info in columns}
-    return (*columns, *(() if base is None else (info for info in base.ingest_report.columns if info.table not in given)))
+def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
+    """The feature encoder, fitted or an earlier one, and notes; if it encodes nothing, features come from structure."""
+    node_table, base = loaded.node_table, arguments.base
+    given = arguments.feature_encoder if base is None else base.feature_encoder
+    if given is not None:
+        return given, _check_encoder(given, loaded, arguments)
+    if node_table is None:
+        return FeatureEncoder(), []
+    remarks: list[str] = []
+
+    def fit(table: Table, roles: Roles) -> FeatureEncoder:
+        time = NowAndThen()
+
+        def say(done: int) -> None:
+            if arguments.progress is not None and time.due():
+                arguments.progress(f"{table.name}: {done:,} of {plural(len(roles.features), 'column')} are read")
+
+        encoder = FeatureEncoder.fit(db, table, roles.features, roles.types, say)
+        remarks.extend(type_warnings(db, table, [each for each in encoder.column_encoders if each.column not in roles.types]))
+        return encoder
+
+    if node_table.outputs is not None:
+        encoder = FeatureEncoder.join({kind.name: fit(kind.table, kind.roles) for kind in loaded.node_kinds})
+    else:
+        encoder = fit(node_table, loaded.roles)
+    if loaded.matrix is not None:
+        encoder = replace(encoder, matrix=MatrixEncoder.fit(loaded.matrix))
+    if encoder.encodes or loaded.from_edges:
+        return encoder, remarks
+    why = "; ".join(f"{column}: {reason}" for column, reason in encoder.dropped.items())
+    why = why or "there are none besides ids, labels and times"
+    return encoder, [
+        f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
+    ]
+
+
+def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArguments) -> list[str]:
+    """Raise unless an earlier encoder can encode these tables; notes about what they lack."""
+    node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
+    if base is not None and given.encodes and given.width != base.graph.num_features:
+        width = base.graph.num_features
+        raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
+    if loaded.from_edges and base is None and given.encodes:
+        raise DataError("the feature_encoder encodes a node table, and there is none; give one, or leave out feature_encoder")
+    if matrix is not None:
+        if given.matrix is None:
+            raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
+        if (width := matrix.shape[1]) != given.matrix.width:
+            raise DataError(f"{matrix.name}: it has {width:,} columns, but that of the model has {given.matrix.width:,}")
+    if node_table is None or loaded.from_edges:
+        return []
+    there = {"", *(kind.name for kind in loaded.node_kinds)}
+    encoded = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
+    lacks = [f"'{column}'" for column in encoded if column not in node_table.columns]
+    has_none = 0 < len(lacks) == len(encoded) - bool(loaded.node_kinds)
+    if has_none and loaded.roles.features and not arguments.allow_missing_columns:
+        raise DataError(
+            f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
+            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"
+        )
+    remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
+    if given.matrix is not None and matrix is None:
+        remarks.append(f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0")
+    return remarks

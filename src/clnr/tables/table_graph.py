@@ -1,17 +1,26 @@
-"""A graph from tables, with what is needed to extend it."""
+"""A graph from tables, with how they were read: in memory, and beside it as tables.json of a model folder or a graph folder."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.graph_folder import MANIFEST, GraphFolder
+from clnr.support.arguments import check_choice
+from clnr.support.storage.checked_files import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.edges.ingest_report import IngestReport
-from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
+from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.ingest_report import ColumnInfo, IngestReport
 from clnr.tables.roles.node_names import names_at
+from clnr.tables.table_arguments import NEGATIVE_WEIGHTS
+from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
 
 
 class TableGraph(NamedTuple):
@@ -61,3 +70,107 @@ class TableGraph(NamedTuple):
             return []
         ids = [str(each) for each in self.graph.node_ids[nodes].tolist()]
         return names_at(self.columns, self.ingest_report.names, nodes, ids)
+
+
+TABLES, NODES = "tables.json", "nodes.parquet"
+"""The names of its file, and of that with the columns of the node table."""
+_FORMAT_VERSION = 1
+
+
+class TableInfo(NamedTuple):
+    """What tables.json holds: how tables were turned into a graph.
+
+    Attributes:
+        feature_encoder: How features were made; None if they were not made from tables.
+        classes: The names of the labels 0, 1, 2 ...
+        ingest_report: What was found in the tables.
+    """
+
+    feature_encoder: FeatureEncoder | None
+    classes: tuple[str, ...]
+    ingest_report: IngestReport
+
+    def class_name(self, label: int) -> str:
+        """The name of a class; its number if it has no name."""
+        return self.classes[label] if label < len(self.classes) else str(label)
+
+    def check_labels(self, num_classes: int) -> None:
+        """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
+        if self.feature_encoder is not None and num_classes > len(self.classes):
+            raise DataError(f"a node has label {num_classes - 1}, but {TABLES} lists {len(self.classes):,} classes")
+
+    def to_json(self) -> bytes:
+        report = self.ingest_report
+        content = {
+            "form": _FORMAT_VERSION,
+            "encoding": None if self.feature_encoder is None else json.loads(self.feature_encoder.to_json()),
+            "classes": self.classes,
+            "findings": {
+                **vars(report),
+                "columns": [column._asdict() for column in report.columns],
+                "edge_types": dict(report.edge_types),
+            },
+        }
+        return json.dumps(content, indent=1).encode()
+
+    @classmethod
+    def from_json(cls, text: str) -> TableInfo:
+        """Read what ``to_json`` wrote; anything else is an error."""
+        content = parse_json(text)
+        check_version(content["form"], _FORMAT_VERSION)
+        encoding = content["encoding"]
+        encoder = None if encoding is None else FeatureEncoder.from_json(json.dumps(encoding))
+        return cls(encoder, tuple(str(name) for name in content["classes"]), _ingest_report(content["findings"]))
+
+
+def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
+    first, names = content["first_dangling"], content.get("names")
+    return IngestReport(
+        **{name: check_count(content[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")},
+        first_dangling=None if first is None else str(first),
+        dangling_hint=str(content.get("dangling_hint", "")),
+        remarks=tuple(str(each) for each in content["remarks"]),
+        directed=bool(content["directed"]),
+        names=None if names is None else str(names),
+        columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
+        edge_types={str(kind): check_positive(number) for kind, number in content.get("edge_types", {}).items()},
+        fading=check_positive(content.get("fading", 1.0)),
+        negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
+        node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
+    )
+
+
+def load_graph_folder(path: Path) -> TableGraph:
+    """A graph folder as a graph in memory, as ``read_tables`` has it."""
+    return in_memory(GraphFolder.open(path))
+
+
+def in_memory(folder: GraphFolder) -> TableGraph:
+    """All of a graph folder, as ``read_tables`` has it."""
+    return read_stable(folder.path, MANIFEST, lambda: _in_memory(GraphFolder.open(folder.path)))
+
+
+def _in_memory(folder: GraphFolder) -> TableGraph:
+    info = read_table_info(folder)
+    columns = None
+    if NODES in folder.files:
+        with errors_name(folder.path / NODES):
+            import pyarrow.parquet as pq
+
+            columns = pq.read_table(folder.path / NODES)
+            columns.validate(full=True)
+            check_columns(columns)
+            if columns.num_rows != folder.num_nodes:
+                raise DataError(f"it has {columns.num_rows:,} rows for {folder.num_nodes:,} nodes")
+    graph = folder.graph()
+    return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, columns)
+
+
+def read_table_info(folder: GraphFolder) -> TableInfo:
+    """How the tables of a graph folder were read."""
+    if TABLES not in folder.files:
+        return TableInfo(None, (), IngestReport(directed=folder.directed))
+    with errors_name(folder.path / TABLES):
+        info = TableInfo.from_json((folder.path / TABLES).read_text(encoding="utf-8"))
+        info.check_labels(folder.num_classes)
+        return info

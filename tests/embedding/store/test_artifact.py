@@ -41,7 +41,7 @@ from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
-from clnr.tables.table_info import NODES, TABLES
+from clnr.tables.table_graph import NODES, TABLES
 from tests.cases import in_tiers
 from tests.conftest import tiny
 

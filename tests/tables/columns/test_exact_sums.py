@@ -81,18 +81,16 @@ def test_a_sum_is_that_of_fractions(db, exponents):
         assert found == pytest.approx(float(exact), rel=1e-15)
 
 
-def test_one_number_is_its_own_sum(db):
+def test_one_number_is_its_own_sum_and_nothing_is_0(db):
     values = np.ldexp(np.random.default_rng(2).random(100), np.arange(-60, 40))
     db.register("given", pa.table({"v": values}))
+    db.register("zeros", pa.table({"v": [0.0, 0.0]}))
     total = SumRange.of(db, "v", "given", "given").sql("v")
-    found = dict(db.execute(f"SELECT v, {total} FROM given GROUP BY v").fetchall())
-    assert found == {value: value for value in values.tolist()}
-    assert db.execute(f"SELECT {total} FROM given WHERE v < 0").fetchall() == [(0.0,)]
-
-
-def test_sums_of_nothing_are_0(db):
-    db.register("given", pa.table({"v": [0.0, 0.0]}))
-    assert db.execute(f"SELECT {SumRange.of(db, 'v', 'given', 'given').sql('v')} FROM given").fetchall() == [(0.0,)]
+    assert dict(db.execute(f"SELECT v, {total} FROM given GROUP BY v").fetchall()) == {
+        value: value for value in values.tolist()
+    }
+    for summing, rows in ((total, "given WHERE v < 0"), (SumRange.of(db, "v", "zeros", "zeros").sql("v"), "zeros")):
+        assert db.execute(f"SELECT {summing} FROM {rows}").fetchall() == [(0.0,)]
 
 
 @pytest.mark.parametrize("largest", [5e-324, 1e-310, 0.75, 1.0, 3.4e38, 1.7976931348623157e308])

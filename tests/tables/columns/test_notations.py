@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
-from clnr.tables.columns.column_info import column_lines
-from tests.tables.files import EDGES, saved
+from clnr.tables.ingest_report import column_lines
+from tests.tables.files import EDGES, columns_of, saved
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 COMMAS = {"35,5351": 35.5351, "-0,5": -0.5, "1.234": 1234.0, "12.345,75": 12345.75, "7": 7.0}
 
@@ -37,29 +40,13 @@ def line_of(found):
 @pytest.mark.parametrize(
     ("values", "right", "said"),
     [
-        (list(COMMAS), list(COMMAS.values()), "feature, number, with a decimal comma, scaled"),
-        (["1,234", "0,125", "2"], [1.234, 0.125, 2.0], "feature, number, with a decimal comma, scaled"),
-        (["1 234,5", "1\u00a0000", "3"], [1234.5, 1000.0, 3.0], "feature, number, with a decimal comma, scaled"),
-        (
-            ["27/07/2023", "01/02/2024", "3/4/2020"],
-            [epoch(2023, 7, 27), epoch(2024, 2, 1), epoch(2020, 4, 3)],
-            "feature, date, with the day first, scaled",
-        ),
-        (
-            ["31.12.2020 10:30", "1.2.1999 00:00:15", "02.03.2004"],
-            [epoch(2020, 12, 31, 10, 30), epoch(1999, 2, 1, 0, 0, 15), epoch(2004, 3, 2)],
-            "feature, date, with the day first, scaled",
-        ),
-        (
-            ["12/31/2020", "1/2/1999", "3/4/2001"],
-            [epoch(2020, 12, 31), epoch(1999, 1, 2), epoch(2001, 3, 4)],
-            "feature, date, with the month first, scaled",
-        ),
-        (
-            ["2020/12/31", "2020/1/2", "2021/11/5"],
-            [epoch(2020, 12, 31), epoch(2020, 1, 2), epoch(2021, 11, 5)],
-            "feature, date, scaled",
-        ),
+        (list(COMMAS), list(COMMAS.values()), "number, with a decimal comma"),
+        (["1,234", "0,125", "2"], [1.234, 0.125, 2.0], "number, with a decimal comma"),
+        (["1 234,5", "1\u00a0000", "3"], [1234.5, 1000.0, 3.0], "number, with a decimal comma"),
+        (["27/07/2023", "01/02/2024"], [epoch(2023, 7, 27), epoch(2024, 2, 1)], "date, with the day first"),
+        (["31.12.2020 10:30", "1.2.1999"], [epoch(2020, 12, 31, 10, 30), epoch(1999, 2, 1)], "date, with the day first"),
+        (["12/31/2020", "1/2/1999"], [epoch(2020, 12, 31), epoch(1999, 1, 2)], "date, with the month first"),
+        (["2020/12/31", "2020/1/2"], [epoch(2020, 12, 31), epoch(2020, 1, 2)], "date"),
     ],
 )
 def test_what_values_prove_is_read(tmp_path, values, right, said):
@@ -68,7 +55,7 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
     assert (encoder.centre, encoder.scale) == pytest.approx((np.mean(right), np.std(right)))
     scaled = (np.array(right) - np.mean(right)) / np.std(right)
     np.testing.assert_allclose(found.graph.features[: len(right), 0], scaled, rtol=1e-5, atol=1e-6)
-    assert said in line_of(found)
+    assert f"feature, {said}, scaled" in line_of(found)
     assert not any("'x'" in remark for remark in found.ingest_report.remarks)
 
 
@@ -129,3 +116,99 @@ def test_weights_and_times_of_edges(tmp_path):
     assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)
     with pytest.raises(DataError, match=r"'1,500' in row 1, which is no weight; .*replace\(weight, ',', '.'\)::DOUBLE, or"):
         read_tables(saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500\nb;c;2\n"))
+
+
+# -- tags: lists, lists written as text, and separated text; against scikit-learn -----------------------------------------
+
+TAGS = [["Action", "Sci-Fi"], ["Drama"], ["Action", "Drama", "War Film"], None, ["War Film", "Sci-Fi"], [], ["Drama", "Drama"]]
+MOVIES = [f"m{i}" for i in range(len(TAGS))]
+LINKS = pa.table({"source": MOVIES[:-1], "target": MOVIES[1:]})
+
+
+def with_tags(folder, form):
+    """A table of nodes with tags; text has no empty list, which is missing there."""
+    if form == "arrow":
+        return pa.table({"id": MOVIES, "tags": TAGS})
+    if form == "ids":
+        number = {"Action": 3, "Drama": 11, "Sci-Fi": 200, "War Film": 7}
+        return pa.table({"id": MOVIES, "tags": [None if row is None else [number[tag] for tag in row] for row in TAGS]})
+    if form == "parquet":
+        pq.write_table(pa.table({"id": MOVIES, "tags": TAGS}), folder / "n.parquet")
+        return folder / "n.parquet"
+    rows = [{"id": node, "tags": row} for node, row in zip(MOVIES, TAGS, strict=True)]
+    if form == "jsonl":
+        return saved(folder, "n.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write = {"json in csv": json.dumps, "python in csv": str, "<>": lambda row: "".join(f"<{tag}>" for tag in row)}
+    separated = write.get(form, form.join)
+    texts = ["" if row is None else separated(row) for row in TAGS]
+    lines = ['"' + text.replace('"', '""') + '"' for text in texts]
+    return saved(folder, "n.csv", "id,tags\n" + "".join(f"{node},{line}\n" for node, line in zip(MOVIES, lines, strict=True)))
+
+
+def tag_features(known):
+    lists = [row for row, there in zip(TAGS, known, strict=True) if there]
+    oracle = TfidfVectorizer(analyzer=lambda row: row or [], binary=True).fit(lists)
+    x = oracle.transform([row or [] for row in TAGS]).toarray()
+    return sorted(oracle.vocabulary_), x
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "json in csv", "python in csv", "|", " | ", ", ", "<>", "ids"])
+def test_tags_are_a_bag_whatever_they_are_written_as(tmp_path, form):
+    read = read_tables(LINKS, with_tags(tmp_path, form))
+    (encoder,) = read.feature_encoder.column_encoders
+    separated = form in ("|", ";", " | ", ", ", "<>")
+    known = [row is not None and not (separated and not row) for row in TAGS]
+    names, x = tag_features(known)
+    found = read.graph.features.toarray()
+    assert (encoder.kind, encoder.missing, encoder.summary) == ("tags", True, "4 tags, weighted by rarity")
+    if form == "ids":
+        assert encoder.values == ("11", "200", "3", "7")
+        x = x[:, [names.index(name) for name in ("Drama", "Sci-Fi", "Action", "War Film")]]
+    else:
+        assert encoder.values == tuple(names)
+    assert np.allclose(found[:, :4], x, atol=1e-6)
+    assert found[:, 4].tolist() == [float(not each) for each in known]
+
+
+@pytest.mark.parametrize("other", ["arrow", "json in csv", "|"])
+def test_tags_of_tomorrow_may_be_written_otherwise(tmp_path, other):
+    first = read_tables(LINKS, with_tags(tmp_path, "|" if other != "arrow" else "parquet"))
+    again = FeatureEncoder.from_json(first.feature_encoder.to_json())
+    more = read_tables(LINKS, with_tags(tmp_path, "arrow" if other == "|" else other), feature_encoder=again)
+    if other != "json in csv":
+        assert np.allclose(more.graph.features.toarray()[:5, :4], first.graph.features.toarray()[:5, :4], atol=1e-6)
+    assert more.graph.num_features == first.graph.num_features
+
+
+def kind(values, **asked):
+    nodes = pa.table({"id": [f"n{i}" for i in range(len(values))], "x": values})
+    read = read_tables(pa.table({"source": ["n0"], "target": ["n1"]}), nodes, **asked)
+    return columns_of(read).get("x")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["red, blue", "blue, green", "green, red", "red"], "tags"),
+        (["1,5", "2,5", "1,7", "2,7"], "number"),
+        (["1,234", "1,567", "2,234", "2,567"], "category"),
+        (["Paris, in the spring of a year", "Paris, in the autumn of a year"] * 30, "category"),
+        ([f"It was late, and {i} of them left; nobody saw" for i in range(60)], "text"),
+        ([f"a{i}|b{i}" for i in range(60)], "category"),
+        (["[0.5, 1.5]", "[1, 2]", None], "vector"),
+        (["[1, 2]", "[3]", "[]", "[2, 1]"], "tags"),
+        ([[1, 2], [3], [2]], "tags"),
+        ([[1, 2], [3, 1], [2, 4]], "vector"),
+        ([[True], [False, True], None], "tags"),
+        ([["a"], ["a"]], None),
+        ([[], [], None], None),
+    ],
+)
+def test_what_tags_are(values, expected):
+    assert kind(values) == expected
+
+
+def test_a_user_says_that_they_are_tags():
+    assert kind(["1,5", "2,5", "1,7", "2,7"], types={"x": "tags"}) == "tags"
+    assert kind([[1, 2], [3, 1], [2, 4]], types={"x": "tags"}) == "tags"
+    assert kind(["a|b", "b", "a"], types={"x": "category"}) == "category"

@@ -9,8 +9,8 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from clnr.tables.table_info import TableInfo
-from tests.tables.files import saved
+from clnr.tables.table_graph import TableInfo
+from tests.tables.files import edge_weights, saved
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -27,10 +27,8 @@ DAY = dict(zip((row[4] for row in ROWS), (0.0, 10.0, 20.0, 30.5), strict=True))
 
 
 def weights(read):
-    source, target, weight = read.graph.edges()
-    ids = read.graph.ids.tolist()
-    found = zip(source.tolist(), target.tolist(), weight.tolist(), strict=True)
-    return {(ids[a], ids[b]): w for a, b, w in found if ids[a] < ids[b]}
+    """The weight of each edge once, the lower id first."""
+    return {pair: weight for pair, weight in edge_weights(read.graph).items() if pair[0] < pair[1]}
 
 
 def added(rows):
@@ -63,19 +61,18 @@ def normalised(rows, directed=False):
     return added([(a, b, w * scale) for (a, b, _), w in made.items()]), factors
 
 
-@pytest.mark.parametrize("weighted", [True, False])
-def test_each_kind_of_edges_is_normalised_by_itself(weighted, tmp_path):
+@pytest.mark.parametrize(("weighted", "directed"), [(True, False), (False, False), (True, True)])
+def test_each_kind_of_edges_is_normalised_by_itself(weighted, directed, tmp_path):
     edges = EDGES if weighted else EDGES.drop_columns("weight")
-    read = read_tables(edges, edge_type="sort")
-    expected, factors = normalised([(a, b, w if weighted else 1.0, kind) for a, b, w, kind, _ in ROWS])
+    read = read_tables(edges, edge_type="sort", directed=directed)
+    expected, factors = normalised([(a, b, w if weighted else 1.0, kind) for a, b, w, kind, _ in ROWS], directed)
     assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
     assert weights(read) == pytest.approx(expected, rel=1e-5)
     assert [column.role for column in read.ingest_report.columns][-2:] == ["edge type", "not used"]
-    ingest(edges, edge_type="sort", out=tmp_path / "graph", memory="1 GB")
+    ingest(edges, edge_type="sort", directed=directed, out=tmp_path / "graph", memory="1 GB")
     again = load_graph_folder(tmp_path / "graph")
     assert again.graph.digest == read.graph.digest
     assert again.ingest_report == read.ingest_report
-    assert TableInfo.from_json(TableInfo(None, (), read.ingest_report).to_json().decode()).ingest_report == read.ingest_report
 
 
 def test_a_convolution_sees_the_mean_of_the_normalised_kinds():
@@ -90,18 +87,6 @@ def test_a_convolution_sees_the_mean_of_the_normalised_kinds():
     mean = sum(each / np.sqrt(np.outer(each.sum(1), each.sum(1))) for each in alike)
     found = dense / np.sqrt(np.outer(total, total))
     np.testing.assert_allclose(found / found.sum(), mean / mean.sum(), rtol=1e-5)
-
-
-def test_directed_kinds_are_normalised_by_outgoing_and_incoming_edges():
-    read = read_tables(EDGES, edge_type="sort", directed=True)
-    expected, factors = normalised([(a, b, w, kind) for a, b, w, kind, _ in ROWS], directed=True)
-    assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
-    assert weights(read) == pytest.approx(expected, rel=1e-5)
-
-
-def test_one_kind_changes_nothing():
-    one = EDGES.set_column(3, "sort", pa.array(["x"] * 4))
-    assert weights(read_tables(one, edge_type="sort")) == pytest.approx(weights(read_tables(EDGES)))
 
 
 def test_new_edges_are_multiplied_as_those_of_their_kind():
@@ -121,8 +106,7 @@ def test_new_edges_are_multiplied_as_those_of_their_kind():
 
 
 @pytest.mark.parametrize(
-    ("until", "count"),
-    [("2020-01-01", 1), ("2020-01-20", 2), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)],
+    ("until", "count"), [("2020-01-01", 1), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)]
 )
 def test_the_graph_as_of_a_day(until, count):
     read = read_tables(EDGES, edge_time="day", until=until)
@@ -159,14 +143,13 @@ def test_years_are_times_in_years(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("times", "note"),
+    ("times", "note", "as_text"),
     [
-        ([1577836800, 1579392000, 1580472000], "seconds since 1970"),
-        ([1577836800000, 1579392000000, 1580472000000], "milliseconds since 1970"),
-        ([20200101, 20200119, 20200131], "days, such as 20201231"),
+        ([1577836800, 1579392000, 1580472000], "seconds since 1970", False),
+        ([1577836800000, 1579392000000, 1580472000000], "milliseconds since 1970", True),
+        ([20200101, 20200119, 20200131], "days, such as 20201231", True),
     ],
 )
-@pytest.mark.parametrize("as_text", [False, True])
 def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
     edges = {"source": ["a", "b", "c"], "target": ["b", "c", "d"], "at": [str(each) for each in times] if as_text else times}
     read = read_tables(pa.table(edges), edge_time="at", until="2020-01-30", half_life=10)
@@ -183,17 +166,10 @@ def test_other_numbers_are_times_in_their_own_unit(times):
     assert any(last in line for line in read.ingest_report.remarks)
 
 
-def test_columns_of_kinds_and_times_are_no_ends_that_are_guessed(tmp_path):
-    path = saved(tmp_path, "e.csv", "channel,at,caller,callee\nmail,2020-01-01,a,b\ncall,2020-01-02,b,c\n")
-    read = read_tables(path, edge_type="channel", edge_time="at", edges_header=True)
-    assert set(weights(read)) == {("a", "b"), ("b", "c")}
-
-
-@pytest.mark.parametrize("last", ["2286-11-21", "9999-12-31", "294247-01-10"])
-def test_the_last_edge_may_be_in_any_year(tmp_path, last):
-    path = saved(tmp_path, "e.csv", f"source,target,at\na,b,2020-01-01\nb,c,{last}\n")
+def test_the_last_edge_may_be_in_any_year(tmp_path):
+    path = saved(tmp_path, "e.csv", "source,target,at\na,b,2020-01-01\nb,c,294247-01-10\n")
     remarks = read_tables(path, edge_time="at", half_life=1e7).ingest_report.remarks
-    assert any(f"as of the last edge, {last}" in line for line in remarks)
+    assert any("as of the last edge, 294247-01-10" in line for line in remarks)
 
 
 def test_edges_that_fade_to_nothing_are_warned_of():
@@ -209,7 +185,6 @@ def test_edges_that_fade_to_nothing_are_warned_of():
         ({"half_life": 3.0}, "half_life needs the column"),
         ({"edge_time": "day", "half_life": 0}, "half_life must be above 0"),
         ({"edge_time": "day", "half_life": float("nan")}, "half_life must be above 0"),
-        ({"edge_time": "day", "half_life": "3"}, "half_life must be a number"),
         ({"edge_time": "day", "until": "soon"}, "until must be a date such as 2020-12-31"),
         ({"edge_time": "none"}, "there is no column 'none' for edge times"),
         ({"edge_type": "none"}, "there is no column 'none' for edge types"),
@@ -222,12 +197,13 @@ def test_what_cannot_be_is_refused(asked, said):
 
 def test_a_wrong_time_or_kind_is_named_with_its_row(tmp_path):
     path = saved(tmp_path, "e.csv", "source,target,day,kind\na,b,2020-01-01,x\nb,c,never,\n")
-    with pytest.raises(DataError, match=r"e\.csv: 'day' is 'never' in row 2, which is no time; correct it"):
-        read_tables(path, edge_time="day")
-    with pytest.raises(DataError, match=r"e\.csv: 'kind' is empty in row 2"):
-        read_tables(path, edge_type="kind")
-    with pytest.raises(DataError, match=r"e\.csv: 'target' holds no times, such as 'b' in row 1; .*: --edge-time"):
-        read_tables(path, source="day", target="source", edge_time="target")
+    for asked, said in (
+        ({"edge_time": "day"}, r"e\.csv: 'day' is 'never' in row 2, which is no time; correct it"),
+        ({"edge_type": "kind"}, r"e\.csv: 'kind' is empty in row 2"),
+        ({"edge_time": "target", "source": "day", "target": "source"}, r"'target' holds no times, such as 'b' in row 1; .*"),
+    ):
+        with pytest.raises(DataError, match=said):
+            read_tables(path, **asked)
 
 
 def test_the_age_of_new_edges_is_as_of_a_day():

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from clnr import NodeEmbedder
-from clnr.errors import ClnrError, DataError
+from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.io import query as query_module
 from clnr.tables.io.sql import connect
@@ -57,29 +56,11 @@ def test_what_a_query_selects_is_the_table(query):
     "query",
     [
         f"COPY ({PAIR}) TO 'evil.csv'",
-        "ATTACH 'evil.db'",
-        "ATTACH 'evil.db' AS x; SELECT 1",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "PRAGMA version",
-        "SET threads = 1",
-        "RESET threads",
-        "CREATE TABLE t AS SELECT 1",
-        "CREATE MACRO f() AS 1",
-        "CREATE SECRET (TYPE s3)",
-        "DROP TABLE edges",
-        "INSERT INTO t VALUES (1)",
-        "UPDATE t SET a = 1",
-        "DELETE FROM t",
-        "EXPORT DATABASE 'evil'",
-        "IMPORT DATABASE 'evil'",
-        "CALL pragma_version()",
-        "EXPLAIN ANALYZE SELECT 1",
-        "PREPARE p AS SELECT 1",
-        "BEGIN",
-        "VACUUM",
-        "CHECKPOINT",
-        "USE main",
+        *("ATTACH 'evil.db'", "ATTACH 'evil.db' AS x; SELECT 1", "INSTALL httpfs", "LOAD httpfs", "PRAGMA version", "BEGIN"),
+        *("SET threads = 1", "RESET threads", "CREATE TABLE t AS SELECT 1", "CREATE MACRO f() AS 1", "VACUUM", "USE main"),
+        *("CREATE SECRET (TYPE s3)", "DROP TABLE edges", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "CHECKPOINT"),
+        *("DELETE FROM t", "EXPORT DATABASE 'evil'", "IMPORT DATABASE 'evil'", "CALL pragma_version()"),
+        *("EXPLAIN ANALYZE SELECT 1", "PREPARE p AS SELECT 1"),
         f"{PAIR}; {PAIR}",
         f"{PAIR}; COPY ({PAIR}) TO 'evil.csv'",
         f"{PAIR};\n-- a comment\nCOPY ({PAIR}) TO 'evil.csv'",
@@ -100,20 +81,10 @@ def test_what_a_query_selects_is_the_table(query):
         "SELECT * FROM query_table('t')",
         "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
         "SELECT 1 AS source, (SELECT count(*) FROM pragma_version()) AS target",
-        "FROM 'http://127.0.0.1:9/e.csv'",
-        "FROM read_csv('https://127.0.0.1:9/*.csv')",
-        "FROM read_parquet('s3://bucket/e.parquet')",
-        "FROM 'hf://datasets/a/b.parquet'",
-        "FROM sqlite_scan('evil.db', 't')",
-        "SELECT * FROM edges",
-        "SELECT * FROM nowhere",
-        "SELECT * FROM 'nowhere.csv'",
-        "SELECT",
-        "",
-        " ; ",
-        "-- nothing",
-        "e.csv",
-        "\ud800",
+        *("FROM 'http://127.0.0.1:9/e.csv'", "FROM read_csv('https://127.0.0.1:9/*.csv')", "FROM 'hf://datasets/a/b.parquet'"),
+        *("FROM read_parquet('s3://bucket/e.parquet')", "FROM sqlite_scan('evil.db', 't')"),
+        *("SELECT * FROM edges", "SELECT * FROM nowhere", "SELECT * FROM 'nowhere.csv'"),
+        *("SELECT", "", " ; ", "-- nothing", "e.csv", "\ud800"),
         "SELECT $1 AS source, 2 AS target",
         "SELECT 'a'::INT AS source, 2 AS target",
         "SELECT error('one\ntwo') AS source, 2 AS target",
@@ -124,13 +95,11 @@ def test_what_a_query_selects_is_the_table(query):
     ],
 )
 def test_anything_else_is_refused_and_leaves_nothing_behind(tmp_path, query):
-    for given in ({"edges_query": query}, {"edges": tmp_path / "e.csv", "nodes_query": query}):
-        with pytest.raises(DataError) as caught:
-            read_tables(**given)
-        said = str(caught.value)
-        assert "\n" not in said
-        assert len(said) <= 1000
-        assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
+    with pytest.raises(DataError) as caught:
+        read_tables(edges_query=query)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) <= 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
 def test_what_is_wrong_with_a_query_is_said():
@@ -174,14 +143,6 @@ def test_a_table_is_given_by_one_way():
         read_tables("e.csv", "e.csv", nodes_query=PAIR)
     with pytest.raises(DataError, match="there is nothing to read"):
         read_tables()
-
-
-def test_an_embedder_is_extended_by_queries():
-    first = NodeEmbedder(epochs=1, dimension=8, hold_out=0.0).fit(read_tables("e.csv"))
-    larger = first.extend(edges_query="SELECT 'c' AS source, 'd' AS target")
-    assert larger.ids_.tolist() == ["a", "b", "c", "d"]
-    with pytest.raises(ClnrError, match="a query is one SELECT"):
-        first.extend(edges_query="DROP TABLE x")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")

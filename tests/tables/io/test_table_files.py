@@ -9,7 +9,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from tests.tables.files import EDGES, saved
+from tests.tables.files import EDGES, saved, written
 
 pytest.importorskip("duckdb")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -17,21 +17,8 @@ pa = pytest.importorskip("pyarrow")
 
 POSIX = os.name == "posix"
 ODD = (
-    *("select.csv", "from-2020.csv", "with weights.csv", "values.csv", "SELECT 1 AS source, 2 AS target.csv"),
-    *(
-        "~x.csv",
-        "~",
-        "a{1}.csv",
-        "it's.csv",
-        "a%20b.csv",
-        "-.csv",
-        "#.csv",
-        "üñ.csv",
-        "a,b.csv",
-        "a[1].csv",
-        "x[.csv",
-        "a].csv",
-    ),
+    *("select.csv", "from-2020.csv", "with weights.csv", "values.csv", "SELECT 1 AS source, 2 AS target.csv", "~x.csv", "~"),
+    *("a{1}.csv", "it's.csv", "a%20b.csv", "-.csv", "#.csv", "üñ.csv", "a,b.csv", "a[1].csv", "x[.csv", "a].csv"),
     *(("x*.csv", "what?.csv", 'q"q.csv', "b\\c.csv", "n\nl.csv", "file:x.csv", " .csv") if POSIX else ()),
 )
 
@@ -40,25 +27,14 @@ def ids(path, **more):
     return read_tables(path, **more).graph.ids.tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        *((name, "csv") for name in ODD),
-        *(pytest.param(name, ("parquet", "jsonl")[i % 2], marks=pytest.mark.full) for i, name in enumerate(ODD)),
-    ],
-)
+@pytest.mark.parametrize(("name", "form"), [(name, ("csv", "csv", "parquet", "jsonl")[i % 4]) for i, name in enumerate(ODD)])
 def test_a_file_that_is_there_is_that_file_whatever_its_name(tmp_path, monkeypatch, name, form):
     monkeypatch.chdir(tmp_path)
-    path = Path(name.removesuffix(".csv") + f".{form}")
     # All of them are matched by the odd name, were it a glob, and none of them is it.
     for other in ("a1", "xyz", "whatx", "b[c", "bc", "x"):
         Path(f"{other}.{form}").write_text("source,target\nwrong,other\n")
-    if form == "csv":
-        path.write_text(EDGES)
-    elif form == "jsonl":
-        path.write_text('{"source": "a", "target": "b"}\n{"source": "b", "target": "c"}\n')
-    else:
-        pq.write_table(pa.table({"source": ["a", "b"], "target": ["b", "c"]}), path.absolute())
+    path = Path(name.removesuffix(".csv") + f".{form}")
+    written(tmp_path, form, {"source": ["a", "b"], "target": ["b", "c"]}, "made").rename(path)
     assert ids(str(path)) == ids(path) == ids(path.absolute()) == ["a", "b", "c"]
 
 
@@ -122,23 +98,17 @@ def test_pipes_and_devices_are_refused(tmp_path, name):
     for given in ({"edges": path}, {"edges": pa.table({"source": [1], "target": [2]}), "nodes": path}):
         with pytest.raises(DataError) as caught:
             read_tables(**given)
-        assert (
-            str(caught.value)
-            == f"{path}: it is a pipe or a device, and a table is read more than once; write it to a file first"
-        )
+        assert str(caught.value).startswith(f"{path}: it is a pipe or a device, and a table is read more than once")
 
 
-@pytest.mark.parametrize(
-    "scheme", ["http", "https", "s3", "s3a", "gs", "gcs", "r2", "hf", "az", "abfss", "file", "ftp", "HTTPS"]
-)
 @pytest.mark.parametrize("name", ["x.csv", "x*.parquet", "x"])
-def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, scheme, name):
+def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, name):
     monkeypatch.setenv("HOME", str(tmp_path))
-    path = f"{scheme}://127.0.0.1:9/{name}"
-    with pytest.raises(DataError) as caught:
-        read_tables(path)
-    said = "it is a URL, and only files on this machine are read; download it first"
-    assert str(caught.value) == f"{path}: {said}"
+    for scheme in ("http", "https", "s3", "s3a", "gs", "gcs", "r2", "hf", "az", "abfss", "file", "ftp", "HTTPS"):
+        path = f"{scheme}://127.0.0.1:9/{name}"
+        with pytest.raises(DataError) as caught:
+            read_tables(path)
+        assert str(caught.value) == f"{path}: it is a URL, and only files on this machine are read; download it first"
     assert not list(tmp_path.iterdir())
 
 

@@ -31,7 +31,7 @@ from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import duration, gigabytes
 from clnr.support.machine import memory
 from clnr.support.storage.atomic_io import resolve_path
-from clnr.tables.folder_read import read_table_info
+from clnr.tables.table_graph import read_table_info
 from clnr.training.step_work import step_work
 
 _FLOAT_BYTES = 4

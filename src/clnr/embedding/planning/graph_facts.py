@@ -13,7 +13,7 @@ from clnr.graph.csr import median_weight
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import plural
 from clnr.tables import TableGraph
-from clnr.tables.edges.lost_edges import dangling_warning, loses_much
+from clnr.tables.ingest_report import dangling_warning, loses_much
 
 _LONGEST_WARNING_LETTERS = 500
 # From so many labelled nodes on, classes should have so many nodes each.

@@ -23,7 +23,7 @@ from clnr.nn.hyper_parameters import declared
 from clnr.support.humanize import duration, plural
 from clnr.support.machine import memory
 from clnr.tables import TableGraph
-from clnr.tables.columns.column_info import column_lines
+from clnr.tables.ingest_report import column_lines
 
 # A GPU is worth a hint if training takes longer than so many seconds, and a GPU so many times shorter.
 _HINT_SECONDS = 120.0

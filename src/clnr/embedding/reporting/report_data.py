@@ -20,9 +20,9 @@ from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
 from clnr.support.machine.environment import versions
 from clnr.tables import FeatureEncoder
-from clnr.tables.columns.column_info import column_lines
 from clnr.tables.columns.notations import DECIMAL_COMMA
-from clnr.tables.kinds.table_kinds import plain_name
+from clnr.tables.ingest_report import column_lines
+from clnr.tables.roles.column_names import plain_name
 from clnr.tables.roles.node_names import can_name
 
 Log = Callable[[str], None]

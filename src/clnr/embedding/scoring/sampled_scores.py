@@ -21,7 +21,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import RAW
-from clnr.tables.folder_read import read_table_info
+from clnr.tables.table_graph import read_table_info
 
 MOST_LABELLED = 50_000
 """The most labelled nodes that are scored by."""

@@ -28,7 +28,7 @@ from clnr.nn.layers import Parameters, add_prefix
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import Bar
-from clnr.tables.folder_read import read_table_info
+from clnr.tables.table_graph import read_table_info
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
 _ALL, _SEEN = "all", "seen"

@@ -42,7 +42,7 @@ from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import parse_json, read_stable, sha256
 from clnr.support.storage.file_locks import file_lock, temporary_name
 from clnr.support.storage.owned_files import OwnedFiles
-from clnr.tables.table_info import NODES, TABLES
+from clnr.tables.table_graph import NODES, TABLES
 
 Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]
 """Losses, scores, warnings, and the scores of baselines, as ``EmbeddingResult`` has them."""

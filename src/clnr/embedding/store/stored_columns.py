@@ -11,10 +11,9 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.storage.checked_files import errors_name
-from clnr.tables.columns.columns import check_columns
-from clnr.tables.folder_read import read_table_info
-from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID
-from clnr.tables.table_info import NODES
+from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.table_graph import NODES, read_table_info
+from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID
 
 
 def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:

@@ -18,7 +18,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
-from clnr.tables.table_info import NODES, TableInfo
+from clnr.tables.table_graph import NODES, TableInfo
 
 
 class StoredIds(NodeIds):

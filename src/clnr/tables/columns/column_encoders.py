@@ -1,11 +1,12 @@
-"""How one column becomes features."""
+"""How one column becomes features; ``COLUMN_TYPES`` has a row for each type of columns."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,13 +14,12 @@ import scipy.sparse as sp
 from clnr.errors import DataError, UnknownName, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
-from clnr.tables.columns.notations import NOTATIONS, notation_words, usual_sql
-from clnr.tables.columns.tags import split_tags, tags_sql
-from clnr.tables.columns.text_hashing import Split, split_words, text_buckets
+from clnr.tables.columns.notations import NOTATIONS, notation_words, tags_sql, usual_sql
+from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
 from clnr.tables.io.source import Column
 from clnr.tables.io.sql import DATETIMES, NUMBERS, quoted, trimmed
 
-# So many values of a category are named where it is described, if they have so many letters at most.
+# The most values of a category, and letters of these, that are named where it is described.
 _NAMED_VALUES, _NAMED_LETTERS = 6, 60
 TRUE = ("true", "yes", "t", "y")
 FALSE = ("false", "no", "f", "n")
@@ -61,29 +61,22 @@ class ColumnEncoder:
     notation: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in _ENCODE:
-            raise UnknownName("kind of column", self.kind, _ENCODE)
+        if self.kind not in COLUMN_TYPES:
+            raise UnknownName("kind of column", self.kind, COLUMN_TYPES)
+        lists, counts = (self.values, self.weights), (self.width, self.buckets, self.distinct)
         right = (
-            isinstance(self.column, str)
-            and type(self.width) is int
+            all(isinstance(each, tuple) for each in lists)
+            and all(isinstance(each, str) for each in (self.column, self.separator, self.node_kind, *self.values))
+            and all(type(each) is int and each >= 0 for each in counts)
             and 0 < self.width <= 1 << 20
             and isinstance(self.missing, bool)
-            and finite(self.centre, self.scale)
+            and _finite(self.centre, self.scale)
             and self.scale != 0
-            and isinstance(self.values, tuple)
-            and all(isinstance(value, str) for value in self.values)
-            and type(self.buckets) is int
-            and self.buckets >= 0
-            and type(self.distinct) is int
-            and self.distinct >= 0
             and (not self.sparse or len(self.values) + self.buckets == self.width)
-            and isinstance(self.weights, tuple)
             and len(self.weights) in (0, self.width)
-            and finite(*self.weights)
+            and _finite(*self.weights)
             and all(1 <= weight <= 100 for weight in self.weights)
-            and isinstance(self.separator, str)
             and len(self.separator) <= 8
-            and isinstance(self.node_kind, str)
             and _is_unicode((self.separator, self.node_kind))
             and (self.notation == "" or NOTATIONS.get(self.notation) == self.kind)
         )
@@ -95,62 +88,46 @@ class ColumnEncoder:
             )
 
     @property
+    def column_type(self) -> ColumnType:
+        return COLUMN_TYPES[self.kind]
+
+    @property
     def sparse(self) -> bool:
-        return self.kind in _TOKENS
+        return bool(self.column_type.token)
 
     @property
     def summary(self) -> str:
         """How values become features: which words or values have one, or how numbers are scaled."""
         if not self.sparse:
-            return f"{notation_words(self.notation)}, {_SUMMARIES[self.kind]}" if self.notation else _SUMMARIES[self.kind]
-        what = _TOKENS[self.kind]
+            return f"{notation_words(self.notation)}, {self.column_type.scaling}" if self.notation else self.column_type.scaling
+        token = self.column_type.token
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
         if not self.values:
-            return f"{plural(self.distinct, what) if self.distinct else what + 's'} {hashed}{weighted}"
+            return f"{plural(self.distinct, token) if self.distinct else token + 's'} {hashed}{weighted}"
         if not self.buckets:
-            return f"{plural(len(self.values), what)}{self._few_values()}{weighted}"
-        return f"{len(self.values):,} most frequent of {plural(self.distinct, what)}{weighted}, the others {hashed}"
-
-    def _few_values(self) -> str:
-        """The values of a category in brackets, if they are few and short."""
-        shown = ", ".join(self.values)
-        few = len(self.values) <= _NAMED_VALUES and len(shown) <= _NAMED_LETTERS
-        return f" ({one_line(shown)})" if self.kind == "category" and few else ""
+            shown = ", ".join(self.values)
+            few = self.kind == "category" and len(self.values) <= _NAMED_VALUES and len(shown) <= _NAMED_LETTERS
+            return f"{plural(len(self.values), token)}{f' ({one_line(shown)})' if few else ''}{weighted}"
+        return f"{len(self.values):,} most frequent of {plural(self.distinct, token)}{weighted}, the others {hashed}"
 
     def missing_sql(self, column: Column | None) -> str:
         """Whether a value of a column is missing; None is a column that the table lacks."""
-        value = self.sql(column)
-        if self.kind in ("number", "datetime"):
-            return f"NOT coalesce(isfinite({value}), false)"
-        if self.kind == "vector":
-            return f"coalesce(len({value}), -1) <> {self.width}"
-        return empty_sql(column) if column is not None and self.kind != "bool" else f"({value}) IS NULL"
+        if self.column_type.missing:
+            return self.column_type.missing.format(value=self.sql(column), width=self.width)
+        return f"({self.sql(column)}) IS NULL" if column is None else empty_sql(column)
 
     def sql(self, column: Column | None) -> str:
         """What to select of a column; None is one that the table lacks."""
         if column is None:
-            return f"CAST(NULL AS {_SQL_TYPES.get(self.kind, 'VARCHAR')})"
-        c, kind = column
-        if self.notation and kind == "VARCHAR":
-            c = usual_sql(trimmed(c), self.notation)
-        if self.kind == "number":
-            return _cast(c, kind, "DOUBLE", (*NUMBERS, "BOOLEAN"))
-        if self.kind == "datetime":
-            return f"epoch({_cast(c, kind, 'TIMESTAMP', DATETIMES)})"
-        if self.kind == "vector":
-            return _cast(c, kind if kind.endswith("]") else "", "DOUBLE[]", NUMBERS)
-        if self.kind == "tags":
-            return tags_sql(column, self.separator)
-        text = trimmed(c)
-        if self.kind == "bool":
-            yes, no = (", ".join(map(quoted, words)) for words in (TRUE, FALSE))
-            return f"CASE WHEN lower({text}) IN ({yes}) THEN 1.0::DOUBLE WHEN lower({text}) IN ({no}) THEN 0.0::DOUBLE END"
-        return text
+            return f"CAST(NULL AS {self.column_type.sql_type})"
+        if self.notation and column.kind == "VARCHAR":
+            column = column._replace(sql=usual_sql(trimmed(column.sql), self.notation))
+        return self.column_type.select(self, column)
 
     def encode(self, values: Any, kinds: Array | None = None) -> list[Array | sp.csr_array]:
         """The features of an Arrow array that ``sql`` selects; a second block marks missing values, given kinds of nodes."""
-        block, known = _ENCODE[self.kind](self, values)
+        block, known = self.column_type.encode(self, values)
         absent = ~known if not self.node_kind or kinds is None else ~known & (kinds == self.node_kind)
         return [block, absent.astype(np.float32)[:, None]] if self.missing else [block]
 
@@ -161,7 +138,7 @@ def empty_sql(column: Column) -> str:
     return f"{trimmed(c)} IS NULL" if kind == "VARCHAR" else f"{c} IS NULL"
 
 
-def finite(*numbers: Any) -> bool:
+def _finite(*numbers: Any) -> bool:
     return all(isinstance(number, int | float) and abs(number) <= sys.float_info.max for number in numbers)
 
 
@@ -173,48 +150,50 @@ def _is_unicode(texts: tuple[str, ...]) -> bool:
     return True
 
 
-_SQL_TYPES = {"number": "DOUBLE", "datetime": "DOUBLE", "bool": "DOUBLE", "vector": "DOUBLE[]", "tags": "VARCHAR[]"}
-# What has a feature, by the kinds of columns whose features are sparse.
-_TOKENS = {"category": "value", "text": "word", "tags": "tag"}
-_SCALED = "scaled to mean 0 and variance 1"
-_SUMMARIES = {"number": _SCALED, "datetime": _SCALED, "bool": "0 or 1", "vector": "divided by one number"}
+# -- how values are read ----------------------------------------------------------------------------------------------------
 
 
-def _cast(c: str, kind: str, wanted: str, direct: tuple[str, ...]) -> str:
+def _cast(column: Column, wanted: str, direct: tuple[str, ...]) -> str:
     """Values of another type are read from their text, and are missing where that fails."""
+    c, kind = column
     return f"TRY_CAST({c} AS {wanted})" if kind.startswith(direct) else f"TRY_CAST(CAST({c} AS VARCHAR) AS {wanted})"
 
 
-def _number(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
+def _bool_sql(column: Column) -> str:
+    text = trimmed(column.sql)
+    yes, no = (", ".join(map(quoted, words)) for words in (TRUE, FALSE))
+    return f"CASE WHEN lower({text}) IN ({yes}) THEN 1.0::DOUBLE WHEN lower({text}) IN ({no}) THEN 0.0::DOUBLE END"
+
+
+def _vector_sql(column: Column) -> str:
+    return _cast(column if column.kind.endswith("]") else column._replace(kind=""), "DOUBLE[]", NUMBERS)
+
+
+# -- how they become features: the features of an Arrow array, and which of its values are known ------------------------------
+
+
+def _encode_number(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = ((_floats(values) - encoder.centre) / encoder.scale).astype(np.float32)
     known = np.isfinite(scaled)
     return np.where(known, scaled, np.float32(0))[:, None], known
 
 
-def _bool(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
+def _encode_bool(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
     truths = _floats(values)
     known = ~np.isnan(truths)
     return np.where(known, truths, 0).astype(np.float32)[:, None], known
 
 
-def _category(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
-    known = _known(values)
+def _encode_category(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
+    known = np.asarray(values.is_valid())
     feature = _feature_of(encoder, values.drop_null())
     return _one_hot(np.flatnonzero(known)[feature >= 0], feature[feature >= 0], len(values), encoder.width), known
 
 
-def _text(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
-    return _bag(encoder, values, split_words)
-
-
-def _tags(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
-    return _bag(encoder, values, split_tags)
-
-
-def _bag(encoder: ColumnEncoder, values: Any, split: Split) -> tuple[sp.csr_array, Array]:
+def _encode_bag(split: Split, encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
     """A bag of words or tags, each row of length 1, so that long text weighs as much as short."""
-    known = _known(values)
+    known = np.asarray(values.is_valid())
     text, word, words = split(values.drop_null())
     feature = _feature_of(encoder, words)[word]
     some = feature >= 0
@@ -226,19 +205,7 @@ def _bag(encoder: ColumnEncoder, values: Any, split: Split) -> tuple[sp.csr_arra
     return rows, known
 
 
-def _feature_of(encoder: ColumnEncoder, texts: Any) -> Array:
-    """The index of the feature of each text of an Arrow array without nulls; -1 if it has none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    index = pc.index_in(texts, value_set=pa.array(encoder.values, texts.type)).fill_null(-1).to_numpy(zero_copy_only=False)
-    if encoder.buckets:
-        hashed = len(encoder.values) + text_buckets(texts, encoder.buckets)
-        return np.where(index < 0, hashed, index)
-    return index
-
-
-def _vector(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
+def _encode_vector(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -256,8 +223,16 @@ def _floats(values: Any) -> Array:
     return values.to_numpy(zero_copy_only=False)
 
 
-def _known(values: Any) -> Array:
-    return np.asarray(values.is_valid())
+def _feature_of(encoder: ColumnEncoder, texts: Any) -> Array:
+    """The index of the feature of each text of an Arrow array without nulls; -1 if it has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    index = pc.index_in(texts, value_set=pa.array(encoder.values, texts.type)).fill_null(-1).to_numpy(zero_copy_only=False)
+    if encoder.buckets:
+        hashed = len(encoder.values) + text_buckets(texts, encoder.buckets)
+        return np.where(index < 0, hashed, index)
+    return index
 
 
 def _one_hot(row: Array, column: Array, count: int, width: int) -> sp.csr_array:
@@ -266,12 +241,63 @@ def _one_hot(row: Array, column: Array, count: int, width: int) -> sp.csr_array:
     return sp.csr_array((np.ones(len(row), np.float32), column, indptr), shape=(count, width))
 
 
-_ENCODE: dict[str, Callable[[ColumnEncoder, Any], tuple[Any, Array]]] = {
-    "number": _number,
-    "datetime": _number,
-    "bool": _bool,
-    "category": _category,
-    "text": _text,
-    "tags": _tags,
-    "vector": _vector,
+# -- types ------------------------------------------------------------------------------------------------------------------
+
+
+class ColumnType(NamedTuple):
+    """A type of columns; ``infer`` says which columns are of it.
+
+    Attributes:
+        word: What users and reports call it.
+        sql_type: The type in DuckDB of what is selected.
+        select: The SQL that reads a column.
+        encode: What is selected as features, and which values are known.
+        missing: Whether a ``value`` that is selected is missing, in SQL; if not said, where the column is empty.
+        token: What has a feature each, if features are sparse.
+        scaling: How values are scaled, if features are dense.
+        written: How values are written, for a user who says that a column is of the type.
+    """
+
+    word: str
+    sql_type: str
+    select: Callable[[ColumnEncoder, Column], str]
+    encode: Callable[[ColumnEncoder, Any], tuple[Any, Array]]
+    missing: str = ""
+    token: str = ""
+    scaling: str = ""
+    written: str = ""
+
+
+_NOT_FINITE = "NOT coalesce(isfinite({value}), false)"
+_SCALED = "scaled to mean 0 and variance 1"
+COLUMN_TYPES = {
+    "number": ColumnType(
+        *("number", "DOUBLE", lambda _, column: _cast(column, "DOUBLE", (*NUMBERS, "BOOLEAN")), _encode_number, _NOT_FINITE),
+        scaling=_SCALED,
+        written="numbers are written as 1234.5, or 1234,5",
+    ),
+    "datetime": ColumnType(
+        *("date", "DOUBLE", lambda _, column: f"epoch({_cast(column, 'TIMESTAMP', DATETIMES)})", _encode_number, _NOT_FINITE),
+        scaling=_SCALED,
+        written="dates are written as 2020-12-31, or 31.12.2020",
+    ),
+    "bool": ColumnType(
+        *("bool", "DOUBLE", lambda _, column: _bool_sql(column), _encode_bool, "({value}) IS NULL"),
+        scaling="0 or 1",
+        written="they are written as true and false, or yes and no",
+    ),
+    "category": ColumnType("category", "VARCHAR", lambda _, column: trimmed(column.sql), _encode_category, token="value"),
+    "text": ColumnType(
+        "text", "VARCHAR", lambda _, column: trimmed(column.sql), partial(_encode_bag, split_words), token="word"
+    ),
+    "tags": ColumnType(
+        *("tags", "VARCHAR[]", lambda encoder, column: tags_sql(column, encoder.separator), partial(_encode_bag, split_tags)),
+        token="tag",
+    ),
+    "vector": ColumnType(
+        *("vector", "DOUBLE[]", lambda _, column: _vector_sql(column), _encode_vector),
+        missing="coalesce(len({value}), -1) <> {width}",
+        scaling="divided by one number",
+    ),
 }
+"""The types of columns by the names that saved encoders have for them."""

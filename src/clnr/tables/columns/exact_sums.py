@@ -6,12 +6,9 @@ A sum of floating-point numbers is rounded at each step. Here they are added as 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from clnr.tables.io.sql import double, run
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from clnr.tables.io.sql import Connection, double, run
 
 # A number below 2 is this often in a whole number of 93 bits; 2^34 of them add up to no more than HUGEINT holds.
 _BITS = 92
@@ -31,7 +28,7 @@ def whole_sum(value: str) -> str:
 
 
 def as_mean(total: int, count: int) -> float:
-    """The mean of so many numbers, given their ``whole_sum``."""
+    """The mean of numbers, given their ``whole_sum`` and how many they are."""
     return int(total) / (count * _ONE)
 
 
@@ -47,19 +44,15 @@ class SumRange(NamedTuple):
     high: float | None
 
     @classmethod
-    def of(cls, db: DuckDBPyConnection, value: str, rows: str, name: str) -> SumRange:
+    def of(cls, db: Connection, value: str, rows: str, name: str) -> SumRange:
         """That of some rows; the last argument is what to call them in messages."""
         ((low, high),) = run(db, f"SELECT min({value}) FILTER ({value} > 0), max({value}) FROM {rows}", name)
         return cls(low, high)
 
     def sql(self, value: str, where: str = "true") -> str:
-        """The sum of a group's rows in SQL, as DOUBLE; 0 if none is wanted.
+        """The sum of a value over those rows of a group that are wanted, in SQL, as DOUBLE; 0 if there are none.
 
         Numbers of very different sizes are added apart, so that small ones keep all their digits.
-
-        Args:
-            value: What to add.
-            where: Which rows are wanted.
         """
         if not self.low or not self.high:
             return f"coalesce(sum({value}) FILTER ({where}), 0)"

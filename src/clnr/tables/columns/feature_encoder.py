@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,14 +15,11 @@ from clnr.graph.csr import Array
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.infer import infer_encoders
 from clnr.tables.columns.structural import StructuralFeatures
-from clnr.tables.io.chunks import fetch_chunks
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
-from clnr.tables.io.source import Table
-from clnr.tables.io.sql import run
-from clnr.tables.kinds.table_kinds import NODE_KIND, plain_name, qualified_name
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from clnr.tables.io.source import Table, fetch_chunks
+from clnr.tables.io.sql import Connection, run
+from clnr.tables.roles.column_names import plain_name, qualified_name
+from clnr.tables.table_kinds import NODE_KIND
 
 FORMAT_VERSION = 5
 # Kinds of columns as formats 1 to 3 have them, and those whose values are all hashed there.
@@ -83,20 +80,15 @@ class FeatureEncoder:
     @classmethod
     def fit(
         cls,
-        db: DuckDBPyConnection,
+        db: Connection,
         table: Table,
         columns: Sequence[str],
         types: Mapping[str, str] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> FeatureEncoder:
-        """Inferred from the columns of a stored table; without column encoders if none can be a feature.
+        """Inferred from those columns of a stored table that may be features; without column encoders if none can be one.
 
-        Args:
-            db: The connection.
-            table: The table.
-            columns: The columns that may be features.
-            types: What some of them hold, one of ``KINDS``; the others are inferred.
-            progress: Called with the number of columns that are done.
+        What some of them hold may be given, one of ``COLUMN_WORDS``; ``progress`` is called with how many are done.
         """
         inferred = infer_encoders(db, table, columns, {} if types is None else types, progress)
         encoders = tuple(each for each in inferred.values() if isinstance(each, ColumnEncoder))
@@ -116,7 +108,7 @@ class FeatureEncoder:
         kinds = ColumnEncoder(NODE_KIND, "category", len(by_kind), values=tuple(by_kind), distinct=len(by_kind))
         return cls((kinds, *qualified), dropped)
 
-    def transform(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Array | sp.csr_array:
+    def transform(self, db: Connection, table: Table, matrix: FeatureMatrix | None = None) -> Array | sp.csr_array:
         """The features of a stored table's rows, and of the matrix beside it, which has as many."""
         if self.sparse:
             return sp.vstack(list(self.blocks(db, table, matrix)), format="csr", dtype=np.float32)
@@ -128,7 +120,7 @@ class FeatureEncoder:
             start += len(block)
         return out
 
-    def blocks(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Iterator[Any]:
+    def blocks(self, db: Connection, table: Table, matrix: FeatureMatrix | None = None) -> Iterator[Any]:
         """The same features, at most 260,000 rows at a time; fewer if they have long text or lists."""
         kind = f"{table.columns[NODE_KIND].sql} AS kind" if self.node_kinds else "NULL AS kind"
         columns = (encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
@@ -181,10 +173,11 @@ class FeatureEncoder:
                     f"a feature encoder of format {form!r} cannot be read; this clnr reads formats 1 to {FORMAT_VERSION}"
                 )
             columns = given["column_encoders" if form > 2 else "parts"]
-            encoders = tuple(_column_encoder(_from_old(each) if form < 4 else each) for each in columns)
+            today = (_from_old(each) if form < 4 else each for each in columns)
+            encoders = tuple(ColumnEncoder(**_with_tuples(each, "values", "weights")) for each in today)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
             scaling = None if form == 1 else given["structure"]
-            structure = None if scaling is None else _structure(scaling)
+            structure = None if scaling is None else StructuralFeatures(**_with_tuples(scaling, "centre", "scale"))
             matrix = None if given.get("matrix") is None else MatrixEncoder(**given["matrix"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"not a valid saved feature encoder: {error}") from None
@@ -193,13 +186,8 @@ class FeatureEncoder:
         return cls(encoders, dropped, structure, matrix)
 
 
-def _column_encoder(column: dict[str, Any]) -> ColumnEncoder:
-    lists = {name: tuple(column[name]) for name in ("values", "weights") if isinstance(column[name], list)}
-    return ColumnEncoder(**{**column, **lists})
-
-
-def _structure(saved: dict[str, Any]) -> StructuralFeatures:
-    return StructuralFeatures(**saved | {name: tuple(saved[name]) for name in ("centre", "scale")})
+def _with_tuples(saved: dict[str, Any], *names: str) -> dict[str, Any]:
+    return saved | {name: tuple(saved[name]) for name in names if isinstance(saved[name], list)}
 
 
 def _from_old(column: dict[str, Any]) -> dict[str, Any]:

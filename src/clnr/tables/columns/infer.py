@@ -5,42 +5,34 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clnr.errors import DataError, one_line
-from clnr.tables.columns.column_asks import Ask, Asks, answer_all
-from clnr.tables.columns.column_encoders import FALSE, TRUE, ColumnEncoder
+from clnr.tables.columns.column_encoders import COLUMN_TYPES, FALSE, TRUE, ColumnEncoder
+from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
-from clnr.tables.columns.notations import NOTATIONS, ask_notation, ask_wanted_notation
-from clnr.tables.columns.tags import ask_bracketed, ask_separator, split_tags, tags_sql
-from clnr.tables.columns.vocabulary import learn_vocabulary
-from clnr.tables.io.chunks import fetch_chunks
-from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, is_code, looks_like_datetime, quoted, trimmed
+from clnr.tables.columns.notations import (
+    NOTATIONS,
+    query_bracketed,
+    query_notation,
+    query_separator,
+    query_wanted_notation,
+    tags_sql,
+)
+from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
+from clnr.tables.io.source import Column, Table, fetch_chunks
+from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-# So many categories have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
+# The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
 _FEW_VALUES = 50
 _MOST_VALUES = 4096
 _VALUE_BUCKETS = 256
 # The most words of a text column that have a feature each; only if there are more, the others are hashed.
 _MOST_WORDS = 1 << 14
 _WORD_BUCKETS = 1024
-
-
-KINDS = ("text", "category", "number", "date", "bool", "tags", "id")
-"""What a user can say of a column (``types``, ``--as``)."""
-# So many rows of distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
+# Rows in which distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
 _ID_ROWS = 100
 _COUNTED_ROWS = 20
-# How what a user says of a column is written.
-_WRITTEN = {
-    "number": "numbers are written as 1234.5, or 1234,5",
-    "date": "dates are written as 2020-12-31, or 31.12.2020",
-    "bool": "they are written as true and false, or yes and no",
-}
 _COUNTS = ("count(v)", "count(DISTINCT v)", "count(*)")
 _FINITE = "(CASE WHEN isfinite(v) THEN v END)"
 _SPANS = (f"count({_FINITE})", f"min({_FINITE})", f"max({_FINITE})", "count(*)")
@@ -52,7 +44,7 @@ Inferred = ColumnEncoder | str
 
 
 def infer_encoders(
-    db: DuckDBPyConnection,
+    db: Connection,
     table: Table,
     columns: Sequence[str],
     wanted: Mapping[str, str],
@@ -60,18 +52,13 @@ def infer_encoders(
 ) -> dict[str, Inferred]:
     """The encoders of columns of a stored table, or the reasons why they are no features.
 
-    Args:
-        db: The connection.
-        table: The table.
-        columns: The columns.
-        wanted: What the user said that a column is, one of ``KINDS``; the others are inferred.
-        progress: Called with the number of columns that are done.
+    Some are what the user wants, one of ``COLUMN_WORDS``; ``progress`` is called with the number of columns that are done.
     """
-    asks = [_ask(db, table, column, wanted.get(column)) for column in columns]
-    return dict(zip(columns, answer_all(db, table.name, asks, progress), strict=True))
+    steps = [_infer(db, table, column, wanted.get(column)) for column in columns]
+    return dict(zip(columns, run_column_queries(db, table.name, steps, progress), strict=True))
 
 
-def _ask(db: DuckDBPyConnection, table: Table, column: str, wanted: str | None) -> Asks[Inferred]:
+def _infer(db: Connection, table: Table, column: str, wanted: str | None) -> ColumnQueries[Inferred]:
     kind = table.columns[column].kind
     if wanted is not None:
         return (yield from _as_wanted(db, table, column, wanted))
@@ -88,63 +75,64 @@ def _ask(db: DuckDBPyConnection, table: Table, column: str, wanted: str | None) 
     return (yield from _text(db, table, column))
 
 
-def _as_wanted(db: DuckDBPyConnection, table: Table, column: str, wanted: str) -> Asks[Inferred]:
+def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> ColumnQueries[Inferred]:
     given = table.columns[column]
     kind = given.kind
     if wanted == "id":
         return "it is an id"
-    if wanted in ("number", "date", "bool"):
+    written = {each.word: each.written for each in COLUMN_TYPES.values() if each.written}
+    if wanted in written:
         as_date = wanted == "date" and not kind.startswith(NUMBERS)
         encoder_kind = "bool" if wanted == "bool" else "datetime" if as_date else "number"
         value = ColumnEncoder(column, encoder_kind, 1).sql(given._replace(sql="c"))
-        (readable,) = yield Ask(given, table.sql, ("count(v)",), value)
+        (readable,) = yield ColumnQuery(given, table.sql, ("count(v)",), value)
         notation, unclear = "", ""
         if kind == "VARCHAR":
-            notation, unclear = yield from ask_wanted_notation(db, table, column, encoder_kind, readable)
+            notation, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
         if unclear:
             raise DataError(f"{table.name}: it is not clear how '{column}' is a {wanted}: {unclear}")
         if not (readable or notation):
             first_one = tuple(f"{each} FILTER (v IS NOT NULL)" for each in ("arg_min(v, i)", "min(i)"))
-            first, row = yield Ask(given, table.sql, first_one, trimmed("c"), "i")
+            first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
-                cure = f"{_WRITTEN[wanted]}; choose another --as {column}=KIND"
+                cure = f"{written[wanted]}; choose another --as {column}=KIND"
                 raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))
         return (yield from _number(table, column, value, encoder_kind, notation))
-    present, distinct, rows = yield Ask(given, table.sql, _COUNTS, trimmed("c"))
+    present, distinct, rows = yield ColumnQuery(given, table.sql, _COUNTS, trimmed("c"))
     if not present:
         return "it is empty"
     if wanted == "tags":
-        separator = "" if kind.endswith("]") else (yield from ask_separator(table, column)) or ","
+        separator = "" if kind.endswith("]") else (yield from query_separator(table, column)) or ","
         return (yield from _tags(db, table, column, separator))
     if wanted == "text":
-        return _words(db, table, column, present < rows) or "there are no words in it"
+        return _bag(db, table, column, "text", present < rows) or "there are no words in it"
     return (yield from _categories(table, column, distinct, present < rows))
 
 
-def _unless_ids(table: Table, column: str, sql: str) -> Asks[Inferred]:
+def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
     """Numbers; not a feature if they are ids: distinct whole numbers, none missing, in a large table or with a name of ids."""
     given, counts = table.columns[column], (*_SPANS, "count(*) FILTER (isfinite(v) AND v = floor(v))")
-    *spans, whole = yield Ask(given, table.sql, counts, f"CAST({sql} AS DOUBLE)")
+    *spans, whole = yield ColumnQuery(given, table.sql, counts, f"CAST({sql} AS DOUBLE)")
     _, low, high, rows = spans
     counted = rows >= _COUNTED_ROWS and whole == rows and high - low == rows - 1
     if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
-        (distinct,) = yield Ask(given, table.sql, ("count(DISTINCT v)",), sql)
+        (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
         if distinct == rows:
             return f"all its values are distinct whole numbers, as ids are; --as {column}=number makes it a feature"
     return (yield from _number(table, column, sql, "number", spans=spans))
 
 
-def _text(db: DuckDBPyConnection, table: Table, column: str) -> Asks[Inferred]:
+def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     """Text may hold numbers, datetimes, bools, few categories, many, or words."""
     text = trimmed("c")
     bools = ", ".join(map(quoted, TRUE + FALSE))
     tests = (is_code("v"), looks_like_datetime("v"), f"lower(v) IN ({bools})")
     counts = ("count(TRY_CAST(v AS DOUBLE))", *(f"count(*) FILTER ({test})" for test in tests))
     blanks = "avg(len(v) - len(replace(v, ' ', '')))"
-    present, distinct, rows, numbers, codes, datetimes, truths, words = yield Ask(
+    present, distinct, rows, numbers, codes, datetimes, truths, words = yield ColumnQuery(
         table.columns[column], table.sql, (*_COUNTS, *counts, blanks), text
     )
     if not present:
@@ -161,54 +149,51 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> Asks[Inferred]:
         return (yield from _number(table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime"))
     if truths == present:
         return (yield from _bool(table, column, text))
-    if notation := (yield from ask_notation(table, column)):
+    if notation := (yield from query_notation(table, column)):
         return (yield from _number(table, column, "", NOTATIONS[notation], notation))
     missing = present < rows
-    if (yield from ask_bracketed(table, column)):
+    if (yield from query_bracketed(table, column)):
         vector = yield from _vector(table, column, f"TRY_CAST({trimmed(table.columns[column].sql)} AS DOUBLE[])")
         return vector or (yield from _tags(db, table, column, ","))
-    if separator := (yield from ask_separator(table, column)):
+    if separator := (yield from query_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
-    if distinct > _FEW_VALUES and words >= 1 and (of_words := _words(db, table, column, missing)):
+    if distinct > _FEW_VALUES and words >= 1 and (of_words := _bag(db, table, column, "text", missing)):
         return of_words
     return (yield from _categories(table, column, distinct, missing))
 
 
-def _categories(table: Table, column: str, distinct: int, missing: bool) -> Asks[ColumnEncoder]:
-    """A feature each; of many, the most frequent."""
-    if distinct > _FEW_VALUES:
-        return (yield from _many(table, column, distinct, missing))
-    distinct_values = ("list(DISTINCT v) FILTER (v IS NOT NULL)",)
-    (unsorted,) = yield Ask(table.columns[column], table.sql, distinct_values, trimmed("c"))
-    values = tuple(sorted(unsorted))
-    return ColumnEncoder(column, "category", len(values), missing, values=values, distinct=distinct)
+def _categories(table: Table, column: str, distinct: int, missing: bool) -> ColumnQueries[ColumnEncoder]:
+    """A feature each; of many, the most frequent, and of equally frequent ones, the first in order."""
+    if distinct <= _FEW_VALUES:
+        of_column = ("list(DISTINCT v) FILTER (v IS NOT NULL)",)
+        (values,) = yield ColumnQuery(table.columns[column], table.sql, of_column, trimmed("c"))
+    else:
+        frequent = (
+            f"(SELECT {trimmed(table.columns[column].sql)} AS given FROM {table.sql} WHERE given IS NOT NULL GROUP BY given "
+            f"HAVING count(*) > 1 ORDER BY count(*) DESC, given LIMIT {_MOST_VALUES})"
+        )
+        (values,) = yield ColumnQuery(Column("given", "VARCHAR"), frequent, ("list(v)",))
+    names = tuple(sorted(values or ()))
+    buckets = _VALUE_BUCKETS if distinct > len(names) else 0
+    return ColumnEncoder(column, "category", len(names) + buckets, missing, values=names, buckets=buckets, distinct=distinct)
 
 
-def _words(db: DuckDBPyConnection, table: Table, column: str, missing: bool) -> ColumnEncoder | None:
-    """A bag of words; None if there are no words in the column."""
-    chunks = fetch_chunks(db, table, [trimmed(table.columns[column].sql)], [column])
-    words, weights, distinct = learn_vocabulary((texts for (texts,) in chunks), _MOST_WORDS, _WORD_BUCKETS)
-    buckets = len(weights) - len(words)
+def _bag(db: Connection, table: Table, column: str, kind: str, missing: bool, separator: str = "") -> ColumnEncoder | None:
+    """A bag of words or of tags; None if there are none in the column."""
+    split: Split = split_tags if kind == "tags" else split_words
+    given = table.columns[column]
+    selected = tags_sql(given, separator) if kind == "tags" else trimmed(given.sql)
+    chunks = fetch_chunks(db, table, [selected], [column])
+    words, weights, distinct = learn_vocabulary((texts for (texts,) in chunks), _MOST_WORDS, _WORD_BUCKETS, split)
     if not weights:
         return None
-    return ColumnEncoder(
-        column, "text", len(weights), missing, values=words, weights=weights, buckets=buckets, distinct=distinct
-    )
+    learned: dict[str, Any] = {"values": words, "weights": weights, "buckets": len(weights) - len(words), "distinct": distinct}
+    return ColumnEncoder(column, kind, len(weights), missing, **learned, separator=separator)
 
 
-def _many(table: Table, column: str, distinct: int, missing: bool) -> Asks[ColumnEncoder]:
-    """The most frequent of many categories; of equally frequent ones, the first in order."""
-    frequent = (
-        f"(SELECT {trimmed(table.columns[column].sql)} AS given FROM {table.sql} WHERE given IS NOT NULL GROUP BY given "
-        f"HAVING count(*) > 1 ORDER BY count(*) DESC, given LIMIT {_MOST_VALUES})"
-    )
-    (frequent_values,) = yield Ask(Column("given", "VARCHAR"), frequent, ("list(v)",))
-    values = tuple(sorted(frequent_values or ()))
-    buckets = _VALUE_BUCKETS if distinct > len(values) else 0
-    return ColumnEncoder(column, "category", len(values) + buckets, missing, values=values, buckets=buckets, distinct=distinct)
-
-
-def _number(table: Table, column: str, sql: str, kind: str, notation: str = "", spans: Sequence[Any] = ()) -> Asks[Inferred]:
+def _number(
+    table: Table, column: str, sql: str, kind: str, notation: str = "", spans: Sequence[Any] = ()
+) -> ColumnQueries[Inferred]:
     """Scaled to mean 0 and variance 1; values that are not finite are missing.
 
     A notation says how to read their text; what ``_SPANS`` are may be known.
@@ -216,7 +201,7 @@ def _number(table: Table, column: str, sql: str, kind: str, notation: str = "", 
     given = table.columns[column]
     sql = ColumnEncoder(column, kind, 1, notation=notation).sql(given._replace(sql="c")) if notation else sql
     value = f"CAST({sql} AS DOUBLE)"
-    present, low, high, rows = spans or (yield Ask(given, table.sql, _SPANS, value))
+    present, low, high, rows = spans or (yield ColumnQuery(given, table.sql, _SPANS, value))
     missing = present < rows
     if not present:
         return "it is empty"
@@ -225,18 +210,18 @@ def _number(table: Table, column: str, sql: str, kind: str, notation: str = "", 
         same = ColumnEncoder(column, kind, 1, missing, low, notation=notation)
         return same if missing else "all its values are the same"
     unit = power_of_two(max(abs(low), abs(high)))
-    (total,) = yield Ask(given, table.sql, (whole_sum(f"{_FINITE} / p0"),), value, parameters=(unit,))
+    (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{_FINITE} / p0"),), value, parameters=(unit,))
     mean = as_mean(total, present)
     widest = power_of_two(max(mean - low / unit, high / unit - mean))
     apart = f"(({_FINITE} / p0 - p1) / p2)"
     parameters = (unit, mean, 2 * widest)
-    (total,) = yield Ask(given, table.sql, (whole_sum(f"{apart} * {apart}"),), value, parameters=parameters)
+    (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{apart} * {apart}"),), value, parameters=parameters)
     spread = math.sqrt(as_mean(total, present)) * 2 * widest
     return ColumnEncoder(column, kind, 1, missing, mean * unit, spread * unit or high - low, notation=notation)
 
 
-def _bool(table: Table, column: str, sql: str) -> Asks[Inferred]:
-    present, distinct, rows = yield Ask(table.columns[column], table.sql, _COUNTS, f"lower({sql})")
+def _bool(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
+    present, distinct, rows = yield ColumnQuery(table.columns[column], table.sql, _COUNTS, f"lower({sql})")
     if not present:
         return "it is empty"
     if distinct == 1 and present == rows:
@@ -244,7 +229,7 @@ def _bool(table: Table, column: str, sql: str) -> Asks[Inferred]:
     return ColumnEncoder(column, "bool", 1, present < rows)
 
 
-def _list(db: DuckDBPyConnection, table: Table, column: str) -> Asks[Inferred]:
+def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     """A list is a vector, if it is of numbers and of the same length in every row; else it is tags."""
     c, kind = table.columns[column]
     inner = kind[: kind.rindex("[")]
@@ -256,20 +241,20 @@ def _list(db: DuckDBPyConnection, table: Table, column: str) -> Asks[Inferred]:
     return vector or (yield from _tags(db, table, column, ""))
 
 
-def _vector(table: Table, column: str, sql: str) -> Asks[Inferred | None]:
+def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | None]:
     """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be."""
     c, kind = table.columns[column]
     values = f"(SELECT {sql} AS numbers, {c if kind.endswith(']') else trimmed(c)} AS given, i FROM {table.sql})"
     spans = ("count(given)", "count(v)", "min(len(v))", "max(len(v))", "count(*)")
     numbers = Column("numbers", "DOUBLE[]")
-    given, present, shortest, longest, rows = yield Ask(numbers, values, spans, beside="given")
+    given, present, shortest, longest, rows = yield ColumnQuery(numbers, values, spans, beside="given")
     if present < given:
         return None
     if not present or not longest:
         return "it is empty"
     if shortest != longest:
         odd = (f"min(i) FILTER (len(v) <> {longest}) + 1", "bool_or(contains(CAST(given AS VARCHAR), '.'))")
-        row, fractions = yield Ask(numbers, values, odd, beside="given, i")
+        row, fractions = yield ColumnQuery(numbers, values, odd, beside="given, i")
         if not kind.startswith(FLOATS) and not fractions:
             return None
         raise DataError(
@@ -279,33 +264,19 @@ def _vector(table: Table, column: str, sql: str) -> Asks[Inferred | None]:
     if longest > 1 << 20:
         return f"{longest:,} numbers a row are too many"
     each, finite = Column("x", "DOUBLE"), f"(SELECT unnest(numbers) AS x FROM {values}) WHERE isfinite(TRY_CAST(x AS FLOAT))"
-    count, largest = yield Ask(each, finite, ("count(*)", "max(abs(v))"))
+    count, largest = yield ColumnQuery(each, finite, ("count(*)", "max(abs(v))"))
     scale = 1.0
     if largest:
         unit = 2 * power_of_two(largest)
-        (total,) = yield Ask(each, finite, (whole_sum("(v / p0) * (v / p0)"),), parameters=(unit,))
+        (total,) = yield ColumnQuery(each, finite, (whole_sum("(v / p0) * (v / p0)"),), parameters=(unit,))
         scale = math.sqrt(as_mean(total, count)) * unit
     return ColumnEncoder(column, "vector", int(longest), present < rows, scale=scale)
 
 
-def _tags(db: DuckDBPyConnection, table: Table, column: str, separator: str) -> Asks[Inferred]:
+def _tags(db: Connection, table: Table, column: str, separator: str) -> ColumnQueries[Inferred]:
     """A bag of tags."""
     given = table.columns[column]
-    present, distinct, rows = yield Ask(given, table.sql, _COUNTS, tags_sql(given._replace(sql="c"), separator))
+    present, distinct, rows = yield ColumnQuery(given, table.sql, _COUNTS, tags_sql(given._replace(sql="c"), separator))
     if present == rows and distinct == 1:
         return "all its values are the same"
-    chunks = fetch_chunks(db, table, [tags_sql(given, separator)], [column])
-    tags, weights, distinct = learn_vocabulary((lists for (lists,) in chunks), _MOST_WORDS, _WORD_BUCKETS, split_tags)
-    if not weights:
-        return "it is empty"
-    return ColumnEncoder(
-        column,
-        "tags",
-        len(weights),
-        present < rows,
-        values=tags,
-        weights=weights,
-        buckets=len(weights) - len(tags),
-        distinct=distinct,
-        separator=separator,
-    )
+    return _bag(db, table, column, "tags", present < rows, separator) or "it is empty"

@@ -1,17 +1,14 @@
-"""Other notations of numbers and dates: with a decimal comma, with the day first, or with the month first."""
+"""How text is written: numbers with a decimal comma, dates with the day or month first, tags with a sign between them."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from clnr.errors import one_line
-from clnr.tables.columns.column_asks import Ask, Asks, answer
-from clnr.tables.io.source import Table
-from clnr.tables.io.sql import quoted, run, trimmed
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
+from clnr.tables.io.source import Column, Table
+from clnr.tables.io.sql import Connection, quoted, run, trimmed
 
 DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "day first", "month first"
 NOTATIONS = {DECIMAL_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
@@ -23,8 +20,15 @@ _GROUP_PATTERN = r"[. \x{00A0}\x{202F}]"
 _DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
 _WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
-_FIRST_ROWS = 1000
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# Signs that separate tags, and the share of values that must have them: a comma is common in prose, too.
+_SEPARATORS = {"|": 0.25, ";": 0.25, "><": 0.25, ",": 0.5}
+# Words of a tag, on average.
+_MOST_TAG_WORDS_BY_SEPARATOR = {",": 2.0}
+_MOST_TAG_WORDS = 3.0
+# Rows that are looked at for tags.
+_TAG_ROWS = 10_000
+_SIGNS_AROUND = " \t\n\r\"'<>[]"
 
 
 class _Counts(NamedTuple):
@@ -47,23 +51,16 @@ def usual_sql(text: str, notation: str) -> str:
     return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
 
 
-def find_notation(db: DuckDBPyConnection, table: Table, column: str) -> str:
+def find_notation(db: Connection, table: Table, column: str) -> str:
     """The notation that all values of a column of text can be read in, and at least one in no other; "" if there is none."""
-    return answer(db, table.name, ask_notation(table, column))
+    return run_column_queries(db, table.name, [query_notation(table, column)])[0]
 
 
-def ask_notation(table: Table, column: str, by_first_rows: bool = False) -> Asks[str]:
-    """The steps of ``find_notation``.
-
-    Args:
-        table: The table.
-        column: The column.
-        by_first_rows: Whether the first rows decide.
-    """
-    # The first rows mostly tell, which saves a scan of millions.
+def query_notation(table: Table, column: str, by_first_rows: bool = False) -> ColumnQueries[str]:
+    """The steps of ``find_notation``; the first rows may decide."""
     certain = ""
-    for limit in (_FIRST_ROWS,) if by_first_rows else (_FIRST_ROWS, None):
-        present, counts = yield from _count(table, column, limit)
+    for rows in (table.first_rows,) if by_first_rows else (table.first_rows, table.sql):
+        present, counts = yield from _count(table, column, rows)
         all_read = {notation: each for notation, each in counts.items() if present and each.readable == present}
         if not all_read:
             return ""
@@ -71,17 +68,12 @@ def ask_notation(table: Table, column: str, by_first_rows: bool = False) -> Asks
     return certain
 
 
-def ask_wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wanted: str, usual: int) -> Asks[tuple[str, str]]:
+def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str, usual: int) -> ColumnQueries[tuple[str, str]]:
     """The notation of a column that the user calls one of numbers or dates, and a hint if it may be in two of them.
 
-    Args:
-        db: The connection.
-        table: The table.
-        column: The column.
-        wanted: The kind of column encoder.
-        usual: How many of its values can be read in the usual notation.
+    It reads more values than the usual notation does.
     """
-    _, counts = yield from _count(table, column, None)
+    _, counts = yield from _count(table, column, table.sql)
     better = {key: each for key, each in counts.items() if NOTATIONS[key] == wanted and each.readable > usual}
     certain = [notation for notation, each in better.items() if each.certain]
     if len(certain) == 1:
@@ -89,10 +81,10 @@ def ask_wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wante
     return "", rewrite_hint(db, table, column) if better else ""
 
 
-def rewrite_hint(db: DuckDBPyConnection, table: Table, column: str) -> str:
+def rewrite_hint(db: Connection, table: Table, column: str) -> str:
     """How a query reads a column of text whose first values may be in one of two notations; "" if they are in none."""
-    text, name = trimmed(table.columns[column].sql), sql_name(db, column)
-    rows = f"(SELECT {text} AS v FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    text, name = trimmed(table.columns[column].sql), _sql_name(db, column)
+    rows = f"(SELECT {text} AS v FROM {table.first_rows})"
     numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     dates = f"bool_and({_IS_DATE}), any_value(v) FILTER ({' AND '.join(_PARSES.values())})"
     ((all_numbers, number, all_dates, date),) = run(db, f"SELECT {numbers}, {dates} FROM {rows}", table.name)
@@ -106,7 +98,7 @@ def rewrite_hint(db: DuckDBPyConnection, table: Table, column: str) -> str:
     return ""
 
 
-def sql_name(db: DuckDBPyConnection, column: str) -> str:
+def _sql_name(db: Connection, column: str) -> str:
     """A column's name as it is written in a query."""
     reserved = "SELECT 1 FROM duckdb_keywords() WHERE keyword_category = 'reserved' AND keyword_name = lower(?)"
     if _IDENTIFIER.fullmatch(column) and not run(db, reserved, column, [column]):
@@ -120,7 +112,7 @@ _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT 
 _DAY, _MONTH = ("%d", "%m", "%Y"), ("%m", "%d", "%Y")
 
 
-def _count(table: Table, column: str, limit: int | None) -> Asks[tuple[int, dict[str, _Counts]]]:
+def _count(table: Table, column: str, rows: str) -> ColumnQueries[tuple[int, dict[str, _Counts]]]:
     """How many values there are, and the counts of each notation."""
     only_day, only_month = (f"NOT {_PARSES[other]}" for other in (MONTH_FIRST, DAY_FIRST))
     tests = [
@@ -129,7 +121,52 @@ def _count(table: Table, column: str, limit: int | None) -> Asks[tuple[int, dict
         (f"{_IS_DATE} AND {_PARSES[MONTH_FIRST]}", only_month),
     ]
     counts = (f"count(*) FILTER ({each})" for test, only in tests for each in (test, f"{test} AND {only}"))
-    rows = table.sql if limit is None else f"(SELECT * FROM {table.sql} LIMIT {limit})"
-    present, *numbers = yield Ask(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
+    present, *numbers = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
     pairs = [_Counts(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
     return present, dict(zip((DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST), pairs, strict=True))
+
+
+# -- tags -----------------------------------------------------------------------------------------------------------------
+
+
+def tags_sql(column: Column, separator: str) -> str:
+    """The tags of a column as a list of text; empty ones are left out, and what is around a tag: quotes, brackets, blanks."""
+    c, kind = column
+    if kind.endswith("]"):
+        items, around = f"CAST({c} AS VARCHAR[])", " \t\n\r"
+    else:
+        items, around = f"string_split({trimmed(c)}, {quoted(separator or ',')})", _SIGNS_AROUND
+    return f"[trim(x, {quoted(around)}) FOR x IN {items} IF trim(x, {quoted(around)}) <> '']"
+
+
+def query_bracketed(table: Table, column: str) -> ColumnQueries[bool]:
+    """Whether all texts of a column are lists in brackets, as JSON and Python write them."""
+    for rows in (table.first_rows, table.sql):
+        (other,) = yield ColumnQuery(table.columns[column], rows, ("bool_or(v NOT LIKE '[%]')",), trimmed("c"))
+        if other:
+            return False
+    return True
+
+
+def query_separator(table: Table, column: str) -> ColumnQueries[str | None]:
+    """The sign that separates the tags of a column of text; None if it holds none.
+
+    It is in many values, and what it separates is short and recurs: each tag twice on average. Commas within numbers do not
+    count. Only the first rows are looked at.
+    """
+    has = {sign: f"contains(v, {quoted(sign)})" for sign in _SEPARATORS}
+    has[","] = "regexp_matches(v, '[^0-9], ?[^0-9 ]')"
+    counts = (f"count(*) FILTER ({condition})" for condition in has.values())
+    rows = f"{table.sql} WHERE i < {_TAG_ROWS}"
+    present, *separated = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
+    for (sign, share), count in zip(_SEPARATORS.items(), separated, strict=True):
+        if count and count >= share * present and (yield from _query_recurring(table, column, sign)):
+            return sign
+    return None
+
+
+def _query_recurring(table: Table, column: str, separator: str) -> ColumnQueries[bool]:
+    tags = f"(SELECT unnest({tags_sql(table.columns[column], separator)}) AS tag FROM {table.sql} WHERE i < {_TAG_ROWS})"
+    words = "avg(1 + len(v) - len(replace(v, ' ', '')))"
+    total, distinct, length = yield ColumnQuery(Column("tag", "VARCHAR"), tags, ("count(*)", "count(DISTINCT v)", words))
+    return bool(total) and 2 * distinct <= total and length <= _MOST_TAG_WORDS_BY_SEPARATOR.get(separator, _MOST_TAG_WORDS)

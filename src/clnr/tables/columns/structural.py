@@ -81,20 +81,14 @@ def log_degree(adjacency: sp.csr_array) -> Array:
     return np.log1p(np.diff(adjacency.indptr)).astype(np.float32)
 
 
-def neighbour_degrees(own: Array, degree: Array, adjacency: sp.csr_array) -> Array:
-    """The degree features of some nodes.
-
-    Args:
-        own: The logs of their degrees.
-        degree: Those of all nodes.
-        adjacency: A row for each of these nodes, of their ``neighbours``.
-    """
+def neighbour_degrees(of_nodes: Array, degree: Array, adjacency: sp.csr_array) -> Array:
+    """The degree features of some nodes, given the logs of their degrees, those of all nodes, and rows of ``neighbours``."""
     counts = np.diff(adjacency.indptr)
     of_neighbours = degree[adjacency.indices]
     some = counts > 0
-    columns = [own]
+    columns = [of_nodes]
     for reduce in (np.add, np.minimum, np.maximum):
-        values = np.zeros(len(own), np.float32)
+        values = np.zeros(len(of_nodes), np.float32)
         if some.any():
             values[some] = reduce.reduceat(of_neighbours, adjacency.indptr[:-1][some])
         columns.append(values)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
 from clnr.tables.columns.exact_sums import SumRange
-from clnr.tables.columns.type_warnings import case_twins
+from clnr.tables.edges.edge_mistakes import dangling_hint
 from clnr.tables.edges.edge_weighting import multiply_kinds, normalise_kinds
-from clnr.tables.edges.ingest_report import IngestReport
-from clnr.tables.edges.lost_edges import dangling_hint
-from clnr.tables.io.sql import fetch_numpy, run
-from clnr.tables.kinds.table_kinds import Ends
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
+from clnr.tables.ingest_report import IngestReport
+from clnr.tables.io.sql import Connection, fetch_numpy, run
+from clnr.tables.roles.described_columns import case_twins
+from clnr.tables.table_kinds import Ends
 
 LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
@@ -62,7 +58,7 @@ class MergeForm(NamedTuple):
     ends: str = "these"
 
 
-def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestReport:
+def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
     """Make the SQL table ``distinct_edges`` of ``edges`` between nodes of ``ids``: a, b and w; and say what was found.
 
     Weights of repeated edges are added, if there are any. An undirected edge that is given both ways has the larger weight of
@@ -144,7 +140,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     )
 
 
-def read_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> EdgeList:
+def read_edge_list(db: Connection, title: str, form: MergeForm) -> EdgeList:
     """The edges of the SQL table ``distinct_edges``, which is dropped."""
     columns = fetch_numpy(db, f"SELECT a, b{', w' if form.weighted else ''} FROM distinct_edges", title)
     run(db, "DROP TABLE distinct_edges", title)
@@ -163,7 +159,7 @@ def _measure(aggregate: str) -> Callable[[str], str]:
     return lambda where: f"coalesce({aggregate} FILTER ({where}), 0)"
 
 
-def _no_match(db: DuckDBPyConnection, title: str, ids: str) -> str:
+def _no_match(db: Connection, title: str, ids: str) -> str:
     """The message where edges and nodes share no id: mostly, ids are written in two ways."""
     ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", title) for which in ("s FROM edges", "id FROM ids"))
     column = f" in '{one_line(ids, 40)}'" if ids else ""
@@ -172,7 +168,7 @@ def _no_match(db: DuckDBPyConnection, title: str, ids: str) -> str:
     return f"{title}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not{other}"
 
 
-def _dangling(db: DuckDBPyConnection, title: str) -> str:
+def _dangling(db: Connection, title: str) -> str:
     """An id of an edge that is no node."""
     sql = "SELECT {0} FROM edges ANTI JOIN ids ON {0} = id ORDER BY edges.rowid LIMIT 1"
     ends = [end for column in "st" for (end,) in run(db, sql.format(column), title)]

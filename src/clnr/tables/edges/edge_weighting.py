@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
 from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation, usual_sql
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import DATETIMES, NUMBERS, quoted, run, trimmed
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, quoted, run, trimmed
 
 _DAY_SECONDS = 86_400.0
 _DATE_PATTERN = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
-# How long a date lasts that has so many letters: a year, a month or a day.
+# How long a date lasts, by its number of letters: a year, a month or a day.
 _SPAN_BY_LETTERS = {4: "1 YEAR", 7: "1 MONTH", 10: "1 DAY"}
 # Whole numbers from the middle of the eighties, or of 1979, on to the 22nd century, if they are times since 1970.
 _SINCE_1970 = {
@@ -29,7 +26,7 @@ _SINCE_1970 = {
     "nanoseconds": (5e17, 5e18, 1e9),
 }
 _DAY_NUMBERS = (19000101, 21001231)
-# After so many half-lives, hardly anything is left of an edge.
+# Half-lives after which hardly anything is left of an edge.
 _FADED_HALF_LIVES = 20
 
 
@@ -49,7 +46,7 @@ class EdgeTimes(NamedTuple):
     note: str = ""
 
     @classmethod
-    def of(cls, db: DuckDBPyConnection, table: Table, column: str) -> EdgeTimes:
+    def of(cls, db: Connection, table: Table, column: str) -> EdgeTimes:
         """Text is read as numbers if all of it is, else as dates."""
         c, kind = table.columns[column]
         if kind.startswith(DATETIMES):
@@ -67,7 +64,7 @@ class EdgeTimes(NamedTuple):
         return cls._of_numbers(db, table, column, number)
 
     @classmethod
-    def _of_numbers(cls, db: DuckDBPyConnection, table: Table, column: str, number: str) -> EdgeTimes:
+    def _of_numbers(cls, db: Connection, table: Table, column: str, number: str) -> EdgeTimes:
         """Numbers that can hardly be anything else are dates: times since 1970, and days such as 20201231."""
         day = f"try_strptime(CAST(CAST({number} AS BIGINT) AS VARCHAR), '%Y%m%d')"
         span = f"min({number}), max({number}), bool_and({number} = floor({number}))"
@@ -83,7 +80,7 @@ class EdgeTimes(NamedTuple):
                 return cls(column, f"epoch({day})", True, f"'{column}' is read as days, such as 20201231")
         return cls(column, number, False)
 
-    def end_of(self, db: DuckDBPyConnection, until: str) -> float:
+    def end_of(self, db: Connection, until: str) -> float:
         """The first time after ``until``; a date lasts until its end."""
         plain = until.strip()
         if not self.as_dates:
@@ -100,7 +97,7 @@ class EdgeTimes(NamedTuple):
         return float(end)
 
 
-def keep_until(db: DuckDBPyConnection, title: str, times: EdgeTimes, until: str) -> list[str]:
+def keep_until(db: Connection, title: str, times: EdgeTimes, until: str) -> list[str]:
     """Remove edges from the SQL table ``edges`` whose ``moment`` is later; a note says how many there were."""
     end = times.end_of(db, until)
     ((later, rows),) = run(db, f"SELECT count(*) FILTER (moment >= {end!r}), count(*) FROM edges", title)
@@ -111,7 +108,7 @@ def keep_until(db: DuckDBPyConnection, title: str, times: EdgeTimes, until: str)
 
 
 def fade_edges(
-    db: DuckDBPyConnection, title: str, times: EdgeTimes, half_life: float, until: str | None, known: float | None
+    db: Connection, title: str, times: EdgeTimes, half_life: float, until: str | None, known: float | None
 ) -> tuple[float, list[str]]:
     """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
 
@@ -142,14 +139,14 @@ def fade_edges(
     return known, lines
 
 
-def _last_edge(db: DuckDBPyConnection, title: str, times: EdgeTimes, now: float) -> str:
+def _last_edge(db: Connection, title: str, times: EdgeTimes, now: float) -> str:
     if not times.as_dates:
         return f"the last edge, {now:.15g}"
     ((day,),) = run(db, f"SELECT strftime(DATE '1970-01-01' + {math.floor(now / _DAY_SECONDS)}, '%Y-%m-%d')", title)
     return f"the last edge, {day}"
 
 
-def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[str, float]:
+def normalise_kinds(db: Connection, title: str, directed: bool) -> dict[str, float]:
     """Normalise the weights ``w`` of the SQL table ``edges_by_kind`` for each ``kind`` by itself; what each was multiplied by.
 
     If d is the total weight of a node's edges, and d_k that of those of kind k, an edge (i, j) of kind k is multiplied by
@@ -180,7 +177,7 @@ def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[
     return {kind: _rounded(after * scale, before) for kind, before, after in sums_by_kind}
 
 
-def multiply_kinds(db: DuckDBPyConnection, title: str, known: Mapping[str, float]) -> None:
+def multiply_kinds(db: Connection, title: str, known: Mapping[str, float]) -> None:
     """Multiply the weights ``w`` of the SQL table ``edges_by_kind`` as those of an earlier graph; a new kind is an error."""
     kinds = [kind for (kind,) in run(db, "SELECT DISTINCT kind FROM edges_by_kind ORDER BY kind", title)]
     if new := [kind for kind in kinds if kind not in known]:

@@ -12,19 +12,18 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
-from clnr.tables.io.duckdb_errors import check_names
 from clnr.tables.io.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN_BYTES = 1 << 20
 # The longest line that DuckDB reads, and its buffer: a last line that is longer than that it leaves out without a word.
 _LONGEST_LINE_BYTES, _BUFFER_BYTES = 2_000_000, 32_000_000
-# So many rows below the first line are looked at.
+# Rows below the first line that are looked at.
 _SAMPLE_ROWS = 1000
 # A number, a date, a time, or both of these.
 _NUMBER_PATTERN = re.compile(r"[-+]?[.,]?\d[-+.,:/\d]*([eT ][-+.,:/\d]+)?Z?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
@@ -70,19 +69,38 @@ class Header(NamedTuple):
     newline: str | None
     looks_otherwise: bool = False
 
+    @property
+    def options(self) -> str:
+        """DuckDB's options to read such a file; # starts a comment only in files that begin with one."""
+        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
+        newline = f", new_line = {quoted(repr(self.newline)[1:-1])}" if self.newline else ""
+        return (
+            f"delim = {quoted(self.delimiter)}, header = {str(self.in_file).lower()}, columns = {{{columns}}}, "
+            f"auto_detect = false, hive_partitioning = false, "
+            f"quote = '\"', escape = '\"', comment = '{'#' if self.comments else ''}'{newline}"
+        )
+
 
 # What a row is, and the option that names its first column, by the role of its table.
 ROWS = {"edges": ("an edge", "source"), "nodes": ("a node", "id")}
 
 
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise unless columns have distinct names, ignoring case as DuckDB does."""
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = name.strip().casefold()
+        if not plain:
+            raise DataError(f"{where}: it has a column without a name")
+        if plain in seen:
+            raise DataError(f"{where}: it has two columns of the same name, '{seen[plain]}' and '{name}'")
+        seen[plain] = name
+
+
 def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: bool | None = None) -> Header:
     """The header of one or several files, which must be the same; empty files are skipped.
 
-    Args:
-        paths: The files.
-        role: ``edges`` or ``nodes``, for messages.
-        known: A first line with these names is a header.
-        header: Whether any other first line is one; None to decide by the lines below.
+    A first line with known names is one; any other is as ``header`` says, or as the lines below tell.
     """
     some = [path for path in paths if path.stat().st_size] or paths[:1]
     heads = [_read_head(path) for path in some]
@@ -109,17 +127,7 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
 
 
 class _Head(NamedTuple):
-    """The first lines of a file.
-
-    Attributes:
-        path: The file.
-        line: The first line that is neither comment nor blank.
-        fields: Its fields.
-        rows: The fields of lines after it.
-        delimiter: What separates them.
-        comments: Whether comments precede it.
-        newline: What ends a line, if the first has line breaks in quotes.
-    """
+    """The first line of a file that is neither comment nor blank, its fields, and those of the lines after it."""
 
     path: Path
     line: str
@@ -152,37 +160,20 @@ class _Head(NamedTuple):
 def _signs(field: str, below: Sequence[str]) -> Iterator[bool]:
     """Whether a field is the name of its column (True) or one of its values (False), as far as the values tell."""
     values = [value for each in below if (value := each.strip())]
-    if _is_number(field):
+    if _NUMBER_PATTERN.fullmatch(field):
         yield False
-    elif values and all(map(_is_number, values)):
+    elif values and all(map(_NUMBER_PATTERN.fullmatch, values)):
         yield True
     elif values and any(map(str.isdigit, field)):
-        shapes = {_shape(value) for value in values}
-        if shapes == {_shape(field)}:
+        if {_shape(value) for value in values} == {_shape(field)}:
             yield False
     elif values and all(any(map(str.isdigit, value)) for value in values):
         yield True
 
 
-def _is_number(text: str) -> bool:
-    """Whether it is a number, a date or a time."""
-    return bool(_NUMBER_PATTERN.fullmatch(text))
-
-
 def _shape(text: str) -> str:
     """A text without which letters and digits it has: that of P12 and Q7 is the same."""
     return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text))
-
-
-def options(header: Header) -> str:
-    """DuckDB's options to read such a file; # starts a comment only in files that begin with one."""
-    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header.names)))
-    newline = f", new_line = {quoted(repr(header.newline)[1:-1])}" if header.newline else ""
-    return (
-        f"delim = {quoted(header.delimiter)}, header = {str(header.in_file).lower()}, columns = {{{columns}}}, "
-        f"auto_detect = false, hive_partitioning = false, "
-        f"quote = '\"', escape = '\"', comment = '{'#' if header.comments else ''}'{newline}"
-    )
 
 
 def _read_head(path: Path) -> _Head:

@@ -100,15 +100,6 @@ class MatrixEncoder:
             total += float(np.square(rows.data if sparse else rows, dtype=np.float64).sum())
         return cls(width, math.sqrt(total / max(1, count if sparse else count * width)) or 1.0, sparse)
 
-    @property
-    def summary(self) -> str:
-        return "divided by one number"
-
-    def check(self, matrix: FeatureMatrix) -> None:
-        """Raise unless a matrix has the columns of the one it was fitted on."""
-        if matrix.shape[1] != self.width:
-            raise DataError(f"{matrix.name}: it has {matrix.shape[1]:,} columns, but that of the model has {self.width:,}")
-
     def encode(self, matrix: FeatureMatrix | None, first: int, last: int) -> Array | sp.csr_array:
         """The features of some rows; all are 0 without a matrix."""
         if matrix is None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clnr.errors import DataError
 from clnr.tables.io.source import Table, describe
-from clnr.tables.io.sql import quoted, run
+from clnr.tables.io.sql import Connection, quoted, run
 from clnr.tables.io.table_files import check_no_pipe
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
 _TABLES = {"read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_text", "read_blob"}
@@ -23,7 +20,7 @@ READERS = _FILES | {"glob", "json_each", "json_tree", "range", "generate_series"
 """The functions that may stand after FROM in a query."""
 
 
-def query_table(db: DuckDBPyConnection, query: str, what: str) -> Table:
+def query_table(db: Connection, query: str, what: str) -> Table:
     """The result of a query, which is run once."""
     sql, name = query.strip().rstrip(";"), f"the query of {what}"
     _check(db, sql, name)
@@ -32,7 +29,7 @@ def query_table(db: DuckDBPyConnection, query: str, what: str) -> Table:
     return describe(db, name, f"{what}_query")
 
 
-def _check(db: DuckDBPyConnection, sql: str, name: str) -> None:
+def _check(db: Connection, sql: str, name: str) -> None:
     """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH."""
     ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", name, [sql])
     try:
@@ -53,7 +50,7 @@ def _check(db: DuckDBPyConnection, sql: str, name: str) -> None:
             check_no_pipe(file)
 
 
-def _files(db: DuckDBPyConnection, source: dict[str, Any], kind: str) -> list[str]:
+def _files(db: Connection, source: dict[str, Any], kind: str) -> list[str]:
     """The files that a source of rows would open, as DuckDB finds them; none is opened."""
     if kind == "BASE_TABLE":
         listed = [f"glob({quoted(source['table_name'])})"]

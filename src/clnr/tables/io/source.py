@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
-from clnr.tables.io import csv_header
-from clnr.tables.io.duckdb_errors import check_names
-from clnr.tables.io.sql import quoted, run
+from clnr.tables.io.csv_header import Header, KnownNames, check_names, read_header
+from clnr.tables.io.sql import Connection, fetch_columns, fetch_table, quoted, run
 from clnr.tables.io.table_files import files_sql, find_files
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET_ENDINGS = (".parquet", ".pq")
@@ -24,6 +20,11 @@ _JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
+# The most rows, dense features and characters of a chunk.
+_CHUNK_ROWS = 1 << 18
+_CHUNK_NUMBERS = 1 << 21
+_CHUNK_CHARACTERS = 1 << 24
+_SAMPLE_ROWS = 1000
 
 
 class Column(NamedTuple):
@@ -55,41 +56,68 @@ class Table:
     looks_otherwise: bool = False
     outputs: dict[str, Column] | None = None
 
+    @property
+    def first_rows(self) -> str:
+        """Its first rows, which mostly tell, and save a scan of millions; to write after FROM."""
+        return f"(SELECT * FROM {self.sql} LIMIT {_SAMPLE_ROWS})"
 
-def open_table(
-    db: DuckDBPyConnection,
-    given: Any,
-    role: str,
-    known: csv_header.KnownNames,
-    header: bool | None = None,
-    kind: str = "",
-) -> Table:
-    """Open a table that the user gave.
 
-    Args:
-        db: The connection.
-        given: A path or a glob, or a data frame (pandas, polars, Arrow).
-        role: ``edges`` or ``nodes``, for messages.
-        known: A text file's first line is a header if it has these names.
-        header: Whether any other first line is one; None to decide by the lines below.
-        kind: What its rows are called, if there are several tables of this role.
+def open_table(db: Connection, given: Any, role: str, known: KnownNames, header: bool | None = None, kind: str = "") -> Table:
+    """Open what the user gave: a path or a glob, or a data frame of pandas, polars or Arrow.
+
+    The role, ``edges`` or ``nodes``, and the name of a kind are for messages. A text file's first line is a header if it has
+    known names, else as ``header`` says, else as the lines below tell.
     """
     if not isinstance(given, str | Path):
         return _frame(db, given, role, kind)
-    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, role, known, header))
+    path = os.fspath(given)
+    files = find_files(db, path)
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
+    ending = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    if ending in _PARQUET_ENDINGS:
+        return _parquet(db, path, files)
+    if ending in _JSON_ENDINGS:
+        return _json(db, path, files)
+    if ending in _TEXT_ENDINGS:
+        return _text(path, files, read_header([Path(file) for file in files], role, known, header))
+    endings = ", ".join((*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS))
+    raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {endings}")
 
 
-def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
+def describe(db: Connection, name: str, sql: str) -> Table:
     """A relation with the columns that DuckDB sees."""
     rows = run(db, f"DESCRIBE SELECT * FROM {sql}", name)
     check_names((row[0] for row in rows), name)
     return _with_columns(name, sql, {row[0]: row[1] for row in rows})
 
 
-def store(db: DuckDBPyConnection, given: Table, name: str) -> Table:
+def store(db: Connection, given: Table, name: str) -> Table:
     """A copy of a table under a name in SQL, its rows numbered from 0 by ``i``."""
     run(db, f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
     return replace(given, sql=name)
+
+
+def measure_rows(db: Connection, table: Table) -> tuple[int, int]:
+    """The number of rows of a table, and about how many bytes a row has."""
+    ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
+    sample = fetch_table(db, f"SELECT * FROM {table.first_rows}", table.name)
+    return int(count), sample.nbytes // max(1, sample.num_rows)
+
+
+def fetch_chunks(
+    db: Connection, table: Table, selected: Sequence[str], texts: Iterable[str], width: int = 0
+) -> Iterator[list[Any]]:
+    """What is selected of a stored table's rows, in order, as Arrow arrays; an empty table is one empty chunk.
+
+    Chunks are smaller where the text of some columns is long, and where a row will have many dense features: ``width``.
+    """
+    lengths = (f"coalesce(sum(strlen(CAST({table.columns[name].sql} AS VARCHAR))), 0)" for name in texts)
+    ((count, size),) = run(db, f"SELECT count(*), list_sum([{', '.join(['0', *lengths])}]) FROM {table.sql}", table.name)
+    step = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // max(1, width), count * _CHUNK_CHARACTERS // max(1, int(size))))
+    for start in range(0, max(1, count), step):
+        rows = f"{table.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
+        yield [column.combine_chunks() for column in fetch_columns(db, selected, rows, table.name)]
 
 
 def _with_columns(name: str, sql: str, kinds: dict[str, str]) -> Table:
@@ -110,7 +138,7 @@ def is_table(given: Any) -> bool:
     return isinstance(given, str | Path) or is_frame(given)
 
 
-def _frame(db: DuckDBPyConnection, given: Any, role: str, kind: str) -> Table:
+def _frame(db: Connection, given: Any, role: str, kind: str) -> Table:
     if not is_frame(given):
         raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")
     name, view = f"the data frame of {role}" + (f" '{kind}'" if kind else ""), f"given_{role}_{kind.encode().hex()}"
@@ -138,28 +166,13 @@ def _as_columns(given: Any) -> Any:
 # -- files ------------------------------------------------------------------------------------------------------------------
 
 
-def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]], csv_header.Header]) -> Table:
-    files = find_files(db, path)
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
-    kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    if kind in _PARQUET_ENDINGS:
-        return _parquet(db, path, files)
-    if kind in _JSON_ENDINGS:
-        return _json(db, path, files)
-    if kind in _TEXT_ENDINGS:
-        return _text(path, files, read_header([Path(file) for file in files]))
-    known = ", ".join((*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS))
-    raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
-
-
-def _text(path: str, files: list[str], header: csv_header.Header) -> Table:
-    sql = f"read_csv({files_sql(files)}, {csv_header.options(header)})"
+def _text(path: str, files: list[str], header: Header) -> Table:
+    sql = f"read_csv({files_sql(files)}, {header.options})"
     table = _with_columns(path, sql, dict.fromkeys(header.names, "VARCHAR"))
     return replace(table, is_text=True, no_header=not header.in_file, looks_otherwise=header.looks_otherwise)
 
 
-def _parquet(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+def _parquet(db: Connection, path: str, files: list[str]) -> Table:
     rows = run(db, f"SELECT file_name, name, num_children FROM parquet_schema({files_sql(files)})", path)
     for file in dict.fromkeys(file for file, _, _ in rows):
         check_names(_outermost([row[1:] for row in rows if row[0] == file]), file)
@@ -176,7 +189,7 @@ def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
     return names
 
 
-def _json(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+def _json(db: Connection, path: str, files: list[str]) -> Table:
     """Text stays text, even if it looks like a date; columns with several types become text."""
     plain = f"{files_sql(files)}, hive_partitioning = false"
     table = describe(db, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
@@ -197,7 +210,7 @@ def _json(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
     return _with_columns(path, f"(SELECT {texts} FROM {table.sql})", mixed)
 
 
-def _keys(db: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:
+def _keys(db: Connection, path: str, files: list[str]) -> list[str]:
     """All keys in JSON files, as written."""
     rows = run(db, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({files_sql(files)})", path)
     return sorted(key for (key,) in rows)

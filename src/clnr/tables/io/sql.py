@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
-from clnr.tables.io.duckdb_errors import format_duckdb_error
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+Connection: TypeAlias = "DuckDBPyConnection"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
 FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
@@ -29,7 +33,6 @@ _QUERY_COLUMNS = 300
 # Rows of a batch that is streamed.
 _STREAMED_ROWS = 1 << 19
 
-
 # Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.
 _SETTINGS = {
     "autoinstall_known_extensions": "false",
@@ -41,14 +44,10 @@ _SETTINGS = {
 }
 
 
-def connect(memory: str | None = None, spill: Path | None = None) -> DuckDBPyConnection:
-    """A new connection, with a memory limit if given; what does not fit is spilled to disk.
+def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
+    """A new connection, whose settings no query can change.
 
-    No query can change its settings.
-
-    Args:
-        memory: Such as ``4 GB``; None for DuckDB's own choice.
-        spill: The folder to spill to; None for one among the system's temporary files.
+    What exceeds a limit on memory, such as ``4 GB``, is spilled to disk: to a folder, or among the system's temporary files.
     """
     import duckdb
 
@@ -82,12 +81,12 @@ def trimmed(c: str) -> str:
     return f"nullif(trim(CAST({c} AS VARCHAR)), '')"
 
 
-def run(db: DuckDBPyConnection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def run(db: Connection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """The rows of a query; an error becomes one line that names the table, and its line if there is one."""
     return _guarded(lambda: db.execute(sql, values).fetchall(), name)
 
 
-def fetch_columns(db: DuckDBPyConnection, selected: Sequence[str], rows: str, name: str) -> list[Any]:
+def fetch_columns(db: Connection, selected: Sequence[str], rows: str, name: str) -> list[Any]:
     """Columns of rows that are in order, as Arrow arrays in chunks: of a wide table, some columns at a time.
 
     Sorting very many at once takes DuckDB longer than sorting them in parts.
@@ -96,17 +95,17 @@ def fetch_columns(db: DuckDBPyConnection, selected: Sequence[str], rows: str, na
     return [column for part in parts for column in fetch_table(db, f"SELECT {', '.join(part)} FROM {rows}", name).columns]
 
 
-def fetch_table(db: DuckDBPyConnection, sql: str, name: str) -> Any:
+def fetch_table(db: Connection, sql: str, name: str) -> Any:
     return _guarded(lambda: db.sql(sql).to_arrow_table(_CHUNK_ROWS), name)
 
 
-def fetch_numpy(db: DuckDBPyConnection, sql: str, name: str) -> dict[str, Array]:
+def fetch_numpy(db: Connection, sql: str, name: str) -> dict[str, Array]:
     """The columns of a query without nulls, as NumPy arrays."""
     columns = _guarded(lambda: db.execute(sql).fetchnumpy(), name)
     return {column: np.ma.getdata(values) for column, values in columns.items()}
 
 
-def stream_arrow(db: DuckDBPyConnection, sql: str, name: str) -> Iterator[list[Any]]:
+def stream_arrow(db: Connection, sql: str, name: str) -> Iterator[list[Any]]:
     """The columns of a query as Arrow arrays, in batches of rows; no other query may run until all are read."""
 
     def open_reader() -> Any:
@@ -133,7 +132,7 @@ def _guarded(query: Callable[[], Any], name: str) -> Any:
         if "Query interrupted" in str(error):  # DuckDB's error for Ctrl-C.
             raise KeyboardInterrupt from None
         # Not only DuckDB's errors: text that is not Unicode fails in Python.
-        raise DataError(format_duckdb_error(str(error), name)) from None
+        raise DataError(_format_error(str(error), name)) from None
 
 
 def is_code(text: str) -> str:
@@ -145,3 +144,74 @@ def looks_like_datetime(text: str) -> str:
     """Whether text is a date or time of ISO 8601, or such as 2020/1/31, in SQL."""
     pattern = "^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})"
     return f"regexp_matches({text}, {quoted(pattern)}) AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"
+
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+_LINE_PATTERN = re.compile(r"CSV Error on Line: (\d+)")
+_FILE_PATTERN = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
+_COLUMNS_PATTERN = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
+_ASIDE_PATTERN = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
+_TEXT_PATTERN = re.compile(r"\S")
+_LARGEST_FILE_BYTES = 1 << 26
+_REASONS = {
+    "not utf-8": "it is not text in UTF-8",
+    "nvalid unicode": "it is not text in UTF-8",
+    "unterminated quote": "a quote is opened and not closed",
+    "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
+    "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
+    "maximum_object_size": "a row is longer than it may be in JSON, 16,777,216 bytes; Parquet has no such limit",
+    "No magic bytes": "it is no Parquet file, or only a part of one",
+    "too small to be a Parquet": "it is no Parquet file, or only a part of one",
+    "ecompression failure": "it is damaged: a part of it cannot be unpacked",
+    "end of GZIP stream": "it is damaged: it ends too early",
+    "state machine": "its quotes or line breaks are inconsistent",
+    "TType": "it is damaged: its footer cannot be read",
+    "Footer length": "it is damaged: its footer cannot be read",
+    "know what type": "it is damaged: its footer cannot be read",
+    "No files found": "there is no such file",
+    "requires the extension": "it is not on this machine: only local files are read",
+}
+
+
+def _format_error(message: str, name: str) -> str:
+    """What DuckDB's message says about a table: the file, the line if there is one, and the reason."""
+    file = _FILE_PATTERN.search(message)
+    place = file[1] if file else name
+    line = _LINE_PATTERN.search(message)
+    # The message quotes the wrong line, whose content must not be mistaken for the message.
+    body = message[message.index("\n", line.end()) :] if line and "\n" in message[line.end() :] else message
+    counts = _COLUMNS_PATTERN.findall(body)
+    if "Malformed JSON" in message:
+        reason = _json_error(place) or "it is no JSON"
+    elif counts:
+        expected, there = map(int, counts[-1])
+        # DuckDB stops counting at the first column too many.
+        many = f"more than {expected} columns" if there > expected else "1 column" if there == 1 else f"{there} columns"
+        reason = f"it has {many}, where {expected} are expected"
+    else:
+        plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE_PATTERN.split(message)[0])
+        reason = next((reason for sign, reason in _REASONS.items() if sign in body), plain)
+    at = f"line {int(line[1]):,}: " if line else ""
+    return f"{one_line(place)}: {one_line(at + reason)}"
+
+
+def _json_error(path: str) -> str | None:
+    """Where a JSON file is broken; DuckDB counts lines in another way."""
+    try:
+        with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as file:
+            content = file.read(_LARGEST_FILE_BYTES)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return f"line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8"
+    except (OSError, EOFError, zlib.error):
+        return None
+    place = 0
+    while len(content) < _LARGEST_FILE_BYTES and (next_value := _TEXT_PATTERN.search(text, place)):
+        try:
+            place = json.JSONDecoder().raw_decode(text, next_value.start())[1]
+        except json.JSONDecodeError as error:
+            return f"line {error.lineno:,}: it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
+        except RecursionError:
+            return None
+    return None

@@ -8,13 +8,9 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
-from clnr.tables.io.sql import quoted, run
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from clnr.tables.io.sql import Connection, quoted, run
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _HOME = re.compile(r"~[^/\\]*[/\\]")
@@ -23,7 +19,7 @@ _GLOB = re.compile(r"[*?[]")
 _SPECIAL = re.compile(r"~|[^/\\]{2,}:")
 
 
-def find_files(db: DuckDBPyConnection, path: str) -> list[str]:
+def find_files(db: Connection, path: str) -> list[str]:
     """The file of exactly this name if there is one, else one in a home folder, else those that match a glob."""
     _check(path)
     home = os.path.expanduser(path) if _HOME.match(path) else path
@@ -42,11 +38,8 @@ def find_files(db: DuckDBPyConnection, path: str) -> list[str]:
 
 def files_sql(files: list[str]) -> str:
     """Files as a list in SQL, escaped so that DuckDB opens exactly these."""
-    return f"[{', '.join(quoted(_local(_GLOB.sub(_in_brackets, file))) for file in files)}]"
-
-
-def _in_brackets(sign: re.Match[str]) -> str:
-    return f"[{sign[0]}]"
+    escaped = (_GLOB.sub(r"[\g<0>]", file) for file in files)
+    return f"[{', '.join(quoted(_local(file)) for file in escaped)}]"
 
 
 def _local(path: str) -> str:

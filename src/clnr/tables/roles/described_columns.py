@@ -1,44 +1,45 @@
-"""How each column of a table was read, in a line each."""
+"""How each column of a table was read, in a line each, and whether its values look as if they were meant otherwise."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from clnr.tables.columns.column_asks import Ask, Asks, answer_all
-from clnr.tables.columns.column_encoders import ColumnEncoder, empty_sql
-from clnr.tables.columns.column_info import NOT_USED, ColumnInfo
+from clnr.errors import one_line
+from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
+from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import NOTATIONS, ask_notation, notation_words
+from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, rewrite_hint
+from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, trimmed
+from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
 from clnr.tables.roles.roles import Roles, table_title
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+# Dates and numbers that are not read as such.
+_UNREAD = (
+    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
+    ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
+)
 
-# What ``--as`` calls a kind of encoder, where that is another word.
-_KIND_WORDS = {"datetime": "date"}
 
-
-def describe_edges(
-    db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool, kind: str | None = None
-) -> list[ColumnInfo]:
+def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind: str | None = None) -> list[ColumnInfo]:
     """How each column of an edge table was read."""
     by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
     by_column |= {roles.source: "source", roles.target: "target"}
     ids = "whole number" if whole else "text"
     others = [column for column in table.columns if column not in (roles.source, roles.target)]
-    kinds = dict(zip(others, answer_all(db, table.name, [_ask_kind(table, column) for column in others]), strict=True))
-    infos = []
+    kinds = dict(
+        zip(others, run_column_queries(db, table.name, [_query_kind(table, column) for column in others]), strict=True)
+    )
+    infos, ignored = [], dict.fromkeys(roles.ignored, "ignored")
     for column in table.columns:
         role, holds = by_column.get(column, NOT_USED), kinds.get(column, ids)
-        note = notation_words(roles.weight_notation) if role == "weight" and roles.weight_notation else _why(column, roles)
+        note = notation_words(roles.weight_notation) if role == "weight" and roles.weight_notation else ignored.get(column, "")
         infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, note))
     return infos
 
 
 def describe_nodes(
-    db: DuckDBPyConnection,
+    db: Connection,
     table: Table,
     roles: Roles,
     whole: bool,
@@ -49,38 +50,34 @@ def describe_nodes(
     """How each column of a stored node table was read."""
     encoders = {each.column: each for each in encoder.column_encoders}
     by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
-    asks = [_ask_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
-    answers = answer_all(db, table.name, asks)
-    infos = []
+    asks = [_query_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
+    answers = run_column_queries(db, table.name, asks)
+    infos, ignored = [], dict.fromkeys(roles.ignored, "ignored")
     for column, (missing, kind) in zip(table.columns, answers, strict=True):
         role, note, features = by_column.get(column, NOT_USED), "", 0
         if (encoded := encoders.get(column)) is not None:
             role = "feature" if column not in by_column else f"{role} and feature"
             note, features = encoded.summary, encoded.width + encoded.missing
         elif role == NOT_USED:
-            note = encoder.dropped.get(column) or _why(column, roles)
+            note = encoder.dropped.get(column) or ignored.get(column, "")
         if column == names:
             role = "name" if role == NOT_USED else f"{role} and name"
         infos.append(ColumnInfo(table_title("nodes", node_kind), column, role, kind, note, features, int(missing)))
     return infos
 
 
-def _why(column: str, roles: Roles) -> str:
-    return "ignored" if column in roles.ignored else ""
-
-
-def _ask_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole: bool) -> Asks[tuple[int, str]]:
+def _query_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole: bool) -> ColumnQueries[tuple[int, str]]:
     """In how many rows a column is empty, and what it holds."""
     given = table.columns[column]
     c = given._replace(sql="c")
     empty = empty_sql(c) if encoder is None else encoder.missing_sql(c)
-    (count,) = yield Ask(given, table.sql, ("count(*) FILTER (v)",), empty)
+    (count,) = yield ColumnQuery(given, table.sql, ("count(*) FILTER (v)",), empty)
     if encoder is not None:
-        return count, _KIND_WORDS.get(encoder.kind, encoder.kind)
-    return count, "whole number" if whole else (yield from _ask_kind(table, column))
+        return count, encoder.column_type.word
+    return count, "whole number" if whole else (yield from _query_kind(table, column))
 
 
-def _ask_kind(table: Table, column: str) -> Asks[str]:
+def _query_kind(table: Table, column: str) -> ColumnQueries[str]:
     """What a column holds, in a word; of text, by its first rows."""
     kind = table.columns[column].kind
     if kind.endswith("]"):
@@ -93,8 +90,59 @@ def _ask_kind(table: Table, column: str) -> Asks[str]:
         return kind.partition("(")[0].lower()
     numbers = f"count(TRY_CAST(v AS DOUBLE)) FILTER (NOT {is_code('v')})"
     counts = ("count(v)", numbers, f"count(*) FILTER ({looks_like_datetime('v')})")
-    present, numbers, dates = yield Ask(table.columns[column], f"(SELECT * FROM {table.sql} LIMIT 1000)", counts, trimmed("c"))
+    present, numbers, dates = yield ColumnQuery(table.columns[column], table.first_rows, counts, trimmed("c"))
     if present and present in (numbers, dates):
         return "number" if numbers == present else "date"
-    notation = yield from ask_notation(table, column, by_first_rows=True)
-    return _KIND_WORDS.get(NOTATIONS[notation], NOTATIONS[notation]) if notation else "text"
+    notation = yield from query_notation(table, column, by_first_rows=True)
+    return COLUMN_TYPES[NOTATIONS[notation]].word if notation else "text"
+
+
+def case_twins(values: Iterable[str]) -> str:
+    """Two values that differ only by case, in words; "" if there are none."""
+    seen: dict[str, str] = {}
+    for value in values:
+        if (first := seen.setdefault(value.casefold(), value)) != value:
+            return f"'{one_line(first, 40)}' and '{one_line(value, 40)}', which differ only by case,"
+    return ""
+
+
+def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder]) -> list[str]:
+    """Lines about columns that are not read as numbers although most values are, and about values that differ by case."""
+    lines = []
+    for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
+        if twins := case_twins(encoder.values):
+            lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
+    notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
+    return lines + [line for some in notes for line in some]
+
+
+def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
+    """A line if most values of a column are numbers."""
+    column = encoder.column
+    odd = "FILTER (v IS NOT NULL AND TRY_CAST(v AS DOUBLE) IS NULL)"
+    counts = ("count(v)", "count(TRY_CAST(v AS DOUBLE))", f"min(i) {odd}", f"arg_min(v, i) {odd}")
+    for rows in (table.first_rows, table.sql):
+        present, numbers, row, value = yield ColumnQuery(table.columns[column], rows, counts, trimmed("c"), "i")
+        if 2 * numbers <= present:
+            return (yield from _query_unread(db, table, encoder))
+    if numbers == present:
+        first_code = tuple(f"{each} FILTER ({is_code('v')})" for each in ("min(i)", "arg_min(v, i)"))
+        row, value = yield ColumnQuery(table.columns[column], table.sql, first_code, trimmed("c"), "i")
+        message = f"'{one_line(value)}' in row {row + 1:,} begins with 0; --as {column}=number makes numbers of them"
+        return [f"{table.name}: '{column}' is read as codes, not as numbers: {message}"]
+    message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
+    other = f"'{one_line(value)}' in row {row + 1:,} is none; --as {column}=number takes such values as empty"
+    return [f"{table.name}: '{column}' {message}: {other}"]
+
+
+def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
+    """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
+    for what, pattern, right in _UNREAD:
+        matches = f"regexp_full_match(v, {quoted(pattern)})"
+        aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
+        all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, trimmed("c"), "i")
+        if all_match:
+            cure = rewrite_hint(db, table, encoder.column) or f"write them as {right}, such as by a query"
+            like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
+            return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
+    return []

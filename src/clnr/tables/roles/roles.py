@@ -8,9 +8,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
-from clnr.tables.columns.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names, no_column
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import NUMBERS
+from clnr.tables.roles.column_names import (
+    IDS,
+    LABELS,
+    SOURCES,
+    TARGETS,
+    WEIGHTS,
+    end_names,
+    find_column,
+    id_names,
+    named_columns,
+    no_column,
+)
 
 if TYPE_CHECKING:
     from clnr.tables.table_arguments import TableArguments
@@ -70,14 +81,10 @@ def find_roles(
     kind: str | None = None,
     ends: tuple[str, str] | None = None,
 ) -> Roles:
-    """The roles of all columns; a table of nodes that is given for one of edges is recognised, and the other way round.
+    """The roles of all columns, as far as the user did not name them in the arguments.
 
-    Args:
-        edge_table: A table of edges, if there is one.
-        node_table: A table of nodes, if there is one.
-        arguments: Which columns the user named.
-        kind: What the rows of the table are called, if there are several of its role.
-        ends: The kinds of nodes that edges join, if nodes have kinds.
+    A table of nodes that is given for one of edges is recognised, and the other way round. Where there are several, the rows
+    of a table are of a kind, and edges join nodes of the kinds ``ends``.
     """
     ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
     tables = {table_title("edges", kind): edge_table, table_title("nodes", kind): node_table}
@@ -200,17 +207,14 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
 
 
 def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[str]:
-    """Columns of some tables by their names; several may be given in one, with commas."""
+    """Columns of some tables by their names, of the last one that has it; an error if none has."""
     there = [table for table in tables if table is not None]
-    columns = {column.strip().casefold(): column for table in there for column in table.columns}
-    named_columns = []
-    for name in names:
-        whole = name.strip().casefold() in columns
-        for part in [name] if whole else [part for part in name.split(",") if part.strip()] or [name]:
-            if (plain := part.strip().casefold()) not in columns:
-                raise no_column(part, role, there)
-            named_columns.append(columns[plain])
-    return named_columns
+    columns = []
+    for name, called in named_columns(names, [(table, None) for table in there]):
+        if not called:
+            raise no_column(name, role, there)
+        columns.append(called[-1])
+    return columns
 
 
 def table_title(role: str, kind: str | None) -> str:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.tables.columns.columns import all_integers, flat_columns, load_nodes
+from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes
 from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import fetch_table, quoted, run
-from clnr.tables.kinds.table_kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id, qualified_name
+from clnr.tables.io.sql import Connection, fetch_table, quoted, run
+from clnr.tables.roles.column_names import qualified_name
 from clnr.tables.roles.node_names import guess_name, may_name
 from clnr.tables.roles.roles import Roles
+from clnr.tables.table_kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-
-# Names are guessed by so many rows of a kind.
+# Rows of a kind by which names are guessed.
 _GUESSING_ROWS = 1 << 16
 
 
@@ -55,7 +52,7 @@ class StoredKinds(NamedTuple):
     kinds: tuple[NodeKind, ...]
 
 
-def load_node_kinds(db: DuckDBPyConnection, tables: Sequence[tuple[str, Table, Roles]]) -> StoredKinds:
+def load_node_kinds(db: Connection, tables: Sequence[tuple[str, Table, Roles]]) -> StoredKinds:
     """Load the nodes of several kinds, one kind after the other; the node 7 of the kind ``user`` gets the id ``user:7``."""
     whole = all(all_integers(db, table, roles.id) for _, table, roles in tables)
     parts, kinds, first = [], [], 0
@@ -81,7 +78,7 @@ def load_node_kinds(db: DuckDBPyConnection, tables: Sequence[tuple[str, Table, R
     return StoredKinds(_whole_table(title, whole, kinds), _all_roles(kinds), tuple(kinds))
 
 
-def nodes_of_edges(db: DuckDBPyConnection, title: str, whole: bool, earlier: Array | None) -> StoredKinds:
+def nodes_of_edges(db: Connection, title: str, whole: bool, earlier: Array | None) -> StoredKinds:
     """The nodes that the SQL table ``edges`` names, by kinds and ids; those of an earlier graph are left out."""
     import pyarrow as pa
 
@@ -100,7 +97,7 @@ def nodes_of_edges(db: DuckDBPyConnection, title: str, whole: bool, earlier: Arr
     return StoredKinds(_whole_table(title, whole, ()), _all_roles(()), ())
 
 
-def guess_names(db: DuckDBPyConnection, kind: NodeKind) -> str | None:
+def guess_names(db: Connection, kind: NodeKind) -> str | None:
     """The column of the names of one kind of nodes, by its first rows."""
     roles = kind.roles
     taken = (roles.id, roles.label, roles.time, *roles.ignored)
@@ -130,7 +127,7 @@ def with_names(stored: StoredKinds, names: Mapping[str, str | None], joined: boo
     return stored._replace(kinds=kinds, table=replace(stored.table, outputs=outputs)), NODE_NAME
 
 
-def _number_rows(db: DuckDBPyConnection, title: str) -> None:
+def _number_rows(db: Connection, title: str) -> None:
     ids = f"SELECT {NODE_KIND} || {quoted(node_id('', ''))} || CAST({ORIGINAL_ID} AS VARCHAR) AS id, i FROM node_table"
     run(db, f"CREATE TEMP TABLE row_ids AS {ids}", title)
 

@@ -1,4 +1,4 @@
-"""The words of many texts at once, and CRC-32 of texts and words.
+"""The words or tags of many texts at once: split, hashed by CRC-32, and weighted the more the rarer they are.
 
 scikit-learn's vectorizers are not used: they have another hash, so saved encoders would give other features, and they are
 several times slower on Arrow arrays.
@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from clnr.graph.csr import Array
+from clnr.graph.rarity import idf
 
 Split = Callable[[Any], tuple[Array, Array, Any]]
 """What ``split_words`` does, with words or with something else."""
 
 _WORD = re.compile(r"\w+")
-_LONG_BYTES = 64
-
-
-def _crc_table() -> Array:
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1)
-    return table
-
-
-_CRC = _crc_table()
 _BYTES = np.arange(256)
 _ASCII_WORD = np.array([bool(_WORD.fullmatch(chr(each))) and each < 128 for each in _BYTES])
 _LOWER = np.array([ord(chr(each).lower()) if each < 128 else each for each in _BYTES], np.uint8)
@@ -39,9 +30,13 @@ _PIECE = _ASCII_WORD | (_BYTES >= 128) | np.isin(_BYTES, np.frombuffer(b"'.:^`",
 
 
 def text_buckets(texts: Any, width: int) -> Array:
-    """The bucket of each text of an Arrow array without nulls."""
-    data, start = _bytes(texts)
-    return _crc32(data, start[:-1], np.diff(start)) % width
+    """The bucket of each text of an Arrow array without nulls, by its CRC-32; each distinct text is hashed once."""
+    import pyarrow as pa
+
+    encoded = texts.dictionary_encode()
+    distinct = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    checksums = np.fromiter(map(zlib.crc32, distinct), np.int64, len(distinct))
+    return checksums[encoded.indices.to_numpy()] % width
 
 
 def split_words(texts: Any) -> tuple[Array, Array, Any]:
@@ -69,6 +64,14 @@ def split_words(texts: Any) -> tuple[Array, Array, Any]:
         first, word, words = _with_pieces(first, word, words, *_by_python(data, *rest))
     counts = np.diff(np.searchsorted(first, start))
     return np.repeat(np.arange(len(counts)), counts), word, words
+
+
+def split_tags(lists: Any) -> tuple[Array, Array, Any]:
+    """The tags of an Arrow array of lists without nulls, as ``split_words`` has the words of texts."""
+    import pyarrow.compute as pc
+
+    encoded = lists.flatten().dictionary_encode()
+    return pc.list_parent_indices(lists).to_numpy(), encoded.indices.to_numpy(), encoded.dictionary
 
 
 def _with_pieces(first: Array, word: Array, words: Any, places: Array, more: Array, others: Any) -> tuple[Array, Array, Any]:
@@ -135,21 +138,57 @@ def _spans(first: Array, length: Array) -> Array:
     return np.arange(total) + np.repeat(first - (ends - length), length)
 
 
-def _crc32(data: Array, first: Array, length: Array) -> Array:
-    """CRC-32 of each span of bytes: byte by byte for all spans at once, and one by one for the few long ones."""
-    # Longest first; lengths are cut off and stored as bytes, which NumPy sorts fast.
-    order = np.argsort(_LONG_BYTES - np.minimum(length, _LONG_BYTES).astype(np.uint8), kind="stable")
-    begin, left = first[order], length[order]
-    counts = np.cumsum(np.bincount(np.minimum(length, _LONG_BYTES), minlength=_LONG_BYTES + 1)[::-1])[::-1]
-    crc = np.full(len(order), 0xFFFFFFFF, np.uint32)
-    for k in range(_LONG_BYTES):
-        some = slice(0, int(counts[k + 1]))
-        part = crc[some]
-        crc[some] = _CRC[(part ^ data[begin[some] + k]) & 0xFF] ^ (part >> 8)
-    crc = ~crc
-    view = data.data
-    for k in range(int(counts[_LONG_BYTES])):
-        crc[k] = zlib.crc32(view[begin[k] : begin[k] + left[k]])
-    checksums = np.empty(len(order), np.int64)
-    checksums[order] = crc
-    return checksums
+class Vocabulary(NamedTuple):
+    """Words that have a feature each; the others, if there are any, share buckets.
+
+    Attributes:
+        words: In order.
+        weights: Of each word, then of each bucket.
+        distinct: Number of distinct words, of both sorts.
+    """
+
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    distinct: int
+
+
+def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int, split: Split = split_words) -> Vocabulary:
+    """All words of some texts; or, if there are more than a bound, the most frequent, and the others hashed into buckets.
+
+    A word is as frequent as there are texts with it; of equally frequent words, the first in order are kept. Beyond the bound,
+    words of a single text are never kept: they say nothing that two texts share. A bucket counts as a word that is in the texts
+    of each of its words. It does not matter in which order or chunks the texts come; nulls are left out.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words, counts, texts = _document_frequencies(chunks, split)
+    kept = np.arange(len(words))
+    others = np.empty(0)
+    if len(words) > bound:
+        kept = np.flatnonzero(counts > 1)
+        frequent = pa.table({"count": counts[kept], "word": words.take(pa.array(kept))})
+        order = pc.sort_indices(frequent, sort_keys=[("count", "descending"), ("word", "ascending")])
+        kept = kept[order.to_numpy()[:bound]]
+        rest = np.delete(np.arange(len(words)), kept)
+        bucket = text_buckets(words.take(pa.array(rest)), buckets)
+        others = np.minimum(texts, np.bincount(bucket, counts[rest], buckets))
+    kept_words = words.take(pa.array(kept))
+    order = pc.sort_indices(kept_words).to_numpy()
+    weights = idf(np.concatenate([counts[kept][order], others]), texts)
+    return Vocabulary(tuple(kept_words.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
+
+
+def _document_frequencies(chunks: Iterable[Any], split: Split) -> tuple[Any, Array, int]:
+    """All distinct words, in how many texts each is, and the number of texts."""
+    import pyarrow as pa
+
+    parts, total = [], 0
+    for chunk in chunks:
+        texts = chunk.drop_null()
+        text, word, words = split(texts)
+        pairs = sp.coo_array((np.ones(len(word), np.int32), (text, word)), shape=(len(texts), len(words))).tocsr()
+        parts.append(pa.table({"word": words, "count": np.bincount(pairs.indices, minlength=len(words))}))
+        total += len(texts)
+    merged = pa.concat_tables(parts).group_by("word").aggregate([("count", "sum")])
+    return merged["word"].combine_chunks(), merged["count_sum"].to_numpy(), total

@@ -6,7 +6,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from tests.tables.files import EDGES, saved
+from tests.tables.files import EDGES, columns_of, saved
 
 pytest.importorskip("duckdb")
 
@@ -69,6 +69,9 @@ def test_the_header_of_one_table_is_not_that_of_the_other(tmp_path):
     edges, nodes = saved(tmp_path, "e.csv", "ann,bob\ncy,dan\n"), saved(tmp_path, "n.csv", "id,x\nann,1\nbob,2\ncy,4\n")
     found = read_tables(edges, nodes, header=False)
     assert (found.ingest_report.rows, found.graph.ids.tolist()) == (2, ["ann", "bob", "cy"])
+    assert (
+        f"{nodes}: its first line is read as names of columns, since it has common or named ones" in found.ingest_report.remarks
+    )
     # One name that is usual, of a node: only one of an edge's two.
     to = saved(tmp_path, "to.csv", "to,bob\nbob,cy\n")
     assert [read_tables(to, header=each).ingest_report.rows for each in (None, False)] == [1, 2]
@@ -94,7 +97,7 @@ def test_each_table_has_its_own_way_out(tmp_path):
 def test_nodes_without_usual_names(tmp_path):
     edges = saved(tmp_path, "e.csv", EDGES)
     found = read_tables(edges, saved(tmp_path, "n.csv", "person,age\na,3\nb,5\nc,9\n"))
-    assert [part.column for part in found.feature_encoder.column_encoders] == ["age"]
+    assert list(columns_of(found)) == ["age"]
     with pytest.raises(DataError, match=r"n\.csv: its first line, 'person,city', may be the names of the columns or a node"):
         read_tables(edges, saved(tmp_path, "n.csv", "person,city\na,Rome\nb,Oslo\n"))
 

@@ -1,27 +1,24 @@
-"""Several tables of edges or of nodes, each by the name of its kind."""
+"""The tables that were given, one or several by the names of their kinds, opened as relations of a DuckDB connection."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError, one_line
-from clnr.tables.io.source import is_table
+from clnr.tables.io.csv_header import KnownNames
+from clnr.tables.io.query import query_table
+from clnr.tables.io.source import Table, is_table, open_table
+from clnr.tables.io.sql import Connection
+from clnr.tables.roles.column_names import LABELS, SOURCES, TARGETS, end_names, id_names
+
+if TYPE_CHECKING:
+    from clnr.tables.table_arguments import TableArguments
 
 NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"
 """The columns that say of which kind a node is, which id it has in its table, and its name if kinds have several columns."""
 _RESERVED_SIGNS = frozenset(",:=.")
 _EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
-
-
-def qualified_name(kind: str, column: str) -> str:
-    """A column of the table of one kind of nodes, among those of all."""
-    return f"{kind}.{column}"
-
-
-def plain_name(column: str) -> str:
-    """The same column in its own table."""
-    return column.partition(".")[2]
 
 
 def node_id(kind: str, original_id: str) -> str:
@@ -57,34 +54,36 @@ class NamedTable(NamedTuple):
 
 def edges_by_kind(edges: Any) -> tuple[NamedTable, ...]:
     """The tables of edges: one, or several by the names of their kinds; or by source, relation and target, as in PyG."""
-    if not isinstance(edges, Mapping):
-        return () if edges is None else (NamedTable(edges),)
-    _check_values(edges, "edges")
-    tables = tuple(_edges_of(key, table) for key, table in edges.items())
+    tables = _by_kind(edges, "edges")
     if len({each.ends is None for each in tables}) > 1:
         plain = next(each.kind for each in tables if each.ends is None)
         raise DataError(f"edges '{plain}': it is not said which kinds of nodes they join, as it is for others; {_EDGE_NAMING}")
-    _check_distinct([each.kind for each in tables], "edges")
     return tables
-
-
-def _edges_of(key: Any, table: Any) -> NamedTable:
-    if isinstance(key, tuple):
-        if len(key) != 3:
-            raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_EDGE_NAMING}")
-        source, relation, target = (_checked(name, "edges") for name in key)
-        return NamedTable(table, f"{source},{relation},{target}", Ends(source, target))
-    return NamedTable(table, _checked(key, "edges"))
 
 
 def nodes_by_kind(nodes: Any) -> tuple[NamedTable, ...]:
     """The tables of nodes: one, or several by the names of their kinds."""
-    if not isinstance(nodes, Mapping):
-        return () if nodes is None else (NamedTable(nodes),)
-    _check_values(nodes, "nodes")
-    tables = tuple(NamedTable(table, _checked(kind, "nodes")) for kind, table in nodes.items())
-    _check_distinct([each.kind for each in tables], "nodes")
-    return tables
+    return _by_kind(nodes, "nodes")
+
+
+def _by_kind(given: Any, role: str) -> tuple[NamedTable, ...]:
+    if not isinstance(given, Mapping):
+        return () if given is None else (NamedTable(given),)
+    if not any(map(is_table, given.values())):  # Such as a dictionary of columns.
+        raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")
+    tables: dict[str, NamedTable] = {}
+    for key, table in given.items():
+        if role == "edges" and isinstance(key, tuple):
+            if len(key) != 3:
+                raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_EDGE_NAMING}")
+            source, relation, target = (_checked(name, role) for name in key)
+            named = NamedTable(table, f"{source},{relation},{target}", Ends(source, target))
+        else:
+            named = NamedTable(table, _checked(key, role))
+        if (plain := str(named.kind).casefold()) in tables:
+            raise DataError(f"two tables of {role} are called '{named.kind}'; choose two names, or give both files as one glob")
+        tables[plain] = named
+    return tuple(tables.values())
 
 
 def check_node_kinds(
@@ -120,12 +119,6 @@ def check_node_kinds(
         )
 
 
-def _check_values(tables: Mapping[Any, Any], role: str) -> None:
-    """Raise if a dictionary has no table in it, such as one of columns."""
-    if not any(map(is_table, tables.values())):
-        raise DataError(f"{role} must be a file or a data frame, not a {type(tables).__name__}")
-
-
 def _checked(name: Any, role: str) -> str:
     """The name of a kind, trimmed."""
     plain = name.strip() if isinstance(name, str) else ""
@@ -137,9 +130,45 @@ def _checked(name: Any, role: str) -> str:
     return plain
 
 
-def _check_distinct(kinds: list[str | None], role: str) -> None:
-    seen: set[str] = set()
-    for kind in map(str, kinds):
-        if kind.casefold() in seen:
-            raise DataError(f"two tables of {role} are called '{kind}'; choose two names, or give both files as one glob")
-        seen.add(kind.casefold())
+class OpenTables(NamedTuple):
+    """The tables that were given, opened: each ``table`` is a ``Table``."""
+
+    edges: tuple[NamedTable, ...]
+    nodes: tuple[NamedTable, ...]
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether some of them have names."""
+        return any(each.kind is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
+
+    @property
+    def has_node_kinds(self) -> bool:
+        return any(each.ends is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
+
+
+def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
+    """The tables of edges and of nodes, of which nothing is read yet."""
+    if arguments.edges_query is not None:
+        edges: tuple[NamedTable, ...] = (NamedTable(query_table(db, arguments.edges_query, "edges")),)
+    else:
+        edges = tuple(each._replace(table=_open_edges(db, each, arguments)) for each in edges_by_kind(arguments.edges))
+    if arguments.nodes_query is not None:
+        nodes: tuple[NamedTable, ...] = (NamedTable(query_table(db, arguments.nodes_query, "nodes")),)
+    else:
+        nodes = tuple(each._replace(table=_open_nodes(db, each, arguments)) for each in nodes_by_kind(arguments.nodes))
+    return OpenTables(edges, nodes)
+
+
+def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
+    named = (given.source, given.target, *given.weights, *given.edge_times, given.edge_type, *given.ignore)
+    known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
+    return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "")
+
+
+def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Table:
+    named = [given.id, given.label, given.time, given.names, *(given.features or ()), *given.types, *given.ignore]
+    if nodes.kind is not None:
+        named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
+    # Those of edges show that a table of edges was given for one of nodes.
+    known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
+    return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "")

@@ -1,7 +1,8 @@
-"""Vocabularies of text columns, against scikit-learn's TfidfVectorizer."""
+"""Words of text columns: their vocabulary against scikit-learn's TfidfVectorizer, their hashes against zlib's."""
 
 from __future__ import annotations
 
+import re
 import zlib
 
 import numpy as np
@@ -10,12 +11,14 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from clnr.tables import FeatureEncoder
-from clnr.tables.columns.vocabulary import learn_vocabulary
+from clnr.tables.columns.text_words import learn_vocabulary, split_words, text_buckets
 from clnr.tables.io.source import describe, store
 from clnr.tables.io.sql import connect
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
 
 WORDS = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B", "the", "neighbours", "٣", "Straße"]
 
@@ -106,6 +109,13 @@ def bounds(monkeypatch):
 
 
 @pytest.mark.usefixtures("bounds")
+def test_words_of_one_text_are_never_kept_beyond_the_bound(table):
+    _, encoder, x = learned(table, [f"a{i} b{i}" for i in range(60)] + ["c c", "c d"])
+    assert (encoder.values, encoder.buckets) == (("c",), BUCKETS)
+    assert np.diff(x.indptr).all()
+
+
+@pytest.mark.usefixtures("bounds")
 def test_beyond_the_bound_the_most_frequent_words_are_kept_and_the_others_hashed(table):
     given = [text for text in texts() if text and text.strip()]
     feature_encoder, encoder, x = learned(table, given)
@@ -136,48 +146,22 @@ def test_beyond_the_bound_the_most_frequent_words_are_kept_and_the_others_hashed
     assert all(rows[i].any() for i, text in enumerate(given) if "only" in text)
 
 
-@pytest.mark.usefixtures("bounds")
-def test_words_of_one_text_are_never_kept_beyond_the_bound(table):
-    _, encoder, x = learned(table, [f"{word}{i} {word}x{i}" for i in range(40) for word in ("a", "b")] + ["c c", "c d"])
-    assert (encoder.values, encoder.buckets) == (("c",), BUCKETS)
-    assert np.diff(x.indptr).all()
-    _, encoder, x = learned(table, [f"a{i} b{i}" for i in range(60)])
-    assert (encoder.values, encoder.width, encoder.summary) == (
-        (),
-        BUCKETS,
-        "120 words hashed into 8 features, weighted by rarity",
-    )
-    assert np.diff(x.indptr).all()
-
-
-@pytest.mark.parametrize("bound", [BOUND, 1 << 14])
-@pytest.mark.parametrize("rows", [7, 64, 1 << 18])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_rows_chunks_and_threads_do_not_matter(table, monkeypatch, bound, rows, threads):
+@pytest.mark.parametrize(("bound", "rows", "threads"), [(20, 7, 3), (1 << 14, 64, 1), (20, 1 << 18, 1)])
+def test_rows_chunks_threads_and_a_file_do_not_matter(table, monkeypatch, bound, rows, threads):
     monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", bound)
     given = texts()
     _, encoder, x = learned(table, given)
-    monkeypatch.setattr("clnr.tables.io.chunks._CHUNK_ROWS", rows)
+    monkeypatch.setattr("clnr.tables.io.source._CHUNK_ROWS", rows)
     before = pa.cpu_count()
     pa.set_cpu_count(threads)
     try:
         order = np.random.default_rng(rows).permutation(300)
-        _, again, y = learned(table, [given[i] for i in order])
+        again, same, y = learned(table, [given[i] for i in order])
     finally:
         pa.set_cpu_count(before)
-    assert again == encoder
+    assert same == encoder
     assert np.array_equal(y.toarray(), x.toarray()[order])
-
-
-@pytest.mark.parametrize("bound", [BOUND, 1 << 14])
-def test_a_vocabulary_is_the_same_after_a_file(table, monkeypatch, bound):
-    monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", bound)
-    feature_encoder, encoder, x = learned(table, texts())
-    read = FeatureEncoder.from_json(feature_encoder.to_json())
-    assert read == feature_encoder
-    assert read.column_encoders[0].weights == encoder.weights
-    db, people = table(texts())
-    assert np.array_equal(read.transform(db, people).toarray(), x.toarray())
+    assert FeatureEncoder.from_json(again.to_json()).column_encoders == (encoder,)
 
 
 def test_texts_without_words_are_categories(table):
@@ -200,3 +184,37 @@ def test_of_equally_frequent_words_the_first_are_kept():
 def test_a_bucket_is_in_all_texts_at_most():
     words, weights, _ = learn_vocabulary([pa.array(["a b c d", "b a d c"])], 1, 1)
     assert (words, weights) == (("a",), (1.0, 1.0))
+
+
+# -- split and hashed, against Python's own words and zlib's CRC, one by one ----------------------------------------------
+
+# Letters that are lower-cased by what stands around them, into several or from other alphabets; digits of many kinds; marks.
+ODD = "ΑΣσςİıſKẞßÅǅ漢字٣²½Ⅷ\u0301\u200d\u00b7😀'.:^`_-\n\t\x00\u00a0\u2028 aZ09"
+TEXT = st.one_of(st.text(st.sampled_from(ODD), max_size=12), st.text(max_size=20), st.text(st.characters(codec="ascii")))
+
+
+def check_words(texts, array):
+    row, word, words = split_words(array)
+    words = words.to_pylist()
+    assert (np.diff(row) >= 0).all()
+    assert len(set(words)) == len(words)
+    found = [[words[k] for k in word[row == i]] for i in range(len(texts))]
+    assert [sorted(each) for each in found] == [sorted(re.findall(r"\w+", text.lower())) for text in texts]
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(st.lists(TEXT, max_size=6))
+def test_words_are_those_of_python(texts):
+    # A slice of an array does not start where its bytes do.
+    check_words(texts, pa.array(["before", *texts, "after"]).slice(1, len(texts)))
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(st.lists(st.one_of(TEXT, st.text("ab", min_size=60, max_size=70)), max_size=6))
+def test_texts_have_the_buckets_of_their_crc(texts):
+    assert text_buckets(pa.array(texts, pa.string()), 256).tolist() == [zlib.crc32(text.encode()) % 256 for text in texts]
+
+
+def test_a_sigma_is_lower_cased_as_in_the_whole_text():
+    texts = ["ΑΣ'Α", "ΑΣ' Α", "ΟΔΟΣ ΟΔΟΣ.", "ΑΣ.:^`", "ΣΑΣ-ΣΑΣ"]
+    check_words(texts, pa.array(texts))

@@ -1,46 +1,17 @@
-"""Columns by name; ids as integers or text throughout; labels, and the other columns of a node table."""
+"""Rows that lack what they need; ids as integers or text throughout; labels, and the other columns of a node table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from clnr.errors import DataError, did_you_mean, one_line
+from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 from clnr.tables.io.source import Column, Table, store
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, fetch_columns, quoted, run, trimmed
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-SOURCES = ("source", "src", "from", "source_id", "from_id", "head", "u", "node1", "subject")
-TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "tail", "v", "node2", "object")
-WEIGHTS = ("weight", "w", "edge_weight", "strength")
-IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
-LABELS = ("label", "class", "y", "category_label")
-NO_COLUMN = ""
-"""The name of no column, where one with a common name is not meant."""
-
-
-def id_names(kind: str | None) -> tuple[str, ...]:
-    """Common names of the column of ids; first, those of a kind of nodes."""
-    return IDS if kind is None else (*_of_kind(kind), *IDS)
-
-
-def end_names(ends: tuple[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Common names of the columns of sources and of targets; first, those of the kinds of nodes that they join."""
-    if ends is None or ends[0] == ends[1]:
-        return SOURCES, TARGETS
-    return (*_of_kind(ends[0]), *SOURCES), (*_of_kind(ends[1]), *TARGETS)
-
-
-def _of_kind(kind: str) -> tuple[str, ...]:
-    plain = kind.casefold()
-    return plain, f"{plain}_id", f"{plain}id", f"{plain} id"
-
+from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
 
 _INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -48,53 +19,12 @@ _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
-def find_column(
-    table: Table, name: str | None, usual: Sequence[str], role: str, others: Sequence[str | None] = ()
-) -> str | None:
-    """A column by its name, in any case; without a name, the first of the usual ones.
-
-    Args:
-        table: The table.
-        name: What the user called it, if anything.
-        usual: Common names for it, the likeliest first.
-        role: What it holds, for messages.
-        others: Columns that have another role.
-    """
-    names = {column.strip().casefold(): column for column in table.columns}
-    if name == NO_COLUMN:
-        return None
-    if name is not None:
-        if (key := name.strip().casefold()) not in names:
-            raise no_column(name, f"for {role}", [table])
-        return names[key]
-    taken = {other.strip().casefold() for other in others if other}
-    return next((names[each] for each in usual if each in names and each not in taken), None)
-
-
-def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
-    """The error for a column that none of some tables has."""
-    missing = f"there is no column '{one_line(name, 80)}' {role}"
-    near = did_you_mean(name, (column for table in tables for column in table.columns))
-    if len(tables) == 1:
-        return DataError(f"{tables[0].name}: {missing}; {near}there are {', '.join(tables[0].columns)}")
-    there = "; ".join(f"{table.name} has {', '.join(table.columns)}" for table in tables)
-    return DataError(f"{missing}; {near}{there}")
-
-
 def check_rows(
-    db: DuckDBPyConnection, table: Table, rows: str, wrong: str, column: str, message: str, cure: str, value: str = "NULL"
+    db: Connection, table: Table, rows: str, wrong: str, column: str, message: str, cure: str, value: str = "NULL"
 ) -> None:
-    """Raise on the first row that is wrong, if any; rows count from 1, without the header.
+    """Raise on the first of ``rows`` that is ``wrong``, if any, with its ``value`` as text, all in SQL.
 
-    Args:
-        db: The connection.
-        table: The user's table, for the message.
-        rows: What to write after FROM.
-        wrong: The condition, in SQL.
-        column: The user's column, for the message.
-        message: What is wrong with it.
-        cure: What to do about it.
-        value: The value as text, in SQL; NULL to leave it out.
+    Rows count from 1, without the header. The user's table and column are for the message.
     """
     if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name):
         numbered = f"(SELECT *, row_number() OVER () AS number FROM {rows})"
@@ -105,28 +35,13 @@ def check_rows(
         raise DataError(f"{table.name}: '{column}' {finding}; {cure}")
 
 
-def check_filled(
-    db: DuckDBPyConnection,
-    table: Table,
-    rows: str,
-    empty: str,
-    column: str,
-    other: str = "--drop-empty (drop_empty=True) leaves such rows out",
-) -> None:
-    """Raise if a column is empty in some rows: where, in how many, and what to do.
-
-    Args:
-        db: The connection.
-        table: The user's table, for the message.
-        rows: What to write after FROM.
-        empty: The condition, in SQL.
-        column: The user's column.
-        other: What to do instead of filling it in.
-    """
-    check_rows(db, table, rows, empty, column, "is empty", f"fill it in, or: {other}")
+def check_filled(db: Connection, table: Table, rows: str, empty: str, column: str, other: str = "") -> None:
+    """Raise if a column is empty in some rows: where, in how many, and what to do; ``other`` is one thing more."""
+    cure = f"fill it in, or: --drop-empty (drop_empty=True) leaves such rows out{other}"
+    check_rows(db, table, rows, empty, column, "is empty", cure)
 
 
-def without_empty(db: DuckDBPyConnection, table: Table, columns: Iterable[str | None]) -> tuple[Table, list[str]]:
+def without_empty(db: Connection, table: Table, columns: Iterable[str | None]) -> tuple[Table, list[str]]:
     """A table without rows in which one of some columns is empty, and a note that says how many there were."""
     tests = []
     for c, kind in (table.columns[column] for column in dict.fromkeys(filter(None, columns))):
@@ -143,14 +58,13 @@ def without_empty(db: DuckDBPyConnection, table: Table, columns: Iterable[str | 
 # -- ids --------------------------------------------------------------------------------------------------------------------
 
 
-def all_integers(db: DuckDBPyConnection, table: Table, *columns: str) -> bool:
+def all_integers(db: Connection, table: Table, *columns: str) -> bool:
     """Whether all ids are integers in their usual notation: '007' and '7' are two ids."""
     unsure = [column for column in columns if table.columns[column].kind not in _INTEGERS]
     if not unsure:
         return True
     tests = ", ".join(f"bool_and({_is_integer_sql(table, column)})" for column in unsure)
-    # The first rows mostly tell, which saves a scan of millions.
-    for rows in (f"(SELECT * FROM {table.sql} LIMIT 1000)", table.sql):
+    for rows in (table.first_rows, table.sql):
         if any(value is False for value in run(db, f"SELECT {tests} FROM {rows}", table.name)[0]):
             return False
     return True
@@ -186,16 +100,13 @@ def id_sql(table: Table, column: str, whole: bool) -> str:
     return f"CASE WHEN trim({text}) <> '' THEN trim({text}, ' ') END" if table.is_text else f"nullif({text}, '')"
 
 
-def load_nodes(
-    db: DuckDBPyConnection, table: Table, key: str, whole: bool, rows: str = "node_table", ids: str = "row_ids"
-) -> Table:
+def load_nodes(db: Connection, table: Table, key: str, whole: bool, rows: str = "node_table", ids: str = "row_ids") -> Table:
     """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or tables of other names."""
     node_table = store(db, table, rows)
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
         raise DataError(f"{node_table.name}: there is no node in it")
-    other = "--drop-empty (drop_empty=True) leaves such rows out; or name another column of ids: --id"
-    check_filled(db, node_table, ids, "id IS NULL", key, other)
+    check_filled(db, node_table, ids, "id IS NULL", key, "; or name another column of ids: --id")
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
         raise DataError(
@@ -208,7 +119,7 @@ def load_nodes(
 # -- other columns ----------------------------------------------------------------------------------------------------------
 
 
-def register_classes(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[str, ...]:
+def register_classes(db: Connection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """Make the SQL table ``known_classes``, and return the names of all classes.
 
     New classes come after the known ones, in the order of numbers if they are numbers, else of text.
@@ -239,7 +150,7 @@ def flat_columns(node_table: Table) -> dict[str, Column]:
     }
 
 
-def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:
+def read_columns(db: Connection, node_table: Table) -> Any:
     """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text."""
     import pyarrow as pa
 

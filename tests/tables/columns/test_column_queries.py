@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import FeatureEncoder, ingest, load, load_graph_folder, read_tables
-from clnr.tables.columns.column_asks import Ask, answer_all
-from clnr.tables.columns.type_warnings import type_warnings
+from clnr.tables import FeatureEncoder, load, read_tables
+from clnr.tables.columns.column_queries import ColumnQuery, run_column_queries
 from clnr.tables.io import sql
-from clnr.tables.io.chunks import fetch_chunks
-from clnr.tables.io.source import Column, describe, store
+from clnr.tables.io.source import Column, describe, fetch_chunks, store
+from clnr.tables.roles.described_columns import type_warnings
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -22,7 +21,8 @@ ROWS = 60
 
 @pytest.fixture
 def queries(monkeypatch):
-    """What was asked of DuckDB so far."""
+    """What was asked of DuckDB so far; progress is told at once."""
+    monkeypatch.setattr("clnr.tables.table_driver.NowAndThen.due", lambda self: True)
     asked = []
     guarded = sql._guarded
     monkeypatch.setattr(sql, "_guarded", lambda query, name: asked.append(name) or guarded(query, name))
@@ -78,40 +78,30 @@ def test_each_column_is_read_as_if_it_were_alone(db):
 
 @pytest.mark.parametrize("values", ["{:.4f}", "value{:.0f}"])
 def test_many_columns_are_read_by_few_queries(queries, values):
-    def wide(columns):
+    counts, lines = [], []
+    for columns in (20, 120):
         numbers = np.random.default_rng(0).normal(size=(columns, 30))
         made = {f"x{i}": list(map(values.format, row)) for i, row in enumerate(numbers)}
-        return pa.table({"id": [str(r) for r in range(30)], **made})
-
-    counts = []
-    for columns in (20, 120):
+        ends = {end: [str(r) for r in range(30)] for end in ("source", "target")}
         queries.clear()
-        read_tables(EDGES, wide(columns))
+        read_tables(pa.table(ends | made), pa.table({"id": ends["source"], **made}), progress=lines.append)
         counts.append(len(queries))
-    assert counts[0] == counts[1] < 60
-
-
-def test_many_columns_of_edges_are_read_by_few_queries(queries, tmp_path):
-    path = tmp_path / "edges.csv"
-    header = ",".join(["source", "target", *(f"x{i}" for i in range(200))])
-    path.write_text("\n".join([header, *(f"{r},{r + 1}{',0.5' * 200}" for r in range(9))]))
-    read_tables(path)
-    assert len(queries) < 40
+    assert counts[0] == counts[1] < 70
+    assert lines[-1] == "the data frame of nodes: 120 of 120 columns are read"
 
 
 def test_a_tall_table_is_read_in_parts_of_its_columns(queries, monkeypatch, db):
-    monkeypatch.setattr("clnr.tables.columns.column_asks._QUERY_VALUES", 4 * ROWS)
-    db.register("given", mixed(1))
-    table = store(db, describe(db, "nodes", "given"), "t")
-    queries.clear()
-    answers = answer_all(db, "nodes", [_count(table, column) for column in ("text 0", "day 0", "color 0", "words 0", "tags 0")])
-    assert answers == [ROWS] * 5
+    monkeypatch.setattr("clnr.tables.columns.column_queries._QUERY_VALUES", 4 * ROWS)
+    numbers = {f"x{i}": np.arange(ROWS) + i for i in range(5)}
+    db.register("given", pa.table(numbers))
+
+    def scaled(column, by):
+        (total,) = yield ColumnQuery(Column(column, "BIGINT"), "given", ("sum(v / p0)",), "c + 1", parameters=(by,))
+        return total
+
+    sums = run_column_queries(db, "nodes", [scaled(column, i + 0.5) for i, column in enumerate(numbers)])
+    assert sums == pytest.approx([(values + 1).sum() / (i + 0.5) for i, values in enumerate(numbers.values())])
     assert len(queries) == 3
-
-
-def _count(table, column):
-    (count,) = yield Ask(table.columns[column], table.sql, ("count(v)",))
-    return count
 
 
 def test_a_table_without_rows_has_answers(db):
@@ -133,24 +123,3 @@ def test_a_table_of_too_many_columns_is_refused_with_another_way(monkeypatch):
         read_tables(EDGES, nodes)
     with pytest.raises(DataError, match=r"4 columns.*; a query selects some: --edges-query"):
         read_tables(nodes.rename_columns(["source", "target", "b", "c"]))
-
-
-def test_progress_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr("clnr.tables.columns.fit_encoder.NowAndThen.due", lambda self: True)
-    nodes = pa.table({"id": ["0", "1", "2"], "a": [1, 2, 4], "b": ["x", "y", "x"]})
-    lines = []
-    read_tables(EDGES, nodes, progress=lines.append)
-    assert lines[-1] == "the data frame of nodes: 2 of 2 columns are read"
-    ingest(EDGES, nodes, out=tmp_path / "g", progress=lines.append)
-    assert lines.count("the data frame of nodes: 2 of 2 columns are read") == 2
-    assert load_graph_folder(tmp_path / "g").graph.num_features == 3
-
-
-def test_parameters_are_those_of_each_column(db):
-    db.register("given", pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}))
-
-    def scaled(column, by):
-        (total,) = yield Ask(Column(column, "DOUBLE"), "given", ("sum(v / p0)",), "c + 1", parameters=(by,))
-        return total
-
-    assert answer_all(db, "given", [scaled("a", 0.1), scaled("b", 2.0)]) == [pytest.approx(50), 4.5]

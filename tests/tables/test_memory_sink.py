@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import pytest
 from clnr import ClnrError, Graph
 from clnr.errors import DataError
 from clnr.support.deprecation import RenamedWarning
-from clnr.tables import FeatureEncoder, IngestReport, TableGraph, read_tables
+from clnr.support.humanize import parse_bytes
+from clnr.support.machine import memory
+from clnr.tables import FeatureEncoder, IngestReport, TableGraph, folder_ingest, ingest, read, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from tests.fuzz import examples
+from tests.tables.files import dense, edge_weights
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -29,23 +33,11 @@ def nodes(ids, **columns):
     return pa.table({"id": ids} | columns)
 
 
-def links(graph):
-    """Each edge by the ids of its ends, with its weight."""
-    source, target, weight = graph.edges()
-    ids = graph.ids.tolist()
-    weights = [1.0] * len(source) if weight is None else weight.tolist()
-    return {(ids[a], ids[b]): w for a, b, w in zip(source.tolist(), target.tolist(), weights, strict=True)}
-
-
-def dense(graph):
-    return graph.features.toarray() if graph.sparse else graph.features
-
-
 def from_files(read):
     """The same, rebuilt from what a file can hold."""
     graph, written = read.graph, io.BytesIO()
     source, target, weight = graph.edges()
-    again = Graph.from_edges(source, target, dense(graph), weight=weight, labels=graph.labels, ids=graph.ids.tolist())
+    again = Graph.from_edges(source, target, dense(graph.features), weight=weight, labels=graph.labels, ids=graph.ids.tolist())
     columns = None
     if read.columns is not None:
         with pa.ipc.new_stream(written, read.columns.schema) as stream:
@@ -69,10 +61,10 @@ def test_nodes_keep_their_order_and_new_ones_follow(earlier):
     found = read_tables(edges(("z", "a"), ("d", "z"), ("a", "nobody")), more, base=earlier)
     assert found.graph.ids.tolist() == ["a", "b", "c", "z", "d"]
     ends = {("a", "b"), ("b", "c"), ("z", "a"), ("d", "z")}
-    assert links(found.graph).keys() == ends | {(b, a) for a, b in ends}
+    assert edge_weights(found.graph).keys() == ends | {(b, a) for a, b in ends}
     assert (found.ingest_report.rows, found.ingest_report.dangling, found.ingest_report.first_dangling) == (3, 1, "nobody")
     assert found.feature_encoder == earlier.feature_encoder
-    x, before = dense(found.graph), dense(earlier.graph)
+    x, before = dense(found.graph.features), dense(earlier.graph.features)
     assert np.array_equal(x[[0, 2]], before[[0, 2]])
     scaled = (np.array([1, 5, 6, 3, 3]) - 3) / np.std([1, 2, 6])
     assert np.allclose(x[:, 0], scaled, atol=1e-6)
@@ -89,43 +81,42 @@ def test_nodes_keep_their_order_and_new_ones_follow(earlier):
 
 def test_nodes_alone_and_edges_alone(earlier):
     only = read_tables(None, nodes(["d"], x=[3.0]), base=earlier)
-    assert links(only.graph) == links(earlier.graph)
+    assert edge_weights(only.graph) == edge_weights(earlier.graph)
     assert (only.ingest_report.rows, only.ingest_report.isolated) == (0, 1)
     assert only.ingest_report.remarks[-1].endswith("it lacks 'kind'; all values are missing")
     assert only.graph.labels.tolist() == [0, 1, -1, -1]
     assert only.columns["kind"].to_pylist() == ["u", "v", "u", None]
     more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), base=earlier)
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
-    assert dense(more.graph)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert dense(more.graph.features)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
     assert more.ingest_report.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
     assert more.columns["id"].to_pylist() == ["a", "b", "c", None, None]
-    assert len(links(more.graph)) == 8
+    assert len(edge_weights(more.graph)) == 8
 
 
 def test_values_that_are_missing_have_their_feature_in_nodes_of_edges_alone():
     first = read_tables(edges((1, 2)), nodes([1, 2, 3], x=[1.0, None, 3.0], day=["u", "v", None]))
     more = read_tables(edges((3, 9)), base=first)
-    assert dense(more.graph)[3].tolist() == [0, 1, 0, 0, 1]
+    assert dense(more.graph.features)[3].tolist() == [0, 1, 0, 0, 1]
 
 
 def test_a_weight_replaces_the_earlier_one_and_duplicates_add_up():
     first = read_tables(edges((1, 2, 5.0), (2, 3, 7.0)))
     found = read_tables(edges((2, 1, 1.0), (2, 1, 2.0), (3, 4, 4.0)), base=first)
-    assert links(found.graph) == {(1, 2): 3, (2, 1): 3, (2, 3): 7, (3, 2): 7, (3, 4): 4, (4, 3): 4}
+    assert edge_weights(found.graph) == {(1, 2): 3, (2, 1): 3, (2, 3): 7, (3, 2): 7, (3, 4): 4, (4, 3): 4}
     assert found.graph.ids.dtype.kind == "i"
     gone = read_tables(edges((1, 2, 0.0)), base=first)
-    assert links(gone.graph) == {(2, 3): 7, (3, 2): 7}
+    assert edge_weights(gone.graph) == {(2, 3): 7, (3, 2): 7}
     assert gone.ingest_report.isolated == 1
 
 
-def test_edges_without_weights_weigh_one_and_leave_those_that_are_there():
-    weighted, plain = edges((1, 2, 5.0)), edges((1, 2), (2, 3))
-    found = read_tables(plain, base=read_tables(weighted))
-    assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == ("the new edges have no weights, unlike the others: they weigh 1",)
-    found = read_tables(weighted, base=read_tables(plain))
-    assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == ("the earlier edges have no weights, unlike the others: they weigh 1",)
+@pytest.mark.parametrize("bare", ["new", "earlier"])
+def test_edges_without_weights_weigh_one_and_leave_those_that_are_there(bare):
+    tables = {"earlier": edges((1, 2, 5.0)), "new": edges((1, 2), (2, 3))}
+    first, second = tables.values() if bare == "new" else reversed(tables.values())
+    found = read_tables(second, base=read_tables(first))
+    assert edge_weights(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
+    assert found.ingest_report.remarks == (f"the {bare} edges have no weights, unlike the others: they weigh 1",)
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
@@ -134,9 +125,9 @@ def test_directed_stays_so(rebuilt):
     first = read_tables(edges((1, 2), (2, 1)), directed=True)
     first = from_files(first) if rebuilt else first
     found = read_tables(edges((2, 3)), base=first)
-    assert links(found.graph).keys() == {(1, 2), (2, 1), (2, 3)}
+    assert edge_weights(found.graph).keys() == {(1, 2), (2, 1), (2, 3)}
     assert found.ingest_report.directed
-    assert links(read_tables(edges((2, 3)), base=first, directed=True).graph) == links(found.graph)
+    assert edge_weights(read_tables(edges((2, 3)), base=first, directed=True).graph) == edge_weights(found.graph)
     with pytest.raises(DataError, match="the earlier graph is directed, so directed=False"):
         read_tables(edges((2, 3)), base=first, directed=False)
     with pytest.raises(DataError, match="the earlier graph is undirected, so directed=True"):
@@ -147,7 +138,7 @@ def test_ids_become_texts_once_some_are():
     first = read_tables(edges((1, 2)), nodes([2, 1], x=[1.0, 2.0]))
     found = read_tables(edges(("1", "007")), nodes(["007", "2"], x=[5.0, 6.0]), base=first)
     assert found.graph.ids.tolist() == ["2", "1", "007"]
-    assert links(found.graph).keys() == {("1", "2"), ("2", "1"), ("1", "007"), ("007", "1")}
+    assert edge_weights(found.graph).keys() == {("1", "2"), ("2", "1"), ("1", "007"), ("007", "1")}
     assert found.columns["id"].to_pylist() == ["2", "1", "007"]
     later = read_tables(edges((1, 3)), nodes([3], x=[5.0]), base=found)
     assert later.graph.ids.tolist() == ["2", "1", "007", "3"]
@@ -170,32 +161,29 @@ def test_structure_is_computed_anew_with_the_earlier_scale():
     first = read_tables(edges(*star, ("x", "y")))
     found = read_tables(edges(("x", "hub"), ("new", "y")), base=from_files(first))
     assert found.feature_encoder == first.feature_encoder
-    place = {name: i for i, name in enumerate(found.graph.ids.tolist())}
-    assert list(place)[: first.graph.num_nodes] == first.graph.ids.tolist()
-    centre, scale = first.feature_encoder.structure.centre[0], first.feature_encoder.structure.scale[0]
-    degrees = {"hub": 6, "x": 2, "y": 2, "new": 1, "leaf0": 1}
-    for name, degree in degrees.items():
-        assert found.graph.features[place[name], 0] == pytest.approx((np.log1p(degree) - centre) / scale, abs=1e-5)
-    assert np.array_equal(found.graph.features[: first.graph.num_nodes, 4:], first.graph.features[:, 4:])
+    names = found.graph.ids.tolist()
+    assert names[: first.graph.num_nodes] == first.graph.ids.tolist()
     whole = read_tables(edges(*star, ("x", "y"), ("x", "hub"), ("new", "y")), feature_encoder=first.feature_encoder)
-    order = [whole.graph.ids.tolist().index(name) for name in place]
+    order = [whole.graph.ids.tolist().index(name) for name in names]
     assert np.allclose(whole.graph.features[order], found.graph.features)
+    centre, scale = first.feature_encoder.structure.centre[0], first.feature_encoder.structure.scale[0]
+    assert found.graph.features[names.index("hub"), 0] == pytest.approx((np.log1p(6) - centre) / scale, abs=1e-5)
 
 
 def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
-    with pytest.raises(DataError, match="there is nothing to read"):
-        read_tables(None, base=earlier)
-    with pytest.raises(DataError, match="there is nothing to read"):
-        read_tables(None, FIRST)
-    with pytest.raises(DataError, match="leave out either feature_encoder or base"):
-        read_tables(None, FIRST, base=earlier, feature_encoder=earlier.feature_encoder)
-    wrong = earlier._replace(feature_encoder=FeatureEncoder(earlier.feature_encoder.column_encoders[:1]))
-    with pytest.raises(DataError, match="has 3 features a node, but its feature encoder makes 1"):
-        read_tables(None, FIRST, base=wrong)
-    with pytest.raises(DataError, match="has 3 nodes, but its table of columns 2 rows"):
-        read_tables(None, FIRST, base=earlier._replace(columns=FIRST.slice(1)))
+    encoder = earlier.feature_encoder
+    narrow = earlier._replace(feature_encoder=FeatureEncoder(encoder.column_encoders[:1]))
+    for nodes_given, asked, said in (
+        (None, {"base": earlier}, "there is nothing to read"),
+        (FIRST, {}, "there is nothing to read"),
+        (FIRST, {"base": earlier, "feature_encoder": encoder}, "leave out either feature_encoder or base"),
+        (FIRST, {"base": narrow}, "has 3 features a node, but its feature encoder makes 1"),
+        (FIRST, {"base": earlier._replace(columns=FIRST.slice(1))}, "has 3 nodes, but its table of columns 2 rows"),
+    ):
+        with pytest.raises(DataError, match=said):
+            read_tables(None, nodes_given, **asked)
     with pytest.raises(DataError, match="the feature_encoder encodes a node table, and there is none"):
-        read_tables(edges(("a", "b")), feature_encoder=earlier.feature_encoder)
+        read_tables(edges(("a", "b")), feature_encoder=encoder)
 
 
 def test_edges_that_lead_to_no_earlier_node_are_refused_unless_told(earlier):
@@ -237,12 +225,12 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
     both = known | new
     names = [*known, *(each for each in new if each not in known)]
     assert two.graph.ids.tolist() == names
-    assert dense(two.graph)[:, 0].tolist() == [(both[each][0] - 1) / 2 for each in names]
+    assert dense(two.graph.features)[:, 0].tolist() == [(both[each][0] - 1) / 2 for each in names]
     assert [two.classes[label] if label >= 0 else None for label in two.graph.labels] == [both[each][1] for each in names]
     # What led nowhere at first stays left out, as its nodes came later.
     expected = {(a, b) for a, b in first if a in known and b in known} | {(a, b) for a, b in second if a in both and b in both}
     expected = {(a, b) for a, b in expected | (set() if directed else {(b, a) for a, b in expected}) if a != b}
-    assert links(two.graph).keys() == expected
+    assert edge_weights(two.graph).keys() == expected
     assert two.columns["x"].to_pylist() == [both[each][0] for each in names]
     assert two.classes[: len(one.classes)] == one.classes
 
@@ -257,3 +245,67 @@ def test_old_names_of_arguments_work_and_warn(old, new):
     assert found.graph.digest == read_tables(*tables, **{new: value}).graph.digest
     with pytest.warns(RenamedWarning), pytest.raises(ClnrError, match=f"{old} is the old name of {new}; leave out {old}"):
         read_tables(*tables, **{old: value, new: value})
+
+
+# -- memory: reading keeps within what is unused, or says how much it needs -----------------------------------------------
+
+NODE_COUNT, EDGE_COUNT, COLUMN_COUNT = 2000, 20_000, 20
+
+
+@pytest.fixture
+def tables():
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, NODE_COUNT, (2, EDGE_COUNT))
+    columns = {f"x{i}": rng.normal(size=NODE_COUNT) for i in range(COLUMN_COUNT)}
+    return pa.table({"source": ends[0], "target": ends[1]}), pa.table({"id": np.arange(NODE_COUNT), **columns})
+
+
+@pytest.fixture
+def unused(monkeypatch):
+    return lambda amount: monkeypatch.setattr(memory, "unused_memory", lambda: amount)
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """What DuckDB was allowed to take."""
+    found, connect = [], read.connect
+    monkeypatch.setattr(read, "connect", lambda limit: found.append(limit) or connect(limit))
+    return found
+
+
+def test_duckdb_takes_a_third_of_what_is_unused(tables, unused, limits):
+    for amount in (900_000_000, 60_000_000, None):
+        unused(amount)
+        assert read_tables(*tables).graph.num_nodes == NODE_COUNT
+    read_tables(*tables, memory="250 MB")
+    assert limits == ["300000000 B", "100000000 B", None, "250 MB"]
+
+
+def test_what_will_not_fit_is_refused_with_the_figure(tables, unused):
+    unused(2_000_000)
+    with pytest.raises(DataError, match="2 MB are free; clnr ingest writes them as a graph folder") as refused:
+        read_tables(*tables)
+    needed = parse_bytes(re.search(r"about (.*?) of memory", str(refused.value))[1])
+    # At least the edges in two directions, and each number as it was given and as a feature.
+    assert needed > EDGE_COUNT * 2 * 8 + NODE_COUNT * COLUMN_COUNT * (8 + 4)
+    unused(2 * needed)
+    read_tables(*tables)
+
+
+def test_small_tables_are_read_in_little_memory(unused):
+    unused(1_000_000)
+    edges = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
+    assert read_tables(edges, pa.table({"id": ["a", "b", "c"], "x": [1, 2, 4]}), memory="4 GB").graph.num_nodes == 3
+    assert read_tables(edges).graph.num_nodes == 3
+
+
+def test_a_graph_folder_is_written_in_what_is_unused(tables, monkeypatch, tmp_path):
+    found, connect = [], folder_ingest.connect
+    monkeypatch.setattr(folder_ingest, "connect", lambda limit, spill: found.append(limit) or connect(limit, spill))
+    monkeypatch.setattr(folder_ingest, "unused_memory", lambda: 1_500_000_000)
+    ingest(*tables, out=tmp_path / "g")
+    assert found == ["700000000 B"]
+    monkeypatch.setattr(folder_ingest, "unused_memory", lambda: 700_000_000)
+    with pytest.raises(DataError, match="1 GB of memory is needed to write a graph folder, and 700 MB are free"):
+        ingest(*tables, out=tmp_path / "h")
+    assert not (tmp_path / "h").exists()

@@ -9,9 +9,9 @@ import pytest
 
 from clnr.errors import ClnrError, DataError
 from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
-from clnr.tables.columns.column_info import ColumnInfo, column_lines
-from clnr.tables.table_info import TableInfo
-from tests.tables.files import EDGES, saved
+from clnr.tables.ingest_report import ColumnInfo, column_lines
+from clnr.tables.table_graph import TableInfo
+from tests.tables.files import columns_of, saved
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -26,10 +26,6 @@ c,31,2000,8,a,2021-01-01,x
 @pytest.fixture
 def tables(tmp_path):
     return saved(tmp_path, "e.csv", "source,target,year\na,b,1999\nb,c,2000\n"), saved(tmp_path, "n.csv", NODES)
-
-
-def kinds(read):
-    return {part.column: part.kind for part in read.feature_encoder.column_encoders}
 
 
 def test_each_column_has_a_line(tables):
@@ -58,14 +54,14 @@ def test_many_columns_alike_share_a_line():
 
 
 def test_a_user_says_what_is_a_feature_and_as_what(tables):
-    assert kinds(read_tables(*tables, features=["Zip", "age"])) == {"age": "number", "zip": "number"}
-    assert kinds(read_tables(*tables, features=["zip,age"])) == {"age": "number", "zip": "number"}
-    assert kinds(read_tables(*tables, features=["id"])) == {"id": "category"}
-    assert kinds(read_tables(*tables, ignore=["age,when", "zip"])) == {"about": "category"}
+    assert columns_of(read_tables(*tables, features=["Zip", "age"])) == {"age": "number", "zip": "number"}
+    assert columns_of(read_tables(*tables, features=["zip,age"])) == {"age": "number", "zip": "number"}
+    assert columns_of(read_tables(*tables, features=["id"])) == {"id": "category"}
+    assert columns_of(read_tables(*tables, ignore=["age,when", "zip"])) == {"about": "category"}
     wanted = {"zip": "category", "serial no": "number", "about": "text", "age": "id", "when": "date", "id": "category"}
     expected = {"id": "category", "zip": "category", "serial no": "number", "about": "text", "when": "datetime"}
     read = read_tables(*tables, types=wanted)
-    assert kinds(read) == expected
+    assert columns_of(read) == expected
     x = read.graph.features.toarray()
     assert x[:, 3:5].tolist() == [[1, 0], [1, 0], [0, 1]]
     assert np.allclose(x[:, 5], (np.array([7, 9, 8]) - 8) / np.std([7, 9, 8]), atol=1e-6)
@@ -78,38 +74,21 @@ def test_a_column_is_bool_if_told(tmp_path):
     assert read.graph.features.tolist() == [[1, 0], [0, 1], [0, 0]]
 
 
-def test_a_weight_that_is_ignored_is_none(tmp_path):
-    path = saved(tmp_path, "e.csv", "source,target,weight\na,b,1\nb,c,heavy\n")
-    with pytest.raises(DataError, match=r"'weight' is 'heavy' in row 2, which is no weight; .*; --ignore weight leaves"):
-        read_tables(path)
-    assert read_tables(path, ignore=["weight"]).graph.incoming.weight is None
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"features": ["none"]}, r"n\.csv: there is no column 'none' for features; there are id, age"),
-        (
-            {"ignore": ["none"]},
-            r"^there is no column 'none' to ignore; \S+e\.csv has source, target, .*; \S+n\.csv has id, age",
-        ),
+        ({"ignore": ["none"]}, r"^there is no column 'none' to ignore; \S+e\.csv has source, .*; \S+n\.csv has id, age"),
         ({"ignore": ["abuot"]}, r"^there is no column 'abuot' to ignore; did you mean 'about'\? \S+e\.csv has source"),
         ({"label": "agee"}, r"n\.csv: there is no column 'agee' for label; did you mean 'age'\? there are id, age"),
         ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' as a type \(--as\)"),
         ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
-        (
-            {"types": {"about": "number"}},
-            r"n\.csv: 'about' is no number: 'the bread' in row 1; .*; choose another --as about=KIND",
-        ),
-        ({"types": {"about": "date"}}, "'about' is no date: 'the bread' in row 1"),
+        ({"types": {"about": "number"}}, r"'about' is no number: 'the bread' in row 1; .*; choose another --as about=KIND"),
         ({"types": {"about": "bool"}}, "'about' is no bool: 'the bread' in row 1"),
         ({"features": ["age"], "ignore": ["age"]}, "'age' cannot be both a feature and ignored"),
         ({"features": ["zip"], "label": "zip"}, "'zip' is the label, which is never a feature"),
-        ({"types": {"zip": "text"}, "label": "zip"}, "'zip' is the label, which is never a feature"),
         ({"features": "age"}, "features must be a list of names of columns, not a value of type str"),
         ({"ignore": [7]}, "ignore must be a list of names of columns"),
-        ({"types": ["age"]}, "types must be kinds by the names of columns"),
-        ({"header": 1}, "header must be True or False"),
     ],
 )
 def test_what_cannot_be_is_refused(tables, asked, said):
@@ -118,17 +97,13 @@ def test_what_cannot_be_is_refused(tables, asked, said):
 
 
 def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
-    edges, nodes = (
-        saved(tmp_path, "e.csv", "row,a,b\n1,x7,y1\n2,y1,z2\n"),
-        saved(tmp_path, "n.csv", "who,age\nx7,1\ny1,5\nz2,2\n"),
-    )
+    edges = saved(tmp_path, "e.csv", "row,a,b\n1,x7,y1\n2,y1,z2\n")
+    nodes = saved(tmp_path, "n.csv", "who,age\nx7,1\ny1,5\nz2,2\n")
     with pytest.raises(DataError, match=r"e\.csv: column 'row' is ignored, so it is not clear .*: --source, --target$"):
         read_tables(edges, nodes, ignore=["row"])
     named = {"source": "a", "target": "b"}
     assert read_tables(edges, nodes, ignore=["row"], **named).graph.num_edges == 4
-    with pytest.raises(
-        DataError, match=r"n\.csv: column 'who' is ignored, so it is not clear which column has the ids; .*--id;"
-    ):
+    with pytest.raises(DataError, match=r"n\.csv: column 'who' is ignored, so it is not clear which .* ids; .*--id;"):
         read_tables(edges, nodes, ignore=["who"], **named)
     assert read_tables(edges, nodes, ignore=["who"], id="who", **named).graph.num_edges == 4
 
@@ -147,10 +122,8 @@ def test_features_need_a_node_table_and_no_earlier_encoder(tables):
     [
         ("x", [3, 1, 2], True),
         ("user_id", [3, 1, 2], False),
-        ("userId", [3, 1, 2], False),
         ("User ID", [3, 1, 2], False),
         ("user_id", [3, 1, None], True),
-        ("user_id", [3, 1, 1], True),
         ("user_id", [0.5, 1, 2], True),
         ("humid", [3, 1, 2], True),
         ("x", list(range(25)), False),
@@ -162,7 +135,7 @@ def test_distinct_whole_numbers_are_ids_where_that_is_likely(column, values, use
     """In a large table, if they count the rows, or if they are called so."""
     nodes = pa.table({"id": [f"n{i}" for i in range(len(values))], column: values})
     read = read_tables(pa.table({"source": ["n0"], "target": ["n1"]}), nodes)
-    assert (column in kinds(read)) == used
+    assert (column in columns_of(read)) == used
 
 
 def test_columns_are_saved_with_the_graph_and_absent_from_files_of_before(tables, tmp_path):
@@ -199,10 +172,6 @@ def test_columns_of_an_extension_are_those_of_its_tables_and_of_a_table_that_it_
     ]
 
 
-def test_edges_alone(tmp_path):
-    assert len(read_tables(saved(tmp_path, "e.csv", EDGES)).ingest_report.columns) == 2
-
-
 def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
     mails = pa.table({"sent": ["x", "y"], "kind": ["mail", "mail"], "sender": ["a", "b"], "recipient": ["b", "c"]})
     staff = pa.table(
@@ -218,8 +187,3 @@ def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
     assert again.graph.node_ids.tolist() == ["a", "b", "c", "d"]
     other = read_tables(pa.table({"sender": ["a"], "recipient": ["?"], "boss": ["c"]}), target="boss", base=first)
     assert other.graph.num_nodes == 3
-
-
-def test_a_time_is_never_a_weight():
-    with pytest.raises(DataError, match="column 'year' cannot be both time and weight of the edges"):
-        read_tables(pa.table({"a": ["x"], "b": ["y"], "year": [2020]}), edge_time="year", weight="year")

@@ -1,1 +1,0 @@
-"""Several kinds of nodes and edges, each with a table of its own."""

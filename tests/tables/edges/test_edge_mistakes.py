@@ -1,0 +1,130 @@
+"""Edges that are left out, tables of nodes given for edges, and nodes of two sorts: what is told, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from clnr.embedding.planning.graph_facts import table_warnings
+from clnr.errors import DataError
+from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables.ingest_report import dangling_warning, loses_much
+from tests.tables.files import saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+PACKAGES = "id,x\ntorch,1\nscikit-learn,2\nnumpy,4\nzope.interface,8\n"
+ORDERS = "user,item\n1,1\n2,1\n3,2\n4,2\n5,1\n6,2\n"
+
+
+def lines(read):
+    return [line for line in table_warnings(read) if "left out" in line]
+
+
+def packages(tmp_path, *edges):
+    rows = "".join(f"{edge}\n" for edge in edges)
+    return read_tables(saved(tmp_path, "e.csv", f"source,target\n{rows}"), saved(tmp_path, "n.csv", PACKAGES))
+
+
+def test_a_few_are_a_line_and_many_a_warning(tmp_path):
+    kept = ["torch,numpy", "numpy,scikit-learn", "numpy,zope.interface"]
+    (few,) = lines(packages(tmp_path, *kept, "numpy,hatch"))
+    assert few == "left out: 1 edge of 4 with an end that is not in the node table, such as 'hatch'"
+    read = packages(tmp_path, *kept, "numpy,hatch", "hatch,pip")
+    (many,) = lines(read)
+    assert many.startswith("warning: left out: 2 edges of 5 (40%) with an end")
+    assert loses_much(read.ingest_report)
+    (explained,) = lines(packages(tmp_path, *kept, "numpy,Torch"))
+    assert explained.startswith("warning: left out: 1 edge of 4 (25%) with an end")
+
+
+def test_ids_that_are_written_in_another_way_are_counted(tmp_path):
+    read = packages(
+        tmp_path, "torch,numpy", "Torch,numpy", "numpy,scikit_learn", "TORCH,Zope-Interface", "hatch,Torch", "numpy,pip"
+    )
+    (line,) = lines(read)
+    assert "left out: 5 edges of 6 (83%)" in line
+    assert "3 of them would be kept if case, blanks and - _ . in ids did not count, as 'TORCH' for 'torch'" in line
+    (line,) = lines(packages(tmp_path, "torch,numpy", "torch\u00a0,numpy"))
+    assert r"as 'torch\xa0' for 'torch'" in line
+    with pytest.raises(DataError, match=r"no edge has an id of the node table: .*; 1 of them would be kept if case"):
+        packages(tmp_path, "Torch,NumPy", "hatch,pip")
+    with pytest.raises(DataError, match="no edge has both its ends in the node table: 'NumPy' is not there; 1 of them"):
+        packages(tmp_path, "torch,NumPy")
+
+
+def test_kinds_of_nodes_that_look_swapped_are_named(tmp_path):
+    edges = {("user", "bought", "item"): saved(tmp_path, "e.csv", ORDERS)}
+    users = saved(tmp_path, "users.csv", "id,age\n" + "".join(f"{i},{20 + i}\n" for i in range(1, 7)))
+    items = saved(tmp_path, "items.csv", "id,price\n1,3\n2,4\n")
+    assert not lines(read_tables(edges, {"user": users, "item": items}))
+    (line,) = lines(read_tables(edges, {"user": items, "item": items}))
+    assert "swapped" not in line
+    wrong = {"user": items, "item": users}
+    (line,) = lines(read_tables(edges, wrong))
+    assert "left out: 4 edges of 6 (67%)" in line
+    assert "the tables of 'user' and 'item' look swapped: with them exchanged, most of these edges would be kept" in line
+    ingest(edges, wrong, out=tmp_path / "graph")
+    report = load_graph_folder(tmp_path / "graph").ingest_report
+    assert f"warning: {dangling_warning(report)}" == line
+
+
+# -- ends that were guessed ---------------------------------------------------------------------------------------------
+
+STAFF = "staff no,full name,team\n" + "".join(f"{7 * i},Person {i % 19},T{i % 3}\n" for i in range(30))
+NODES = {
+    "numbers and names": STAFF,
+    "a sort for each": "who,sort\n" + "".join(f"P{i},{'wo' * (i % 2)}man\n" for i in range(12)),
+    "dates": "hired,team\n2020-01-01,1\n2020-01-02,2\n",
+    "fractions": "depth,size\n1,0.5\n2,1\n",
+}
+EDGES = {
+    "users and items": "user,item\n" + "".join(f"{i // 2},B{i % 7}\n" for i in range(30)),
+    "a child and its parent": "child,parent\n" + "".join(f"{i},{i // 2}\n" for i in range(1, 30)),
+    "a path": "a,b\n" + "".join(f"P{i},P{i + 1}\n" for i in range(30)),
+    "a few pairs": "a,b\n1,2\n3,4\n",
+    "whole numbers as pandas writes them": "a,b\n1.0,2.0\n2.0,3.0\n",
+    "named": "source,target\n" + STAFF.partition("\n")[2].replace(",T", "-T"),
+}
+
+
+@pytest.mark.parametrize("text", NODES.values(), ids=NODES)
+def test_a_table_of_nodes_is_recognised_by_its_values(tmp_path, text):
+    a, b = text.splitlines()[0].split(",")[:2]
+    path = saved(tmp_path, "t.csv", text)
+    with pytest.raises(DataError, match=r"t\.csv: it (may be|looks like) a table of nodes: .*--nodes .*--source.*--target"):
+        read_tables(path, header=True)
+    assert read_tables(path, source=a, target=b).ingest_report.rows == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize("text", EDGES.values(), ids=EDGES)
+def test_a_table_of_edges_is_read(tmp_path, text):
+    found = read_tables(saved(tmp_path, "t.csv", text))
+    assert found.ingest_report.rows == len(text.splitlines()) - 1
+    two_sorts = [line for line in found.ingest_report.remarks if "share no id, so edges link nodes of two sorts" in line]
+    assert len(two_sorts) == text.startswith("user,item")
+    assert all("to tell these apart: --edges user,NAME,item=FILE" in line for line in two_sorts)
+
+
+def test_a_membership_with_all_its_nodes_is_read():
+    """The node table says that both columns have nodes."""
+    people, groups = [f"p{i}" for i in range(12)], ["g0", "g1"] * 6
+    nodes = pa.table({"id": [*people, "g0", "g1"], "x": list(range(14))})
+    members = pa.table({"person": people, "group": groups})
+    assert read_tables(members, nodes).graph.num_edges == 24
+    with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'person'"):
+        read_tables(members)
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers", "told"),
+    [("user,item", True, True), ("citing,cited", True, False), ("user,item", False, False), ("a,b", True, False)],
+)
+def test_two_columns_of_unlike_names_that_share_numbers_are_told(tmp_path, names, numbers, told):
+    rows = [(i % 5, (3 * i) % 7) for i in range(20)]
+    lines = (f"{i},{j}" if numbers else f"n{i},n{j}" for i, j in rows)
+    path = saved(tmp_path, "t.csv", "\n".join([names, *lines, ""]))
+    notes = [line for line in read_tables(path, header=True).ingest_report.remarks if "is one node" in line]
+    assert len(notes) == told
+    if told:
+        assert "--edges user,NAME,item=FILE" in notes[0]
