@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from benchmarks._graph_folders import write_graph
@@ -31,9 +32,6 @@ from tests.apart import process_apart
 from tests.embedding.stages import test_graph_in_files
 from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited
 from tests.fuzz import examples
-
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30

@@ -14,8 +14,6 @@ import torch
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
 
 from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
 from tests.embedding.stages.test_graph_in_files import vectors

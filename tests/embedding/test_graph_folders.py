@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -13,10 +15,6 @@ from clnr.cli import app
 from clnr.embedding import graph_sources
 from clnr.errors import ClnrError, DataError, OutOfMemory
 from clnr.tables import ingest, read_tables
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 
 QUICK = ("--set", "epochs=2", "--set", "hidden=8", "--set", "dimension=8", "--no-report", "--no-baselines", "--device", "cpu")
 

@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -19,10 +20,6 @@ from clnr.embedding.store.stored_nodes import StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest
-
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
 
 NODES = 300
 RECIPE = {"epochs": 2, "hidden": 16, "sampled_nodes": 64, "moments": "sampled"}

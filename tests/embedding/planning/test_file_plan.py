@@ -22,8 +22,6 @@ from clnr.methods.presets import preset
 from clnr.support.machine import memory
 from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, settings
 
-pytest.importorskip("numba")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

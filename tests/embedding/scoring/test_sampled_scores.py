@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
@@ -31,10 +32,6 @@ from clnr.evaluation import logistic_probe
 from clnr.experiments.learn import learn
 from clnr.graph.csr import to_csr, transpose
 from clnr.tables import ingest
-
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
 
 NODES = 400
 CHANGES = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}

@@ -6,6 +6,8 @@ import json
 import threading
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -26,11 +28,6 @@ from clnr.engine.files.layer_pass import LayerOperators
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.learn import learn
 from clnr.tables import ingest
-
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 
 NODES = 300
 CHANGES = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled", "structure": 0}

@@ -34,8 +34,6 @@ from clnr.nn.structure import walks
 from clnr.support.processes.workers import Workers
 from tests.embedding.stages.test_graph_in_files import vectors
 
-pytest.importorskip("numba")
-
 NODES = 300
 RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
 MEMORY = 4_000_000_000

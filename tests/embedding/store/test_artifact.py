@@ -231,8 +231,13 @@ def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
         shutil.copy(other / name, folder)
         with pytest.raises(DataError, match=f"{name}: it is damaged, or was edited"):
             load_folder(folder)
-    with pytest.raises(DataError, match="no such folder"):
-        load_folder(tmp_path / "none")
+
+
+def test_what_is_no_folder_is_said(tmp_path):
+    (tmp_path / "users.csv").write_text("id\n1\n")
+    for name, said in (("none", "no such folder"), ("users.csv", "it is a file, not a folder that clnr embed wrote")):
+        with pytest.raises(DataError, match=said):
+            load_folder(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", [RECIPE, TABLES])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.job import embed_folder, embed_tables
@@ -11,11 +13,6 @@ from clnr.embedding.stages import block_passes
 from clnr.embedding.store.artifact_files import VECTORS
 from clnr.tables import ingest
 from tests.embedding.stages.test_graph_in_files import MEMORY, settings
-
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.mark.parametrize("given", ["nodes of two kinds", "edges of two kinds", "one kind"])

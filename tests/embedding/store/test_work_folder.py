@@ -27,8 +27,6 @@ from clnr.support.progress import Bar
 from clnr.training.checkpoint import Checkpoint
 from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, settings, vectors
 
-pytest.importorskip("numba")
-
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
