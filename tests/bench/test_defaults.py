@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-import json
-import sys
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from benchmarks import _study_graphs as graphs
-from benchmarks import defaults
 from benchmarks._study_scores import Facts, clustering_nmi, link_auc, neighbour_r2, purity, scores
-from benchmarks._study_tables import Results, correlations, label, tables
+from benchmarks._study_tables import Results, correlations, tables
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import roc_auc_score
 
@@ -23,17 +18,8 @@ from clnr.graph import Graph
 from tests.conftest import tiny
 
 
-def small():
-    return tiny(300, 900, sparse=True)
-
-
 def degrees(graph):
     return np.diff(graph.outgoing.indptr)
-
-
-def homophily(graph):
-    source, target, _ = graph.edges()
-    return (graph.labels[source] == graph.labels[target]).mean()
 
 
 @pytest.mark.parametrize(
@@ -55,11 +41,12 @@ def test_rewired_edges_are_within_a_class_as_often_as_asked_and_keep_degrees(sha
     toy = datasets.load("toy")
     graph = graphs.load(f"toy:h={share}").graph
     by_chance = np.bincount(toy.labels, degrees(toy)) / degrees(toy).sum()
-    assert homophily(graph) == pytest.approx(share + (1 - share) * (by_chance**2).sum(), abs=0.02)
+    source, target, _ = graph.edges()
+    within = (graph.labels[source] == graph.labels[target]).mean()
+    assert within == pytest.approx(share + (1 - share) * (by_chance**2).sum(), abs=0.02)
     lost = degrees(toy) - degrees(graph)
     assert (lost >= 0).all()
     assert lost.sum() < 0.1 * degrees(toy).sum()
-    source, target, _ = graph.edges()
     assert (source != target).all()
     assert (graph.features != toy.features).nnz == 0
 
@@ -148,39 +135,12 @@ def test_link_auc_is_that_of_cosines(sparse):
 
 
 def test_scores_of_raw_and_dense_rows_agree_where_they_must():
-    graph = small()
+    graph = tiny(300, 900, sparse=True)
     facts, split = Facts.of(graph), random_split(graph, 0)
     dense, sparse = (scores(facts, rows, split, 0) for rows in (graph.features.toarray(), graph.features))
     assert dense.keys() == sparse.keys()
     for name in ("effective_rank", "alignment", "uniformity", "purity_chance"):
         assert dense[name] == pytest.approx(sparse[name], rel=1e-4)
-
-
-def call(monkeypatch, *words):
-    monkeypatch.setattr(datasets, "load", lambda name: small())
-    monkeypatch.setattr(defaults, "ProcessPoolExecutor", lambda count, **_: ThreadPoolExecutor(count))
-    monkeypatch.setattr(sys, "argv", ["defaults", *map(str, words)])
-    defaults.main()
-
-
-@pytest.mark.full
-def test_results_are_logged_once_and_go_into_tables(tmp_path, monkeypatch):
-    log, table = tmp_path / "log.jsonl", tmp_path / "table.md"
-    words = ["toy", "--methods", "Raw", "SVD", "CLNR", "--dimensions", 8, 16, "--link-seeds", 1, "--workers", 1]
-    words += ["--set", "epochs=2", "hidden=8", "--device", "cpu", "--log", log]
-    call(monkeypatch, *words, "--seeds", 1)
-    records = [json.loads(line) for line in log.read_text().splitlines()]
-    found = {(label(each), each["dimension"]) for each in records}
-    ours = "CLNR epochs=2 hidden=8"
-    assert found == {("Raw", None), ("SVD", 8), ("SVD", 16), (ours, 8), (ours, 16)}
-    assert all(0 < each["link_auc"] < 1 and 0 < each["test"] <= 100 for each in records)
-    call(monkeypatch, *words, "--seeds", 2)
-    again = [json.loads(line) for line in log.read_text().splitlines()]
-    assert again[: len(records)] == records
-    assert [each["seed"] for each in again] == [0] * 5 + [1] * 5
-    assert all(each["link_auc"] is None for each in again[5:])
-    call(monkeypatch, "--log", log, "--table", table, "--ours", ours)
-    assert f"| {ours} |" in table.read_text()
 
 
 def result(graph, method, test, seed=0, dimension=256, **more):

@@ -356,8 +356,6 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
     assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.memory
     assert not hasattr(made, "embedding_")
     assert embedder(graph=tiny()).plan().facts == plan.facts
-    with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
-        NodeEmbedder("GCN", device="cpu").plan(tiny().without_labels())
 
 
 def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
