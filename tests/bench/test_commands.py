@@ -18,15 +18,3 @@ def test_every_benchmark_has_help(name, monkeypatch, capsys):
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: {name} ")
     assert f"python -m benchmarks.{name} " in (FOLDER / f"{name}.py").read_text()
-
-
-def test_an_old_name_of_a_synthetic_graph_works_and_warns(monkeypatch):
-    from benchmarks import epoch
-
-    from clnr.support.deprecation import RenamedWarning
-
-    monkeypatch.setattr(epoch, "shaped", lambda *sizes: sizes)
-    with pytest.warns(RenamedWarning, match="'arxiv-shape' is now 'arxiv-sized'"):
-        graph, recipe = epoch.subject("arxiv-shape")
-    assert graph == (169_343, 1_157_799, 128)
-    assert recipe.layers == 3

@@ -1,42 +1,25 @@
 from __future__ import annotations
 
-import json
-import sys
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from benchmarks import _study_graphs as graphs
-from benchmarks import defaults
 from benchmarks._study_scores import Facts, clustering_nmi, link_auc, neighbour_r2, purity, scores
-from benchmarks._study_tables import Results, correlations, label, markdown, tables
+from benchmarks._study_tables import Results, correlations, tables
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import roc_auc_score
 
 from clnr import datasets, read_tables
 from clnr.datasets.splits import random_split
-from clnr.errors import DataError, UnknownName
+from clnr.errors import UnknownName
 from clnr.evaluation import hold_out
 from clnr.graph import Graph
 from tests.conftest import tiny
 
 
-def small():
-    return tiny(300, 900, sparse=True)
-
-
 def degrees(graph):
     return np.diff(graph.outgoing.indptr)
-
-
-def homophily(graph):
-    source, target, _ = graph.edges()
-    return (graph.labels[source] == graph.labels[target]).mean()
-
-
-# -- Graphs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -58,11 +41,12 @@ def test_rewired_edges_are_within_a_class_as_often_as_asked_and_keep_degrees(sha
     toy = datasets.load("toy")
     graph = graphs.load(f"toy:h={share}").graph
     by_chance = np.bincount(toy.labels, degrees(toy)) / degrees(toy).sum()
-    assert homophily(graph) == pytest.approx(share + (1 - share) * (by_chance**2).sum(), abs=0.02)
+    source, target, _ = graph.edges()
+    within = (graph.labels[source] == graph.labels[target]).mean()
+    assert within == pytest.approx(share + (1 - share) * (by_chance**2).sum(), abs=0.02)
     lost = degrees(toy) - degrees(graph)
     assert (lost >= 0).all()
     assert lost.sum() < 0.1 * degrees(toy).sum()
-    source, target, _ = graph.edges()
     assert (source != target).all()
     assert (graph.features != toy.features).nnz == 0
 
@@ -85,13 +69,10 @@ def test_without_features_is_what_a_table_of_edges_gives():
     assert table_graph.feature_encoder.structure == read.feature_encoder.structure
 
 
-def test_structure_comes_after_the_other_changes():
-    one, other = (graphs.load(f"toy:{changes}").graph for changes in ("structure:bipartite", "bipartite:structure"))
-    assert one.digest == other.digest
-    assert np.corrcoef(one.features[:, 0], np.log1p(degrees(one)))[0, 1] == pytest.approx(1)
-
-
-def test_directed_keeps_each_edge_once_and_few_columns_have_as_much_noise_as_signal():
+def test_directed_keeps_each_edge_once_bipartite_has_two_halves_and_few_columns_are_half_noise():
+    a = graphs.load("toy:bipartite").graph.to_scipy()
+    doubled = sp.block_array([[None, a], [a, None]], format="csr")
+    assert connected_components(doubled)[0] == 2 * connected_components(a)[0]
     a = graphs.load("toy:directed").graph.to_scipy()
     assert a.multiply(a.T).nnz == 0
     assert ((a + a.T) != datasets.load("toy").to_scipy()).nnz == 0
@@ -110,26 +91,6 @@ def test_weights_tell_real_edges_from_random_ones():
     others.eliminate_zeros()
     assert others.nnz == pytest.approx(toy.nnz, rel=0.02)
     assert others.data.mean() == pytest.approx(0.2, abs=0.02)
-
-
-def test_bipartite_has_two_halves():
-    a = graphs.load("toy:bipartite").graph.to_scipy()
-    doubled = sp.block_array([[None, a], [a, None]], format="csr")
-    assert connected_components(doubled)[0] == 2 * connected_components(a)[0]
-    assert a.nnz == pytest.approx(datasets.load("toy").num_edges / 2, rel=0.05)
-
-
-def test_mistakes_are_said(tmp_path, monkeypatch):
-    with pytest.raises(UnknownName, match="unknown change of a graph 'wieghted'; did you mean 'weighted'"):
-        graphs.load("toy:wieghted")
-    with pytest.raises(DataError, match="toy:h=2: the share of edges within a class is a number from 0 to 1"):
-        graphs.load("toy:h=2")
-    monkeypatch.setenv("CLNR_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(DataError, match=r"dblp needs CitationFull/dblp/raw/dblp.npz, which is in none of: .*set CLNR_DATA"):
-        graphs.load("dblp")
-
-
-# -- Scores ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -174,65 +135,12 @@ def test_link_auc_is_that_of_cosines(sparse):
 
 
 def test_scores_of_raw_and_dense_rows_agree_where_they_must():
-    graph = small()
+    graph = tiny(300, 900, sparse=True)
     facts, split = Facts.of(graph), random_split(graph, 0)
     dense, sparse = (scores(facts, rows, split, 0) for rows in (graph.features.toarray(), graph.features))
     assert dense.keys() == sparse.keys()
     for name in ("effective_rank", "alignment", "uniformity", "purity_chance"):
         assert dense[name] == pytest.approx(sparse[name], rel=1e-4)
-
-
-# -- The command -------------------------------------------------------------------------------------------------------
-
-
-def call(monkeypatch, *words):
-    monkeypatch.setattr(datasets, "load", lambda name: small())
-    monkeypatch.setattr(defaults, "ProcessPoolExecutor", lambda count, **_: ThreadPoolExecutor(count))
-    monkeypatch.setattr(sys, "argv", ["defaults", *map(str, words)])
-    defaults.main()
-
-
-@pytest.mark.full
-def test_results_are_logged_once_and_go_into_tables(tmp_path, monkeypatch, capsys):
-    log, table = tmp_path / "log.jsonl", tmp_path / "table.md"
-    words = ["toy", "--methods", "Raw", "SVD", "CLNR", "--dimensions", 8, 16, "--link-seeds", 1, "--workers", 1]
-    words += ["--set", "epochs=2", "hidden=8", "--device", "cpu", "--log", log]
-    call(monkeypatch, *words, "--seeds", 1)
-    records = [json.loads(line) for line in log.read_text().splitlines()]
-    found = {(label(each), each["dimension"]) for each in records}
-    ours = "CLNR epochs=2 hidden=8"
-    assert found == {("Raw", None), ("SVD", 8), ("SVD", 16), (ours, 8), (ours, 16)}
-    assert all(0 < each["link_auc"] < 1 and 0 < each["test"] <= 100 for each in records)
-    call(monkeypatch, *words, "--seeds", 2)
-    again = [json.loads(line) for line in log.read_text().splitlines()]
-    assert again[: len(records)] == records
-    assert [each["seed"] for each in again] == [0] * 5 + [1] * 5
-    assert all(each["link_auc"] is None for each in again[5:])
-    call(monkeypatch, "--log", log, "--table", table, "--ours", ours)
-    text = table.read_text()
-    assert f"| {ours} |" in text
-    assert max(len(line.encode()) for line in text.splitlines()) <= 120
-    assert "time is up" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("given", "said"), [(["dblp", "toy", "--seeds", 1], "dblp: dblp needs"), (["toy", "--minutes", 0], "time is up")]
-)
-def test_a_graph_that_is_not_there_is_left_out_and_time_can_be_up(given, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("CLNR_CACHE", str(tmp_path / "cache"))
-    log = tmp_path / "log.jsonl"
-    call(monkeypatch, *given, "--methods", "Raw", "--workers", 1, "--device", "cpu", "--log", log)
-    assert said in capsys.readouterr().out
-    assert len(log.read_text().splitlines()) == 1
-
-
-def test_nothing_to_do_is_a_mistake(monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        call(monkeypatch)
-    assert "name some graphs, or --table" in capsys.readouterr().err
-
-
-# -- Tables ------------------------------------------------------------------------------------------------------------
 
 
 def result(graph, method, test, seed=0, dimension=256, **more):
@@ -268,13 +176,3 @@ def test_measures_are_ranked_against_accuracy():
     assert "| AUC of held-out edges | +0.50 | +0.50 |  |  | +0.50 | +0.50 | 2.0 |" in lines
     assert "| alignment of linked nodes | -1.00 | -1.00 |  |  | -1.00 | -1.00 | 0.0 |" in lines
     assert "| always CLNR-mix |  |  |  |  |  |  | 0.0 |" in lines
-
-
-def test_wide_tables_become_several():
-    heads = [f"graph {place:02}" for place in range(30)]
-    text = markdown([["", *heads], ["SVD", *["71.0±1.0"] * 30]])
-    made = [part.splitlines() for part in text.split("\n\n")]
-    assert [head.strip() for part in made for head in part[0].strip("|").split("|")[1:]] == heads
-    assert all(len(line.encode()) <= 120 for part in made for line in part)
-    assert all(part[2].startswith("| SVD | ") for part in made)
-    assert len(made) < 5

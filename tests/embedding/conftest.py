@@ -1,8 +1,18 @@
-"""Small tables that several tests embed."""
+"""Small tables, and small blocks of graphs in files."""
 
 from __future__ import annotations
 
 import pytest
+
+from clnr.embedding.planning import file_plan
+from clnr.embedding.stages import block_passes
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """A graph in files has several blocks."""
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
 
 
 @pytest.fixture

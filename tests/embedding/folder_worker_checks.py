@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import torch
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
-from clnr.embedding.planning import file_plan, pass_columns
+from clnr.embedding.planning import file_plan, job_plan
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes
@@ -44,8 +45,7 @@ EPOCHS = 20
 MEMORY = 4_000_000_000
 METHODS = {"CLNR": {}, "GRACE": {"max_neighbors": 3}, "GCLNR": {"layers": 3}, "CLNR-mix": {"walk_columns": 16, "structure": 8}}
 CHANGES = {"epochs": EPOCHS, "hidden": 16, "dimension": 8, "sampled_nodes": 37, "moments": "sampled"}
-# The blocks of a layer are about so many.
-BLOCKS = 8
+BLOCKS = 8  # Of a layer, about.
 
 
 def make_graph(path: Path, seed: int) -> GraphFolder:
@@ -67,42 +67,21 @@ def settings(method: str, workers, out: Path, **more) -> Settings:
     )
 
 
-def kill_at_block(count: int) -> None:
-    """Let this process be killed when it computes its block of this number."""
-    compute, calls = BlockEmbedding._compute, []
-
-    def counted(self, operators):
-        calls.append(operators)
-        if len(calls) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return compute(self, operators)
-
-    BlockEmbedding._compute = counted
-
-
-def kill_after_epochs(count: int) -> None:
-    """Let this process be killed when it has saved a checkpoint of so many epochs."""
-    save = Checkpoint.save
-
-    def counted(self, done, state):
-        save(self, done, state)
-        if done == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    Checkpoint.save = counted
-
-
-def kill_at_pass(count: int) -> None:
-    """Let this process be killed when it has done its share of so many passes."""
-    make, calls = Passes.make, []
+def kill_at(owner: type, name: str, count: int) -> None:
+    """Let this process be killed when it calls a method for this time."""
+    method, calls = getattr(owner, name), []
 
     def counted(*arguments):
-        make(*arguments)
-        calls.append(arguments)
+        calls.append(name)
         if len(calls) == count:
             os.kill(os.getpid(), signal.SIGKILL)
+        return method(*arguments)
 
-    Passes.make = counted
+    setattr(owner, name, counted)
+
+
+def kill_at_third_block(rank: int) -> None:
+    kill_at(BlockEmbedding, "_compute", 3)
 
 
 def first_step(graph: GraphFolder, chosen: Settings) -> dict[str, torch.Tensor]:
@@ -183,8 +162,9 @@ class Cases:
             self.several(f"{method}-2", 2, method)
         self.embedding_killed()
         self.training_killed()
-        for count in (3, 8):
-            self.several("read-out-killed", 2, "CLNR-mix", before=lambda rank, at=count: kill_at_pass(at), resume=count > 3)
+        for count in (4, 9):
+            killed = partial(kill_at, Passes, "make", count)
+            self.several("read-out-killed", 2, "CLNR-mix", before=lambda rank, killed=killed: killed(), resume=count > 4)
         self.several("read-out-killed", 2, "CLNR-mix", resume=True)
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))
@@ -194,8 +174,8 @@ class Cases:
 
     def embedding_killed(self) -> None:
         """Killed in the first layer, resumed by three and killed again, resumed by one."""
-        self.several("embedding-killed", 2, before=lambda rank: kill_at_block(3))
-        self.several("embedding-killed", 3, before=lambda rank: kill_at_block(3), resume=True)
+        self.several("embedding-killed", 2, before=kill_at_third_block)
+        self.several("embedding-killed", 3, before=kill_at_third_block, resume=True)
         blocks = []
         compute, train = BlockEmbedding._compute, GraphInFiles.train
         BlockEmbedding._compute = lambda *args: blocks.append(args) or compute(*args)
@@ -206,14 +186,14 @@ class Cases:
 
     def training_killed(self) -> None:
         more = {"checkpoint_every": 5, "method": "GCLNR"}
-        self.several("training-killed", 2, before=lambda rank: None if rank else kill_after_epochs(10), **more)
+        self.several("training-killed", 2, before=lambda rank: None if rank else kill_at(Checkpoint, "save", 3), **more)
         self.several("training-killed", 2, resume=True, **more)
 
 
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
-    for module in (block_passes, pass_columns, inputs, readout_blocks, stored_readout):
+    for module in (block_passes, job_plan, inputs, readout_blocks, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

@@ -15,10 +15,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from benchmarks._graph_folders import write_graph
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from clnr.embedding.job import embed_folder
@@ -29,25 +30,13 @@ from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart
 from tests.embedding.stages import test_graph_in_files
-from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited
-from tests.fuzz import examples
-
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
+from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited, fuzzed
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30
 NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "uint8": "u1"}
 EXTREME = (-1, 0, 1, -2, NODES - 1, NODES, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
 ODD = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
-
-fuzzed = settings(
-    derandomize=True,
-    max_examples=examples(6),
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
 
 
 # -- what is tried ----------------------------------------------------------------------------------------------------------
@@ -199,7 +188,7 @@ def tried(apart, call, path, tmp_path):
     return False
 
 
-@fuzzed
+@fuzzed(6)
 @given(data=st.data())
 def test_a_folder_is_read_as_it_can_be_or_not_at_all(data, apart, folders, tmp_path):
     sound, path = data.draw(st.sampled_from(folders)), tmp_path / "graph"

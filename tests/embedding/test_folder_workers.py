@@ -14,8 +14,6 @@ import torch
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
 
 from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
 from tests.embedding.stages.test_graph_in_files import vectors
@@ -81,19 +79,12 @@ def test_an_embedding_that_is_killed_goes_on_with_other_workers_bit_for_bit(made
     assert_same_files(made / "embedding-killed", made / "CLNR-2")
 
 
-def test_a_training_that_is_killed_goes_on_bit_for_bit(made, told):
-    killed, again = told["training-killed"]
-    assert killed[0] == "killed"
-    assert again == ["", ""]
-    assert_same_files(made / "training-killed", made / "GCLNR-2")
-
-
-def test_walks_and_a_read_out_that_are_killed_go_on_bit_for_bit(made, told):
-    first, second, last = told["read-out-killed"]
-    assert "killed" in first
-    assert "killed" in second
+@pytest.mark.parametrize(("name", "undisturbed"), [("training-killed", "GCLNR-2"), ("read-out-killed", "CLNR-mix-2")])
+def test_a_training_walks_and_a_read_out_that_are_killed_go_on_bit_for_bit(made, told, name, undisturbed):
+    *killed, last = told[name]
+    assert all("killed" in each for each in killed)
     assert last == ["", ""]
-    assert_same_files(made / "read-out-killed", made / "CLNR-mix-2")
+    assert_same_files(made / name, made / undisturbed)
 
 
 def test_what_is_finished_is_not_done_again(told):

@@ -35,13 +35,12 @@ LOADED = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
 ABOUT = {"graph": "tiny"}
 MEMORY = 600 * 2**20
 
-fuzzed = settings(
-    derandomize=True,
-    max_examples=examples(30),
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
-)
+
+def fuzzed(count: int):
+    """The same cases each time; so many of them in make test."""
+    unhealthy = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture]
+    number = examples(count)
+    return settings(derandomize=True, max_examples=number, deadline=None, database=None, suppress_health_check=unhealthy)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -208,7 +207,7 @@ def load(folder, source, changed):
     return attempted(lambda: load_folder(folder))
 
 
-@fuzzed
+@fuzzed(30)
 @given(changed=changes())
 def test_a_folder_of_before_there_were_digests(changed, whole, folder):
     """What is loaded can be used: it embeds, and has a report."""
@@ -230,7 +229,7 @@ def sealed(whole, tmp_path_factory):
     return folder
 
 
-@fuzzed
+@fuzzed(30)
 @given(data=st.data())
 def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder):
     names = data.draw(st.lists(st.sampled_from((*LOADED, DIGESTS)), min_size=1, max_size=2, unique=True))
@@ -280,7 +279,7 @@ def retold(draw, content: bytes) -> bytes:
     return safetensors.torch.save(state, {"clnr": as_json(draw(edited(told))).decode()})
 
 
-@fuzzed
+@fuzzed(30)
 @given(data=st.data())
 def test_a_checkpoint_is_gone_on_from_or_refused(data, states, folder):
     path = folder / "state"
@@ -291,7 +290,7 @@ def test_a_checkpoint_is_gone_on_from_or_refused(data, states, folder):
     assert fitted is None or fitted.losses.isfinite().all()
 
 
-@fuzzed
+@fuzzed(30)
 @given(data=st.data())
 def test_a_checkpoint_with_a_digest_is_gone_on_from_as_it_was_or_not_at_all(data, states, folder):
     path = folder / "state"

@@ -66,28 +66,21 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     assert again(seed=1, force=True) is not None
 
 
-def test_formats_that_a_finished_folder_does_not_have_are_written_from_it(tables, tmp_path):
-    lines, asked = [], settings(resume=True, checkpoint=checkpoint_path(tmp_path / "one"))
-    for name, formats in (("one", ["npy"]), ("other", ["npy", "csv", "word2vec"])):
-        embed_tables(tables, tmp_path / name, settings(), formats=formats, layout=None)
-    npy = (tmp_path / "one" / "embeddings.npy").stat().st_mtime_ns
-    more = {"formats": ["npy", "csv", "word2vec"], "layout": None, "bar": Bar(None, False, lines.append)}
-    assert embed_tables(tables, tmp_path / "one", asked, **more) is None
+def test_equal_runs_write_equal_bytes_and_formats_that_a_finished_folder_does_not_have_are_written_from_it(tables, tmp_path):
+    one, other = (tmp_path / name / "out" for name in ("one", "other"))
+    lines, asked = [], settings(resume=True, checkpoint=checkpoint_path(one))
+    for folder, formats in ((one, ["npy"]), (other, ["npy", "csv", "word2vec"])):
+        embed_tables(tables, folder, settings(), formats=formats)
+    npy = (one / "embeddings.npy").stat().st_mtime_ns
+    more = {"formats": ["npy", "csv", "word2vec"], "bar": Bar(None, False, lines.append)}
+    assert embed_tables(tables, one, asked, **more) is None
     said = [line.partition(" was not in ")[0] for line in lines if " was not in " in line]
     assert said == ["embeddings.csv", "embeddings.w2v.txt"]
-    assert (tmp_path / "one" / "embeddings.npy").stat().st_mtime_ns == npy
-    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "other"))
-    assert one == other
-    assert {path.name for path in tmp_path.iterdir()} == {"one", "other", "e.csv", "n.csv"}
-
-
-@pytest.mark.full
-def test_equal_runs_write_equal_bytes(tables, tmp_path):
-    for name in ("one", "other"):
-        embed_tables(tables, tmp_path / name / "out", settings(), formats=["npy"])
-    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name / "out").iterdir()} for name in ("one", "other"))
-    assert one == other
-    assert "model.safetensors" in one
+    assert (one / "embeddings.npy").stat().st_mtime_ns == npy
+    files, others = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in (one, other))
+    assert files == others
+    assert {"model.safetensors", "report.html"} < files.keys()
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["out"]
 
 
 def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):

@@ -107,17 +107,14 @@ def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, 
     values = {
         "description": "A rather long text of many words, which says at some length what there is to say about this node",
         "number_of_followers_in_2024": "few",
-        "modified by an automatic process": "government organisation",
-        "employer": "Telecommunications-Internationalisation",
-        "internationalisation": "yes",
-        "mail": "somebody.with.a.long.name@university-of-somewhere.example.org",
+        "modified by an automatic process": "Telecommunications-Internationalisation",
         "address": "https://example.org/" + "x" * 150,
         "c" * 90: "v" * 90,
     }
     tab = show(report_data(columns=[Column(name, one, (value,)) for name, value in values.items()]), width=width)
     go_to(tab, "node-7")
     lines = tab.evaluate(LINES, "#panel th, #panel td, #facts th, #facts td")
-    assert {"description", "followers", "automatic", "government", "accuracy"} <= {word for word, _ in lines}
+    assert {"description", "followers", "automatic", "Telecommunications", "accuracy"} <= {word for word, _ in lines}
     assert [word for word, count in lines if count > 1 and len(word) < 25] == []
     assert tab.evaluate("(p => p.scrollWidth <= p.clientWidth)(document.getElementById('panel'))")
     shares = tab.evaluate("['th', 'td'].map(kind => document.querySelector(`#panel ${kind}`).getBoundingClientRect().width)")
@@ -132,8 +129,6 @@ def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
     assert tab.get_attribute("#query", "placeholder") == "Find a node by its name or id"
     tab.fill("#query", "OBAMA")
     assert texts(tab, "#matches li") == ["Obama node-6", "The Obama White House node-5"]
-    tab.fill("#query", "node-5")
-    assert texts(tab, "#matches li")[:2] == ["The Obama White House node-5", "Page 50 node-50"]
     tab.fill("#query", "page")
     assert tab.inner_text("#count") == "57 nodes have this in their name or id"
     tab.fill("#query", "node-7")
@@ -146,10 +141,6 @@ def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
     shown = [f"{names[i]} {data.ids[i]}" if names[i] else data.ids[i] for i in range(60)]
     assert texts(tab, "#nearest .called") == [shown[other] for other in data.near[5]]
     assert texts(tab, "#neighbours .called") == [shown[other] for other in data.links[data.start[5] : data.start[6]]]
-    tab.click("#home")
-    settled(tab)
-    tab.mouse.move(*at(tab, 11))
-    assert tab.inner_text("#tip").split("\n") == ["Page 11", "node-11", "blue"]
 
 
 def test_a_neighbour_can_be_clicked_to_go_on(show):
@@ -228,13 +219,12 @@ def test_of_a_hubs_edges_a_sample_is_drawn_lightly(show):
 
 
 def test_hover_tells_the_id_and_each_column_has_its_legend(show):
-    tab = show(report_data())
+    tab = show(report_data(names=[f"Page {i}" for i in range(60)]))
     tab.mouse.move(*at(tab, 11))
-    assert tab.inner_text("#tip").split() == ["node-11", "blue"]
+    assert tab.inner_text("#tip").split("\n") == ["Page 11", "node-11", "blue"]
     tab.mouse.move(2, 2)
     assert tab.locator("#tip").is_hidden()
-    kinds = texts(tab, "#legend .kind")
-    assert kinds == ["red18", "green18", "blue18", "missing6"]
+    assert texts(tab, "#legend .kind") == ["red18", "green18", "blue18", "missing6"]
     tab.select_option("#colour", label="year")
     assert texts(tab, "#legend .end") == ["1990", "2019"]
     assert texts(tab, "#legend .kind") == ["missing9"]

@@ -43,12 +43,7 @@ class Perceptron(nn.Module):
 class PlainCLNR:
     """A training of CLNR; ``epoch()`` is one step.
 
-    Args:
-        graph: What to train on.
-        recipe: Its hyper-parameters.
-        device: Where.
-        bfloat16: Whether forward passes run under autocast to bfloat16; else all is float32, PyG's default.
-        compiled: Whether the encoder and the loss are compiled, for any number of edges.
+    It is in float32, PyG's default, or under autocast to bfloat16; encoder and loss may be compiled, for any number of edges.
     """
 
     def __init__(self, graph: Graph, recipe: Recipe, device: torch.device, bfloat16: bool = False, compiled: bool = False):

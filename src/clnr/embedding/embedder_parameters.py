@@ -27,12 +27,7 @@ _SAME_NAME = ("recipe", "seed", "hold_out", "tune", "checkpoint_every", "resume"
 
 
 def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> Settings:
-    """The settings that parameters of an embedder ask for.
-
-    Args:
-        parameters: All of them, by name.
-        group: The workers that share the training, which this process has joined.
-    """
+    """The settings that parameters of an embedder ask for, for a training that a group of workers shares."""
     shortcuts = {name: parameters[name] for name in ("dimension", "epochs") if parameters[name] is not None}
     checkpoint = parameters["checkpoint"]
     settings = Settings(

@@ -180,8 +180,3 @@ class Settings:
         """Remove the checkpoint, if there is one; by the first worker alone."""
         if self.checkpoint is not None and self.workers.first:
             remove_checkpoint(self.checkpoint)
-
-    def remove_stale_checkpoint(self) -> None:
-        """Remove the checkpoint of an earlier training: workers that are started again must go on from one of this."""
-        if not self.workers.alone and not self.resume:
-            self.remove_checkpoint()

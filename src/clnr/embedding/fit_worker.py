@@ -29,10 +29,7 @@ TASK_FILE, RESULT_FILE, ERROR_FILE, CHECKPOINT_FILE = "task", "result", "error",
 class Task(NamedTuple):
     """What workers are told.
 
-    Attributes:
-        parameters: Those of the embedder.
-        graph: In memory; or the path of a graph folder, which is trained on from files.
-        out: Where the vectors of a graph in files go.
+    A graph is in memory; or it is the path of a graph folder, which is trained on from files into ``out``.
     """
 
     parameters: Mapping[str, Any]

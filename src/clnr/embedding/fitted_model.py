@@ -19,11 +19,7 @@ from clnr.support.machine.memory import enough_memory
 class Provenance(NamedTuple):
     """What decided a training besides its graph, method, seed and recipe; None for what earlier versions did not record.
 
-    Attributes:
-        hold_out: The share of edges that training did not see.
-        device: ``cpu`` or ``cuda``.
-        precision: ``float32`` or ``bfloat16``.
-        threads: How many threads of the CPU it took; None on a GPU, too.
+    ``hold_out`` is the share of edges that training did not see; there are no ``threads`` on a GPU.
     """
 
     hold_out: float | None = None
@@ -43,14 +39,8 @@ UNKNOWN = Provenance()
 class FittedModel:
     """A trained method: everything needed to embed a graph.
 
-    Attributes:
-        method: The method.
-        seed: The seed that it was trained with.
-        recipe: Its hyper-parameters.
-        parameters: What it learned, on the CPU.
-        features: How many features a node must have.
-        provenance: How it was trained.
-        loop_weight: What a node itself weighs beside its edges: the median weight of the edges that it was trained on.
+    Parameters are on the CPU; a node must have so many ``features``, and weighs ``loop_weight`` beside its edges: the median
+    weight of the edges that it was trained on.
     """
 
     method: Method

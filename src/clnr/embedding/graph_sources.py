@@ -39,17 +39,7 @@ _LARGEST_EXACT_FLOAT = 2.0**53
 
 
 def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
-    """A graph from any supported type.
-
-    Args:
-        source: A ``Graph``, what ``read_tables`` returned, the path of a folder that ``clnr ingest`` wrote, PyG's ``Data``, a
-            networkx graph, an adjacency matrix or a pair of one and features; or a table of edges, or a pair: edges and nodes.
-            A table is a file or a data frame; several kinds of edges or nodes are a dictionary of them. Edges are also a list
-            of pairs, or of triples with weights, an array of such rows, or PyG's ``edge_index``; beside them, an array has the
-            features of nodes 0, 1, 2 ... A networkx graph without ``x`` and edges or a matrix without features get structural
-            features.
-        feature_encoder: Encodes features as those of an earlier graph.
-    """
+    """A graph from any type that ``NodeEmbedder`` takes, with features encoded as those of an earlier graph, if given."""
     if isinstance(source, TableGraph):
         return source
     if isinstance(source, Graph):

@@ -65,11 +65,8 @@ def embed(
     Where workers share it, all of them call this; all but the first return None, and so does the first if the output was
     finished already.
 
-    Args:
-        open_source: Opens what is embedded, when the output folder is reserved.
-        settings: How to train.
-        output: Where to write; None for nowhere, of a graph in memory.
-        bar: Shows progress; None for none.
+    The source is opened when the output folder is reserved; without an output, which a graph in files needs, nothing is
+    written.
     """
     workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
     with _reserved(output, settings) as finished:
@@ -85,7 +82,9 @@ def embed(
             return None
         for line in planned.lines:
             log(line)
-        settings.remove_stale_checkpoint()
+        # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
+        if not (workers.alone or settings.resume):
+            settings.remove_checkpoint()
         job = source.begin(settings, recipe, planned, output, bar)
         run_stages(job, source.stages)
         return None if job.scored is None else source.result(job)
@@ -108,14 +107,9 @@ def embed_tables(
     layout: str | None = DEFAULT_LAYOUT,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
-    """``embed`` from tables to a folder of vectors, model and report, as ``clnr embed``; the last arguments are of ``Output``.
+    """``embed`` from the arguments of ``read_tables``, or a ``graph`` folder, to a folder of vectors, model and report.
 
-    Args:
-        tables: The arguments of ``read_tables``; or ``graph``, the path of a graph folder.
-        folder: Where to write.
-        settings: How to train.
-        model: An earlier folder to embed with, instead of training.
-        standalone: With a model: the tables are a graph of their own, and are not added to the model's.
+    With the folder of an earlier ``model``, nothing is trained: the tables are added to its graph, or are one of their own.
     """
     labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
     settings.check_labels(labelled or model is not None)

@@ -38,11 +38,7 @@ from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 class Source(ABC):
     """What a job embeds.
 
-    Attributes:
-        stages: What is done with it.
-        what: What it is called where workers do not have the same.
-        another: What it is called where it is not that of an earlier output.
-        digest: Of its graph.
+    ``what`` it is called where workers do not have the same, and ``another`` where it is not that of an earlier output.
     """
 
     stages: ClassVar[Sequence[Stage]]
@@ -144,10 +140,7 @@ class InFiles(Source):
 class ExtensionPlan:
     """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
 
-    Attributes:
-        table_graph: Their graph, with that of the model or by itself.
-        columns: How each of their columns was read, a line each.
-        new_nodes: How many nodes the model's graph did not have; None if the tables are a graph of their own.
+    ``new_nodes`` counts those that the model's graph did not have; None if the tables are a graph of their own.
     """
 
     table_graph: TableGraph

@@ -17,15 +17,9 @@ from clnr.tables import TableGraph
 class EmbeddingResult:
     """An embedded graph, the model that embeds it, and how its training went; all of it in memory, or in files.
 
-    Attributes:
-        model: The fitted model.
-        nodes: The graph: ids, names, labels and neighbours of nodes.
-        z: The embedding, one row per node: an array or, in files, ``Shards``.
-        losses: One per epoch.
-        scores: Values by name.
-        warnings: What a reader of the scores should know, a line each.
-        baselines: Scores of methods that take no training, by name, scored on the same edges and nodes. Beside each stands the
-            standard error of its difference from this embedding's: ``link_auc_error``, ``strict_accuracy_error``.
+    ``z`` has a row for each node: an array or, in files, ``Shards``. Warnings are what a reader of the scores should know, a
+    line each. Baselines are scored on the same edges and nodes; beside their scores stand the standard errors of the
+    differences from this embedding's: ``link_auc_error``, ``strict_accuracy_error``.
     """
 
     model: FittedModel

@@ -56,11 +56,7 @@ class Curve:
 class Score:
     """A score that a reader sees first.
 
-    Attributes:
-        name: A word or two.
-        value: As text.
-        meaning: Goes on from the value, in a few words.
-        verdict: ``good``, ``fair`` or ``poor``; "" for none.
+    ``meaning`` goes on from the value, in a few words; the verdict is ``good``, ``fair``, ``poor`` or "" for none.
     """
 
     name: str
@@ -73,11 +69,7 @@ class Score:
 class ComparisonTable:
     """A small table whose rows are compared with each other.
 
-    Attributes:
-        name: The heading.
-        headings: Of the columns; the first is that of the rows' names.
-        rows: A name and values each.
-        note: One sentence below it.
+    The first heading is that of the rows' names; the note is one sentence below the table.
     """
 
     name: str

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
-from benchmarks._graph_folders import write_graph
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
@@ -16,21 +14,15 @@ from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
-from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, settings
-
-pytest.importorskip("numba")
+from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, random_folder, settings
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    random = np.random.default_rng(1)
-    source, target = random.integers(0, NODES, (2, 1200))
-    graph = Graph.from_edges(source, target, random.normal(size=(NODES, 6)).astype(np.float32))
-    return write_graph(graph, tmp_path_factory.mktemp("graphs") / "graph")
+    return random_folder(tmp_path_factory.mktemp("graphs") / "graph")
 
 
 def test_the_plan_tells_memory_and_disk(folder):

@@ -59,12 +59,6 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
     assert made.to_dict()["columns"] == list(made.columns)
 
 
-def test_choices_that_a_user_has_changed_are_not_explained():
-    keys = {choice.key for choice in planned(tiny(), changes={"epochs": 7}).choices}
-    assert "epochs" not in keys
-    assert "edge_drop" in keys
-
-
 def test_every_probe_takes_its_time():
     graph, compared = tiny(1000), 1 + len(QUICK_BASELINES)
     settings = ({"evaluate": False}, {"baselines": False}, {})

@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from typer.testing import CliRunner
 
 from clnr import methods
-from clnr.cli import app
 from clnr.datasets import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job import embed_folder
-from clnr.embedding.planning import file_plan
 from clnr.embedding.scoring import held_out, sampled_scores
 from clnr.embedding.scoring.held_out import hold_out_links, training_files
 from clnr.embedding.scoring.job_scores import score
@@ -31,10 +29,6 @@ from clnr.evaluation import logistic_probe
 from clnr.experiments.learn import learn
 from clnr.graph.csr import to_csr, transpose
 from clnr.tables import ingest
-
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
 
 NODES = 400
 CHANGES = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
@@ -185,16 +179,3 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     with pytest.raises(DataError, match="is not there, or was changed: it makes the report"):
         write_report(out)
     (folder.path / "elsewhere").rename(folder.path / "graph.json")
-
-
-def test_the_command_line_shows_scores_unless_told_not_to(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
-    words = ["embed", "--graph", str(folder.path), "--method", "CLNR", "--device", "cpu", "--memory", "2 GB", "--quiet"]
-    words += [word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}")]
-    shown = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "a")])
-    for part in ("AUC of held-out edges", "raw features", "report.html"):
-        assert part in shown.stdout
-    none = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "b"), "--no-report", "--hold-out", "0", "--no-baselines"])
-    assert "strict" in none.stdout
-    for part in ("AUC of held-out edges", "raw features", "report.html"):
-        assert part not in none.stdout

@@ -91,6 +91,7 @@ def test_what_can_be_no_id_is_said(name):
         ([1, "1", (2, 3)], "have the same text"),
         ([frozenset("ab"), 1, 2], "its text changes from process to process"),
         ([(object(), 1), 1, 2], "its text changes from process to process"),
+        (np.array(["\ud800", "a", "b"], object), "cannot be written"),
     ],
 )
 def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):

@@ -97,8 +97,6 @@ def refused_by_usearch(digest: Path, index: Path) -> None:
 
 
 DAMAGES = {
-    "cut": lambda digest, index: index.write_bytes(index.read_bytes()[:1000]),
-    "other": lambda digest, index: index.write_bytes(b"x" * index.stat().st_size),
     "no index": lambda digest, index: index.unlink(),
     "no digest": lambda digest, index: digest.unlink(),
     # As after a process that was killed before it was done.

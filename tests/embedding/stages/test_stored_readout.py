@@ -14,7 +14,7 @@ from benchmarks._graph_folders import write_graph
 from clnr import evaluation, methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
-from clnr.embedding.planning import file_plan, pass_columns
+from clnr.embedding.planning import job_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.stages import block_passes, stored_readout
@@ -33,8 +33,6 @@ from clnr.nn import inputs, readout_blocks, structure
 from clnr.nn.structure import walks
 from clnr.support.processes.workers import Workers
 from tests.embedding.stages.test_graph_in_files import vectors
-
-pytest.importorskip("numba")
 
 NODES = 300
 RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
@@ -62,11 +60,8 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Blocks are small, and walks are short."""
-    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
-    monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
-    for module in (block_passes, pass_columns, inputs, readout_blocks, stored_readout, structure):
+def short_walks(small_blocks, monkeypatch):
+    for module in (block_passes, job_plan, inputs, readout_blocks, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 

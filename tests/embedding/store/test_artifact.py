@@ -24,15 +24,7 @@ from clnr.embedding.job_sources import Extension
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import OWNED_FILES, load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import (
-    DIGESTS,
-    GRAPH,
-    METRICS,
-    MODEL,
-    RECIPE,
-    VECTORS,
-    ArtifactFiles,
-)
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS, ArtifactFiles
 from clnr.embedding.store.output_folder import write_report
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError
@@ -119,12 +111,10 @@ def cut(name, rows):
 @pytest.mark.parametrize(
     ("method", "change", "said"),
     [
-        ("Spectral", cut("input.0.rows", 5), "'input.0.rows' is of another shape or type"),
         ("Spectral", lambda arrays: arrays.pop("input.0.ids"), "'input.0.ids' is not there"),
         ("Spectral", lambda arrays: arrays["input.0.rows"].__setitem__(0, np.nan), "'input.0.rows' has a number that is not"),
         ("SVD-mix", cut("input.0.weight", 5), "'input.0.weight' is of another shape or type"),
         ("SVD-mix", cut("readout.block.0.directions", 5), "'readout.block.0.directions' is of another shape or type"),
-        ("SVD", lambda arrays: arrays.pop("readout.bias"), "'readout.bias' is not there"),
         ("CLNR-mix", cut("encoder.mlp.0.mean", 5), "'encoder.mlp.0.mean' is of another shape or type"),
         ("Cleora", lambda arrays: arrays.__setitem__("extra", np.ones(3, np.float32)), "'extra' is not of this model"),
     ],
@@ -166,11 +156,10 @@ def test_scores_of_baselines_come_back_and_older_folders_have_none(tmp_path):
         load_folder(folder)
 
 
-@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])
+@pytest.mark.parametrize("how", [{"sparse": True, "weighted": True}, {"undirected": False}])
 def test_the_graph_comes_back(how, tmp_path):
     result = fitted(table_graph=as_table_graph(tiny(**how)))
-    back = load_folder(saved(result, tmp_path)).table_graph.graph
-    assert back.digest == result.table_graph.graph.digest
+    assert load_folder(saved(result, tmp_path)).table_graph.graph.digest == result.table_graph.graph.digest
 
 
 def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
@@ -196,21 +185,10 @@ def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path
     assert named.names_of(np.arange(3)) == ["a", "b", "a"]
     assert load_folder(folder).table_graph.ingest_report == named.ingest_report
     assert (folder / DIGESTS).is_file()
-    with pytest.raises(
-        DataError,
-        match=r"nodes\.parquet: there is no column 'king' for names; did you mean 'kind'\? there are id, age, kind, label",
-    ):
+    with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; did you mean 'kind'"):
         name_nodes(back, "king", folder)
     with pytest.raises(DataError, match="there is no node table"):
         name_nodes(fitted(), "kind", folder)
-
-
-def test_vectors_are_plain_parquet(tmp_path):
-    result = fitted(table_graph=tables(tmp_path))
-    table = pq.read_table(saved(result, tmp_path) / VECTORS)
-    assert table.column_names == ["id", "vector"]
-    assert table["id"].to_pylist()[3] == "n3"
-    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), result.z)
 
 
 def test_a_method_of_ones_own_is_not_saved(tmp_path):
@@ -231,8 +209,13 @@ def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
         shutil.copy(other / name, folder)
         with pytest.raises(DataError, match=f"{name}: it is damaged, or was edited"):
             load_folder(folder)
-    with pytest.raises(DataError, match="no such folder"):
-        load_folder(tmp_path / "none")
+
+
+def test_what_is_no_folder_is_said(tmp_path):
+    (tmp_path / "users.csv").write_text("id\n1\n")
+    for name, said in (("none", "no such folder"), ("users.csv", "it is a file, not a folder that clnr embed wrote")):
+        with pytest.raises(DataError, match=said):
+            load_folder(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", [RECIPE, TABLES])
@@ -296,13 +279,10 @@ def broken_rows(arrays):
     "change",
     [
         broken_rows,
-        lambda arrays: arrays["x.columns"].__setitem__(0, 10**6),
-        lambda arrays: arrays["edges.start"].__setitem__(2, 2**62),
         lambda arrays: arrays["edges.nodes"].__setitem__(0, 40),
         lambda arrays: arrays["size"].__setitem__(1, -1),
         lambda arrays: arrays.update(size=np.array([40], np.int64)),
         lambda arrays: arrays.update({"x.start": arrays["x.start"].astype(np.float32)}),
-        lambda arrays: arrays.update({"edges.start": arrays["edges.start"][:, None]}),
     ],
 )
 def test_index_arrays_are_checked_completely(change, tmp_path):
@@ -314,6 +294,8 @@ def test_index_arrays_are_checked_completely(change, tmp_path):
 
 def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
     folder = saved(fitted(), tmp_path)
+    (folder / "report.html").write_text("mine now")
+    load_folder(folder)
     replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
     with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* write the folder again") as caught:
         load_folder(folder)
@@ -322,14 +304,12 @@ def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
     assert load_folder(folder).model.recipe.temperature == 0.6
 
 
-@pytest.mark.parametrize("use", ["load", "similar"])
-def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, use):
-    results = [fitted(table_graph=as_table_graph(tiny(seed=seed))) for seed in (0, 1)]
-    for name, result in zip(("folder", "new"), results, strict=True):
+@pytest.mark.parametrize("read", [lambda folder: load_folder(folder).z.tolist(), lambda folder: similar_nodes(folder, "3", 2)])
+def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, read):
+    for seed, name in enumerate(("folder", "new")):
         (tmp_path / name).mkdir()
-        save_folder(result, tmp_path / name)
-    wanted = similar_nodes(tmp_path / "new", "3", 2)
-    opened = ArtifactFiles.open
+        save_folder(fitted(table_graph=as_table_graph(tiny(seed=seed))), tmp_path / name)
+    wanted, opened = read(tmp_path / "new"), ArtifactFiles.open
 
     def replaced(folder):
         files = opened(folder)
@@ -339,23 +319,12 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, mon
         return files
 
     monkeypatch.setattr(ArtifactFiles, "open", replaced)
-    if use == "load":
-        np.testing.assert_array_equal(load_folder(tmp_path / "folder").z, results[1].z)
-    else:
-        assert similar_nodes(tmp_path / "folder", "3", 2) == wanted
-
-
-def test_other_files_may_be_edited_or_go(tmp_path):
-    folder = saved(fitted(), tmp_path)
-    (folder / "report.html").write_text("mine now")
-    (folder / "embeddings.csv").write_text("mine as well")
-    load_folder(folder)
+    assert read(tmp_path / "folder") == wanted
 
 
 def test_a_folder_of_before_there_were_digests_loads():
     back = load_folder(OLD / "folder")
     assert back.model.method.name == "CLNR"
-    assert back.z.shape == (20, 4)
     np.testing.assert_allclose(back.model.embed(back.table_graph.graph, cpu_engine()), back.z, atol=1e-5)
     assert back.losses[0] == pytest.approx(3.42286825)
     assert back.table_graph.classes == ("x", "y", "z")
@@ -374,9 +343,7 @@ def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
     assert (back.model.method.name, back.model.seed, back.z.shape) == ("CLNR", 0, (8, 4))
     assert graph.ids.tolist()[:3] == ["a1", "a2", "a3"]
     np.testing.assert_allclose(back.model.embed(graph, cpu_engine()), back.z, atol=1e-5)
-    assert len(back.losses) == 4
-    assert len(back.warnings) == 2
-    assert back.table_graph.ingest_report.names == "title"
+    assert (len(back.losses), len(back.warnings), back.table_graph.ingest_report.names) == (4, 2, "title")
     assert OWNED_FILES.find_foreign(folder) is None
     again = tmp_path / "again"
     again.mkdir()
@@ -389,8 +356,7 @@ def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
     for key in ("form", "classes", "findings"):
         assert new[key] == old[key]
     assert load_folder(again).model.recipe == back.model.recipe
-    report = write_report(folder, "kind").read_text()
-    assert "column kind" in report
+    assert "column kind" in write_report(folder, "kind").read_text()
     assert load_folder(folder).table_graph.ingest_report.names == "kind"
 
 
@@ -455,37 +421,22 @@ def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ids", "vectors", "said"),
+    ("name", "values", "said"),
     [
-        (None, 1e300, "not finite"),
-        (None, np.inf, "not finite"),
-        ([f"n{i % 19}" for i in range(20)], None, "ids must be distinct"),
-        ([i % 19 for i in range(20)], None, "ids must be distinct"),
-        ([[i % 19, 0] for i in range(20)], None, "ids must be distinct"),
-        ([*range(19), None], None, "an id is missing"),
+        ("vector", pa.FixedSizeListArray.from_arrays(pa.array(np.full(20 * 8, 1e300)), 8), "not finite"),
+        ("id", pa.array([f"n{i % 19}" for i in range(20)]), "ids must be distinct"),
+        ("id", pa.array([i % 19 for i in range(20)]), "ids must be distinct"),
+        ("id", pa.array([[i % 19, 0] for i in range(20)]), "ids must be distinct"),
+        ("id", pa.array([*range(19), None]), "an id is missing"),
     ],
 )
-def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
+def test_odd_vectors_and_ids_are_refused(name, values, said, tmp_path):
     folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     table = pq.read_table(folder / VECTORS)
-    if ids is not None:
-        table = table.set_column(0, "id", pa.array(ids))
-    if vectors is not None:
-        flat = pa.array(np.full(20 * 8, vectors))
-        table = table.set_column(1, "vector", pa.FixedSizeListArray.from_arrays(flat, 8))
-    pq.write_table(table, folder / VECTORS)
+    assert table.column_names == ["id", "vector"]
+    pq.write_table(table.set_column(table.column_names.index(name), name, values), folder / VECTORS)
     with pytest.raises(DataError, match=f"{VECTORS}: .*{said}"):
         load_folder(folder)
-
-
-@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of them have the same text"), (["\ud800"], "cannot be written")])
-def test_ids_that_could_not_be_loaded_are_not_saved(ids, said, tmp_path):
-    graph = tiny()
-    source, target, _ = graph.edges()
-    names = np.array([*ids, *(f"n{i}" for i in range(40 - len(ids)))], dtype=object)
-    result = fitted(table_graph=as_table_graph(Graph.from_edges(source, target, graph.features, ids=names)))
-    with pytest.raises(DataError, match=said):
-        saved(result, tmp_path)
 
 
 def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.job import embed_folder, embed_tables
-from clnr.embedding.planning import file_plan
-from clnr.embedding.stages import block_passes
 from clnr.embedding.store.artifact_files import VECTORS
 from clnr.tables import ingest
 from tests.embedding.stages.test_graph_in_files import MEMORY, settings
 
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 
-
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("given", ["nodes of two kinds", "edges of two kinds", "one kind"])
-def test_shards_have_the_columns_of_one_file(given, tmp_path, monkeypatch):
+def test_shards_have_the_columns_of_one_file(given, tmp_path):
     random = np.random.default_rng(0)
     user, item = random.integers(0, 60, 400), random.integers(0, 50, 400)
     edges = pa.table({"source": user, "target": item})
@@ -33,8 +29,6 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path, monkeypatch):
         }
     chosen = settings("Untrained")
     embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, layout=None)
-    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
-    monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
     folder = ingest(edges, nodes, out=tmp_path / "graph")
     assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).z.shards > 1
     whole = pq.read_table(tmp_path / "whole" / VECTORS)

@@ -13,38 +13,24 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.job import as_begun, embed_folder
-from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
-from clnr.embedding.stages import block_passes, stages
+from clnr.embedding.stages import stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.work_folder import is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
-from clnr.graph import Graph
 from clnr.support.progress import Bar
 from clnr.training.checkpoint import Checkpoint
-from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, settings, vectors
-
-pytest.importorskip("numba")
+from tests.embedding.stages.test_graph_in_files import MEMORY, random_folder, settings, vectors
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Two graphs of the same size."""
-    path, random = tmp_path_factory.mktemp("graphs"), np.random.default_rng(1)
-    made = []
-    for name in ("one", "other"):
-        features = random.normal(size=(NODES, 6)).astype(np.float32)
-        made.append(write_graph(Graph.from_edges(*random.integers(0, NODES, (2, 1200)), features), path / name))
-    return made
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
-    monkeypatch.setattr(block_passes, "_MOST_NODES", NODES // 5)
+    path = tmp_path_factory.mktemp("graphs")
+    return [random_folder(path / str(seed), seed) for seed in (1, 2)]
 
 
 def stopped(folder, out, chosen, monkeypatch, sink):

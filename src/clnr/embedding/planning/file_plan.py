@@ -16,8 +16,7 @@ import torch
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folder_facts
-from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
-from clnr.embedding.planning.pass_columns import PassColumns
+from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
@@ -65,14 +64,7 @@ def for_files(folder: GraphFolder, settings: Settings, bound: int | None, worker
 
 
 def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
-    """Whether a graph folder can be loaded, and trained on in memory.
-
-    Args:
-        folder: The graph.
-        settings: How to train.
-        bound: Bytes of main memory that may be used; None for what is free.
-        workers: How many processes would each load it, if not as the settings say.
-    """
+    """Whether a graph folder can be loaded, and trained on in memory; the arguments are those of ``plan``."""
     recipe, _ = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)
     beside, most, device = workers or settings.workers.local_size, _usable(bound, float("inf")), settings.engine.device
     needed = _cost(folder, settings, recipe).memory
@@ -101,10 +93,7 @@ def _cost(folder: GraphFolder, settings: Settings, recipe: Recipe) -> Cost:
 class FileSizes(JobSizes):
     """The sizes of a job over a graph in files.
 
-    Attributes:
-        folder: The graph.
-        model: What the hyper-parameters make of the method.
-        usable: Bytes of memory that each worker may use.
+    Each worker may use ``usable`` bytes of memory.
     """
 
     folder: GraphFolder
@@ -250,11 +239,8 @@ class FilePlan(Plan):
 def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, FilePlan]:
     """The recipe for a graph folder, and what training and embedding from its files take; refuses what cannot work.
 
-    Args:
-        folder: The graph.
-        settings: How to train.
-        bound: Bytes of memory that may be used on a machine; None for what is free.
-        workers: How many processes would share it, if not as the settings say; all on this machine.
+    ``bound`` is bytes of memory on a machine, None for what is free; ``workers`` are on this machine, None for those of the
+    settings.
     """
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)

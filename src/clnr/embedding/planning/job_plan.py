@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.experiments.cost import Size, sent
+from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
+from clnr.nn.structure import STEPS
 
 if TYPE_CHECKING:
     from clnr.embedding.stages.stages import Stage
@@ -20,13 +23,9 @@ if TYPE_CHECKING:
 class StageCost(NamedTuple):
     """What a stage takes.
 
-    Attributes:
-        seconds: Estimated seconds; 0 where they are not known, or next to nothing.
-        memory: Estimated peak of memory in bytes, of each worker; 0 if other stages take more in any case.
-        disk: Bytes on disk, at most.
-        step_bytes: Bytes that each worker reads from files in a step.
-        passes: How often all edges are read from files.
-        passes_bytes: Bytes of rows that these passes gather.
+    Seconds are 0 where they are not known, or next to nothing. Memory is the peak of each worker, 0 if other stages take more
+    in any case; disk is the most at a time. Each worker reads ``step_bytes`` from files in a step; ``passes`` read all edges,
+    and gather rows of ``passes_bytes``.
     """
 
     seconds: float = 0.0
@@ -37,16 +36,57 @@ class StageCost(NamedTuple):
     passes_bytes: float = 0.0
 
 
-@dataclass(frozen=True)
-class JobSizes(ABC):
-    """What the cost of a job's stages depends on: the sizes of a graph in memory, or of one in files.
+class PassColumns(NamedTuple):
+    """Columns of rows that walks, the encoder's layers and the read-out make.
 
     Attributes:
-        settings: How to train.
-        recipe: All hyper-parameters.
-        workers: How many processes share it.
-        local_workers: How many of them are on this machine.
+        passes: How often all edges are read, for walks and the read-out.
+        gathered: Columns that are gathered for each edge, in all passes.
+        widest: Columns that a pass gathers, at most.
+        kept: Columns of all nodes that are on disk, at most.
+        fitted: Columns of the nodes that the read-out is fitted to.
     """
+
+    passes: int = 0
+    gathered: int = 0
+    widest: int = 0
+    kept: int = 0
+    fitted: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings, model: Model, recipe: Recipe, features: int) -> PassColumns:
+        products = [] if model.readout is None else model.readout.products({}, model.encoder.num_outputs)
+        sources = [product.source for _, product in products]
+        inputs = {part.walk_columns for part in model.inputs} - {0}
+        walks = inputs | {source.walk_columns for source in sources if source.walk_columns}
+        encoded = model.encoder.width(features) * model.encoder.num_outputs
+        # How often the encoder's rows are propagated, and the features; and the sum of all, at last.
+        hops = [
+            max((product.hops for _, product in products if not product.source.walk_columns and wanted(product)), default=0)
+            for wanted in (lambda each: each.source.encoder is not None, lambda each: each.source.encoder is None)
+        ]
+        widths = encoded, features
+        graphs = 2 if settings.hold_out else 1
+        steps, last = max(STEPS), max(hops) if products else 0
+        passes = graphs * steps * len(walks) + sum(hops) + last
+        per_edge = graphs * steps * sum(walks) + sum(map(operator.mul, hops, widths)) + last * recipe.dimension
+        of_products = [width for width, hop in zip(widths, hops, strict=True) if hop]
+        widest = max([*walks, *of_products, recipe.dimension if last else 0], default=0)
+        # What is on disk at a time: two of a walk's steps; layers, and the rows of the last one; with a read-out, the encoder's
+        # rows beside two propagated matrices, or beside sums and vectors. Walks stay, the inputs' also without held-out edges.
+        layers = min(2, recipe.layers - 1) * recipe.hidden if "layers" in settings.method.keys else 0
+        stages = [2 * max(walks, default=0), layers + encoded]
+        again = (graphs - 1) * len(STEPS) * sum(inputs)
+        of_whole = again + max(*stages, encoded + 2 * recipe.dimension if products else 0)
+        kept = len(STEPS) * sum(walks) + max(of_whole, encoded + 2 * max(of_products, default=0) if products else 0)
+        fitted = sum((hop + 1) * width for hop, width in zip(hops, widths, strict=True)) if products else 0
+        fitted += len(STEPS) * sum(each.walk_columns for each in sources)
+        return cls(passes, per_edge, widest, kept, fitted)
+
+
+@dataclass(frozen=True)
+class JobSizes(ABC):
+    """What the cost of a job's stages depends on: the sizes of a graph in memory, or of one in files."""
 
     settings: Settings
     recipe: Recipe
@@ -81,11 +121,7 @@ class JobSizes(ABC):
 class Plan(ABC):
     """What is known before a job runs; ``print`` shows it in lines.
 
-    Attributes:
-        sizes: What the job's costs follow from.
-        facts: Of the graph: values by name.
-        counts: The facts as numbers.
-        choices: Hyper-parameters that follow from the graph, with their reasons.
+    Facts are values by name, and counts the same as numbers; choices follow from the graph.
     """
 
     stages: ClassVar[Sequence[Stage]]

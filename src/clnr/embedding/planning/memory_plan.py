@@ -32,12 +32,7 @@ _GPU_SPEEDUP = 4.0
 
 @dataclass(frozen=True)
 class MemorySizes(JobSizes):
-    """The sizes of a job over a graph in memory.
-
-    Attributes:
-        graph: The graph.
-        layout: Of the map.
-    """
+    """The sizes of a job over a graph in memory."""
 
     graph: Graph
     layout: str
@@ -78,10 +73,7 @@ class MemorySizes(JobSizes):
 class MemoryPlan(Plan):
     """The plan of a graph in memory.
 
-    Attributes:
-        columns: How each column of the tables was read, a line each.
-        warnings: Odd things in the tables, and what was done about each, a line each.
-        free_memory: Free bytes on the device; None if that is not known.
+    Columns and warnings are lines: how tables were read, and odd things in them. ``free_memory`` is of the device, if known.
     """
 
     stages = all_stages()
@@ -156,11 +148,7 @@ def plan(
 ) -> tuple[Recipe, MemoryPlan]:
     """The recipe for a graph before tuning, and everything that can be known before training; refuses what cannot work.
 
-    Args:
-        table_graph: The graph.
-        settings: How to train.
-        workers: How many processes would share the training, if not as the settings say; all on this machine.
-        layout: Of the report's map.
+    ``workers`` would share the training on this machine; None for those of the settings.
     """
     graph, method = table_graph.graph, settings.method
     settings.check_labels(graph.labels is not None)

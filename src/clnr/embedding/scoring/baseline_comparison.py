@@ -39,15 +39,8 @@ FEW_EDGES = 30
 class _Measure(NamedTuple):
     """What is compared.
 
-    Attributes:
-        key: The score.
-        chosen_by: The score by which the best baseline is chosen.
-        heading: What the score is called.
-        digits: After the decimal point.
-        unit: Of the values.
-        reason: Why raw features may do better.
-        limits: What the score does not say.
-        counted: Where it is by edges: the score that says by how many.
+    The best baseline is ``chosen_by`` another score. ``reason`` says why raw features may do better, ``limits`` what the score
+    does not say; where it is by edges, the score ``counted`` says by how many.
     """
 
     key: str
@@ -90,13 +83,8 @@ _ACCURACY = _Measure(
 class BaselineComparison(NamedTuple):
     """A small table and one sentence.
 
-    Attributes:
-        headings: Of the columns.
-        rows: A name and values each.
-        sentence: Which is best.
-        measure: The score that decides.
-        rival: The best baseline by it, raw features among them.
-        beaten: Whether the rival is better than the embedding by more than noise.
+    ``measure`` is the score that decides, and ``rival`` the best baseline by it, raw features among them; the embedding is
+    ``beaten`` if that is better by more than noise.
     """
 
     headings: tuple[str, ...]
@@ -112,11 +100,6 @@ def compare(method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> 
 
     With labels, the best baseline is the one of highest validation accuracy, and strict accuracies are compared; without them,
     the link AUC decides both.
-
-    Args:
-        method: What made the embedding.
-        scores: Of the embedding.
-        baselines: Scores by the name of each method.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
     compared = [(each, best) for each in columns if (best := _best(each, baselines)) is not None]
@@ -234,11 +217,6 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
     """The link AUC, the accuracy and the effective rank, of those that were measured, and whether each is good.
 
     Where a baseline is better by more than noise, a score is not good.
-
-    Args:
-        scores: Of the embedding.
-        baselines: Scores by the name of each method.
-        dimension: Of the embedding.
     """
     finite = {name: value for name, value in scores.items() if isfinite(value)}
     shown = []

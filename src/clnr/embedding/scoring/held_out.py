@@ -89,11 +89,6 @@ def hold_out_links(folder: GraphFolder, share: float, seed: int) -> HeldLinks | 
 
     Edges are drawn by their place in the file, so that nothing else is read: in a directed graph, a pair with edges both ways
     is drawn as often as two others.
-
-    Args:
-        folder: The graph.
-        share: Of the pairs, at most ``MOST_PAIRS``, of kinds ``MOST_PAIRS_OF_KINDS``.
-        seed: Draws them.
     """
     count, first_nodes = folder.num_nodes, first_of_kinds(folder)
     pairs = folder.num_edges if folder.directed else folder.num_edges // 2

@@ -41,11 +41,8 @@ _MOST_MULTIPLIED_NUMBERS = 5e8
 class Scored:
     """Scores by name, and what they were computed from, to compare them with others.
 
-    Attributes:
-        scores: Values by name.
-        cosines: Of each held-out pair, then of each non-edge; None without held-out edges.
-        correct: Which of the test nodes were classified correctly; None without labels.
-        warnings: What a reader of the scores should know, a line each.
+    ``cosines`` are of each held-out pair, then of each non-edge; ``correct`` says which test nodes were classified correctly;
+    warnings are lines.
     """
 
     scores: dict[str, float]
@@ -65,14 +62,7 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Scores rows of the nodes of one graph.
-
-    Attributes:
-        links: The edges held out; None for none.
-        labels: Class per node; None for no score by labels.
-        split: Training, validation and test nodes; None without labels.
-        seed: Draws nodes for the probe, if there are too many.
-    """
+    """Scores rows of the nodes of one graph by held-out edges and by labels, of which either may be None."""
 
     links: LinkSplit | None
     labels: Array | None
@@ -98,10 +88,8 @@ class Scorer:
     def score(self, seen: Any, rows: Any | None, logits: bool = False) -> Scored:
         """Score an embedding.
 
-        Args:
-            seen: Rows of the graph without the held-out edges: a tensor, an array or a sparse matrix.
-            rows: Rows of the whole graph, an array or a sparse matrix; None to score by held-out edges alone.
-            logits: Whether rows are the logits of a classifier, and need no probe.
+        ``seen`` are rows of the graph without the held-out edges, ``rows`` of the whole graph, None to score by edges alone;
+        logits are those of a classifier, which needs no probe.
         """
         scores: dict[str, float] = {}
         cosines = None if self.links is None else link_cosines(_comparable(seen, self.links), self.links)

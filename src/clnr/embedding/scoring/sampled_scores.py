@@ -52,17 +52,8 @@ def file_samples(
     Held-out edges are scored by vectors of their nodes that were computed without these edges; labels by the vectors that were
     written.
 
-    Args:
-        model: What was trained, without the held-out edges.
-        settings: How it was trained.
-        seen: The graph without the held-out edges.
-        links: Those edges; None for none.
-        given: ``seen`` with the features that the encoder is given.
-        read_vectors: Reads vectors that were written.
-        most_rows: How many rows may be gathered at a time.
-        width: How many columns vectors have.
-        link_rows: The vectors of ``link_ends``, computed without these edges; None to compute them here.
-        baselines: Whether to score raw features beside it.
+    ``seen`` is the graph without the held-out edges, ``given`` the same with the features that the encoder is given;
+    ``link_rows`` are the vectors of ``link_ends``, None to compute them here, from ``most_rows`` at a time.
     """
     folder, ends = cast(GraphFolder, seen.graph), link_ends(links)
     labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)

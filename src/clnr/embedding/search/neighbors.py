@@ -33,11 +33,7 @@ class NeighborList(NamedTuple):
 
 
 class Rows(ABC):
-    """The vectors of all nodes, in blocks of which one is in memory at a time.
-
-    Attributes:
-        shape: How many, and the numbers of each.
-    """
+    """The vectors of all nodes, in blocks of which one is in memory at a time."""
 
     @property
     @abstractmethod
@@ -66,12 +62,7 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Vectors that are in memory, as one block; what all searches share is computed once, by the first.
-
-    Args:
-        z: The vectors.
-        make_index: Gives the index of approximate search; None for one that is built in memory.
-    """
+    """Vectors in memory, as one block; what all searches share is computed once, by the first, or given by ``make_index``."""
 
     def __init__(self, z: Array, make_index: Callable[[], Any] | None = None):
         self._z, self._make_index = np.ascontiguousarray(z, dtype=np.float32), make_index
@@ -117,17 +108,7 @@ def most_similar(
     unlinked: bool = False,
     approximate: bool = False,
 ) -> NeighborList:
-    """The ``k`` nodes that are most similar to a node, without this node itself.
-
-    Args:
-        rows: The vectors of all nodes.
-        nodes: Who they are.
-        node: The number of the node.
-        k: How many; fewer if there are not so many.
-        kind: Only nodes of this kind, as ``nearest_of_kind``; None for all.
-        unlinked: Whether to leave out its neighbours.
-        approximate: Search an index; not for one kind.
-    """
+    """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours."""
     if kind is not None:
         if not (kinds := nodes.info.ingest_report.node_kinds):
             raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
@@ -210,13 +191,7 @@ def nearest_of_kind(
     To a node of the same kind: by cosine similarity. To one of another kind: by that of standardised rows to its neighbours of
     the kind that is wanted, as ``kind_cosines``; if it has none, to its own.
 
-    Args:
-        rows: The vectors of all nodes.
-        texts: Gives their ids as Arrow text, in the same blocks.
-        kind: The kind that is wanted.
-        node: The number of the node, and its id.
-        k: How many; fewer if there are not so many.
-        linked: Its neighbours.
+    ``texts`` gives ids as Arrow text, in the blocks of ``rows``; ``node`` is its number and its id.
     """
     number, kind_of_node = node[0], kind_of(node[1])
     (query,) = unit(rows[np.array([number])])

@@ -140,12 +140,7 @@ def id_list(names: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class NodeTexts:
-    """The ids and the names of all nodes as text.
-
-    Attributes:
-        ids: Their ids.
-        names: Their names; None if no column holds names.
-    """
+    """The ids and the names of all nodes as text; None if no column holds names."""
 
     ids: Texts
     names: Texts | None = None

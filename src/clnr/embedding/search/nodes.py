@@ -25,12 +25,7 @@ from clnr.tables.table_graph import NODES, TableInfo
 
 
 class Nodes(ABC):
-    """The nodes of an embedded graph, which is in memory or in files: what is in files is read when it is asked for.
-
-    Attributes:
-        ids: Their ids.
-        info: How the tables of the graph were read.
-    """
+    """The nodes of an embedded graph, which is in memory or in files: what is in files is read when it is asked for."""
 
     ids: NodeIds
     info: TableInfo
@@ -75,12 +70,7 @@ class Nodes(ABC):
 class ShownNodes(NamedTuple):
     """The nodes that a report shows: all of a graph, or a sample.
 
-    Attributes:
-        nodes: Their numbers, sorted.
-        table_graph: A graph that has them, and the edges between them.
-        places: Their numbers in this graph.
-        degrees: How many edges each has in the whole graph, in either direction.
-        facts: Of the whole graph: values by name.
+    ``table_graph`` has them and the edges between them, by the numbers ``places``; degrees and facts are of the whole graph.
     """
 
     nodes: Array
@@ -93,10 +83,7 @@ class ShownNodes(NamedTuple):
 class GraphNodes(Nodes):
     """The nodes of a result, and their graph.
 
-    Attributes:
-        num_nodes: How many there are.
-        title: What the graph is called.
-        saved_in: A folder that has all files of the result; None if they are yet to be written.
+    ``saved_in`` is a folder that has all files of the result; None if they are yet to be written.
     """
 
     num_nodes: int
@@ -119,12 +106,7 @@ class GraphNodes(Nodes):
 
     @abstractmethod
     def with_names(self, column: str, where: Path | str) -> GraphNodes:
-        """The same with a column of the table of nodes as their names; the column of ids stands for no names.
-
-        Args:
-            column: The column, whatever its case.
-            where: What to call the graph in errors: its folder.
-        """
+        """With a column of the table of nodes as their names, that of ids for none; errors call the graph ``where``."""
 
     @abstractmethod
     def shown(self) -> ShownNodes:
@@ -144,11 +126,7 @@ def sample_nodes(count: int, most: int) -> Array:
 
 
 class TableNodes(GraphNodes):
-    """The nodes of a graph in memory.
-
-    Args:
-        table_graph: The graph, and how it was read.
-    """
+    """The nodes of a graph in memory."""
 
     saved_in = None
 

@@ -18,15 +18,7 @@ from clnr.support.storage.checked_files import errors_name, read_stable, sha256
 
 
 class SimilarNode(NamedTuple):
-    """A node that is similar to another.
-
-    Attributes:
-        id: Its id, as text.
-        cosine: The cosine similarity.
-        linked: Whether an edge joins the two, in either direction.
-        name: Its name; None if it has none.
-        label: The name of its class; None if it is not known.
-    """
+    """A node that is similar to another; it is linked if an edge joins the two, in either direction."""
 
     id: str
     cosine: float
@@ -51,14 +43,8 @@ def similar_nodes(
 
     The files that are read are checked as ``load_folder`` checks them.
 
-    Args:
-        folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
-        node: The id of a node, as text; or its name.
-        k: How many.
-        approximate: Search an index (usearch): faster for millions of nodes, but it may miss one. The first search builds it,
-            and it is kept in the user's cache for the next.
-        kind: The kind of the nodes that are wanted; None for all.
-        unlinked: Whether to leave out nodes that an edge joins with it.
+    A node is named by its id, as text, or by its name. An index (usearch) is faster for millions of nodes, but may miss one;
+    the first search builds it, and it is kept in the user's cache.
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")

@@ -91,10 +91,7 @@ def _usearch() -> Any:
 def kept_index(shape: tuple[int, int], vectors: str, blocks: Callable[[], Iterable[Array]]) -> Any:
     """The index that is kept; or, if there is none of these vectors, a new one, which is kept where there is room.
 
-    Args:
-        shape: Nodes, and numbers of a vector.
-        vectors: A digest of the vectors: an index of others is not taken.
-        blocks: Gives the vectors of all nodes, in blocks.
+    ``vectors`` is a digest of them: an index of others is not taken.
     """
     about = json.dumps([_FORMAT_VERSION, usearch_version(), _DTYPE, shape, vectors])
     name = f"{hashlib.sha256(about.encode()).hexdigest()}.usearch"

@@ -26,11 +26,7 @@ class BlockEmbedding:
     the next block whenever they are done with one, and wait for each other after a layer. A row does not depend on who
     computes it.
 
-    Args:
-        model: Has the encoder.
-        passes: Over the graph.
-        device_graph: The graph with the features that the encoder is given.
-        sink: Where the rows of the last layer go.
+    ``device_graph`` has the features that the encoder is given; rows of the last layer go to ``sink``.
     """
 
     def __init__(self, model: FittedModel, passes: Passes, device_graph: DeviceGraph, sink: Sink):

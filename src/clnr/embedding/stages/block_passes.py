@@ -182,13 +182,8 @@ class Passes:
 
     What is there of an earlier run is kept. Workers wait for each other after a pass.
 
-    Args:
-        device_graph: The graph, or the graph without some edges.
-        settings: Whose engine computes, in float32, and whose workers share the blocks of each pass.
-        work: Where rows are written; all workers see it.
-        block_rows: How many rows a block may gather: its nodes and the sources of their edges. A node with more edges is a
-            block by itself, and takes more.
-        bar: Shows progress; None for none.
+    Rows are written to ``work``, which all workers see. A block gathers ``block_rows``: its nodes and the sources of their
+    edges; a node with more edges is a block by itself, and takes more.
     """
 
     def __init__(self, device_graph: DeviceGraph, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None):
@@ -280,7 +275,8 @@ class Passes:
         for step in range(max(1, done), max(STEPS) + 1):
             read = files[step - 1].rows
             if step > done:
-                self.make(files[step], f"walks, step {step} of {max(STEPS)}", functools.partial(self._neighbours, read), _step)
+                prepare, what = functools.partial(self._neighbours, read), f"walks, step {step} of {max(STEPS)}"
+                self.make(files[step], what, prepare, lambda nodes, average: unit_rows(average()))
             if step - 1 not in STEPS:
                 self.remove(_walk(width, step - 1))
         kept = [files[step] for step in STEPS]
@@ -300,10 +296,6 @@ class Passes:
         arrays = CSRArrays(weights.indptr.astype(np.int64), columns.astype(np.int32), values.astype(np.float32))
         rows, shape = read(reached), (len(nodes), len(reached))
         return lambda: self.engine.block_matrix(arrays, shape)(rows.to(self.engine.device))
-
-
-def _step(nodes: Array, average: Callable[[], Tensor]) -> Tensor:
-    return unit_rows(average())
 
 
 def _walk(width: int, step: int) -> str:

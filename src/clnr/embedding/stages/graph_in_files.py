@@ -19,7 +19,6 @@ from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.stages.stored_readout import StoredReadout, fit_inputs, prepared
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
-from clnr.engine import DeviceGraph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
@@ -56,8 +55,10 @@ class GraphInFiles(JobGraph):
         self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
     ) -> tuple[FittedModel | None, tuple[float, ...]]:
         """Train: the model, without its read-out, and its losses."""
-        settings = self.settings
-        inputs, graph = self._fit_inputs()
+        settings, inputs, graph = self.settings, Parameters(), self._seen
+        if not all(part.changes_nothing for part in self._model.inputs):
+            with memory.enough_memory(), settings.engine.use_threads():
+                inputs, graph = fit_inputs(self._model, self._seen_passes())
         with memory.enough_memory():
             model, engine = dataclasses.replace(self._model, readout=None), settings.engine
             given = (engine, graph, recipe, settings.seed, progress)
@@ -66,12 +67,6 @@ class GraphInFiles(JobGraph):
         provenance = Provenance.of(settings.hold_out, engine, fitted.threads)
         of_graph = self.folder.num_features, provenance, self.folder.loop_weight
         return FittedModel(settings.method, settings.seed, recipe, parameters, *of_graph), tuple(fitted.losses.tolist())
-
-    def _fit_inputs(self) -> tuple[Parameters, DeviceGraph]:
-        if all(part.changes_nothing for part in self._model.inputs):
-            return {}, self._seen
-        with memory.enough_memory(), self.settings.engine.use_threads():
-            return fit_inputs(self._model, self._seen_passes())
 
     def _seen_passes(self, workers: Workers | None = None) -> Passes:
         """Passes over the graph without the held-out edges, by all workers or by some."""

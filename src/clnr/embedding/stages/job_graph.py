@@ -24,11 +24,6 @@ class JobGraph(ABC):
     """A graph that a job trains on, embeds and scores. Where workers share that, every one of them makes each call.
 
     Vectors are an array, or shards.
-
-    Attributes:
-        digest: Of its content.
-        num_nodes: How many nodes it has.
-        settings: How to train.
     """
 
     digest: str
@@ -65,18 +60,9 @@ class JobGraph(ABC):
 class Job:
     """The embedding of one graph, and what its stages have made so far.
 
-    Attributes:
-        graph: In memory or in files.
-        recipe: The hyper-parameters.
-        baselines: What is scored beside the embedding.
-        output: Where the result is written; None for nowhere.
-        work: The folder in which what stages have made is kept for a process that resumes; None for none.
-        bar: Shows progress; None for none.
-        model: What was learned; None before the training, and on a worker that has no use for it.
-        losses: One per epoch.
-        link_rows: Vectors of held-out edges' nodes, without these edges, where a stage of its own has fitted the read-out.
-        vectors: One for each node; None before they are made, and on a worker that has no use for them.
-        scored: The scores; None before they are computed, and on other workers than the first.
+    What no stage has made yet is None, and so is what a worker has no use for. Without an output nothing is written, and
+    without a work folder nothing is kept for a process that resumes. ``link_rows`` are vectors of held-out edges' nodes,
+    without these edges, where a stage of its own has fitted the read-out.
     """
 
     graph: JobGraph

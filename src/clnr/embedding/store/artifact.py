@@ -53,13 +53,7 @@ _FIRST_BYTES = b"form = "
 
 
 class FolderFile(NamedTuple):
-    """A file of a model folder.
-
-    Attributes:
-        name: Its name.
-        write: Writes it to a path.
-        is_of: Whether a result has it.
-    """
+    """A file of a model folder."""
 
     name: str
     write: Callable[[EmbeddingResult, Path], object]
@@ -142,9 +136,7 @@ OWNED_FILES = OwnedFiles(frozenset([*_NAMES, *_REWRITTEN, *_UNFINISHED]), _is_ar
 def load_result(folder: Path, temporary: TemporaryFolder | None = None) -> EmbeddingResult:
     """Open a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed.
 
-    Args:
-        folder: Written by ``clnr embed`` or ``NodeEmbedder.save``. Shards are read when they are asked for.
-        temporary: What the folder is removed with, if it is a temporary one.
+    Shards are read when they are asked for; a temporary folder is removed with the result.
     """
     return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder), temporary))
 

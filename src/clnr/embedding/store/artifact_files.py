@@ -33,9 +33,7 @@ INDEX, INDEX_INFO = "neighbors.usearch", "neighbors.json"
 class ArtifactFiles:
     """The files of a model folder, each checked against its digest when it is read.
 
-    Attributes:
-        folder: The folder.
-        digests: SHA-256 by file name; None for a folder written before clnr kept digests.
+    ``digests`` are by file name; None for a folder written before clnr kept them.
     """
 
     folder: Path

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
-from clnr.embedding.reporting.report_data import report_html
+from clnr.embedding.reporting.report_data import Log, report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import (
@@ -27,18 +27,13 @@ from clnr.errors import ClnrError
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.file_locks import temporary_path
 
-Log = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Output:
     """Where a result is written.
 
-    Attributes:
-        folder: The folder.
-        force: Whether one that clnr wrote may be overwritten.
-        formats: Further export formats, of an embedding in memory.
-        layout: Of the map of report.html; None for no report.
+    With ``force``, a folder that clnr wrote may be overwritten. Formats are further ones, of an embedding in memory; without a
+    layout there is no report.
     """
 
     folder: Path
@@ -122,11 +117,7 @@ def _link_files(folder: Path, to: Path) -> None:
 def write_report(folder: Path, name: str | None = None, layout: str | None = None, log: Log | None = None) -> Path:
     """Write the report of a folder again, and return its path.
 
-    Args:
-        folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
-        name: The column of node names, which the folder remembers; None for no change.
-        layout: Of the map; None for that of the report that is there.
-        log: Is told how long it takes; None for nobody.
+    The folder remembers the column of names; None for no change. Without a layout, the map keeps its own.
     """
     layout = check_layout(layout or drawn_layout(folder) or DEFAULT_LAYOUT)
     result = load_result(folder)

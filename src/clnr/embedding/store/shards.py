@@ -71,13 +71,7 @@ class Shards(Rows):
     ``z[5]``, ``z[10:20]``, ``z[[3, 1]]`` and ``z[mask]`` are NumPy arrays. ``for part in z.blocks()`` gives all rows, one shard
     at a time. ``numpy.asarray(z)`` reads everything.
 
-    Attributes:
-        folder: The folder.
-        nodes: Number of nodes in all of them.
-        dimension: Numbers of a vector.
-        shards: Number of shards.
-        graph: The path of the graph folder, and its digest.
-        temporary: What the folder is removed with, if it is a temporary one; None for one that stays.
+    ``graph`` is the path of the graph folder, and its digest; a temporary folder is removed with the last that refers to it.
     """
 
     folder: Path

@@ -37,9 +37,7 @@ def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None 
         table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
         table.validate(full=True)
         check_columns(table)
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    return table.take(back)
+    return table.take(np.argsort(order))
 
 
 def stored_kinds(folder: GraphFolder) -> Callable[[Array], Any]:
