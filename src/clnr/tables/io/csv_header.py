@@ -54,10 +54,7 @@ class Header(NamedTuple):
     """What the first lines of a text file tell.
 
     Attributes:
-        names: Names of columns.
-        delimiter: What separates them.
         in_file: Whether the names are the file's first line.
-        comments: Whether there are comments.
         newline: What ends a line, if DuckDB could not tell: it takes the first line break for one, also in quotes.
         looks_otherwise: Whether the lines tell the opposite of what the user said.
     """
