@@ -42,7 +42,7 @@ class KnownNames(NamedTuple):
     usual: tuple[tuple[str, ...], ...]
     others: tuple[str, ...] = ()
 
-    def make_header(self, fields: Sequence[str], header: bool | None) -> bool:
+    def is_header(self, fields: Sequence[str], header: bool | None) -> bool:
         """Whether a line is a header by its names."""
         plain = {field.strip().casefold() for field in fields}
         usual = [not plain.isdisjoint(group) for group in self.usual]
@@ -142,7 +142,7 @@ class _Head(NamedTuple):
     def is_header(self, known: KnownNames, header: bool | None) -> bool | None:
         """Whether the first line is a header: by its names, else as given, else by the rows below; None if unclear."""
         plain = [name.casefold() for name in self.names]
-        if known.make_header(plain, header):
+        if known.is_header(plain, header):
             return True
         if header is not None:
             return header
