@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from clnr import cli
@@ -34,11 +35,22 @@ def entry_point(monkeypatch, capsys):
     return call
 
 
-def started(*words: str, **environment: str) -> subprocess.Popen[str]:
+def started(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
     """The same in a process of its own, which goes on."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
-    command = [sys.executable, "-m", "clnr", *words]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "clnr", *map(str, words)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, cwd=cwd, env=this_python(**environment), **pipes, text=True)
+
+
+def run_script(script: str, *words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A script of Python in a process of its own, at its end."""
+    command = [sys.executable, "-c", script, *words]
+    return subprocess.run(command, cwd=cwd, env=this_python(**environment), capture_output=True, text=True, timeout=600)
+
+
+def this_python(**environment: str) -> dict[str, str]:
+    """An environment in which Python finds what it finds here."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
 
 
 def outside(*words: str, **environment: str) -> Ended:

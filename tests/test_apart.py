@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 
-from clnr.errors import DataError
 from tests.apart import HELD, MEMORY, process_apart
 
 KEPT: list[object] = []
@@ -21,37 +18,9 @@ def reserve(mebibytes):
     KEPT.append(np.empty(mebibytes << 20, np.uint8))
 
 
-def crash():
-    ctypes.string_at(0)
-
-
-def refuse():
-    raise DataError("no")
-
-
-def fail():
-    raise KeyError("k")
-
-
-@pytest.fixture(scope="module")
-def apart():
-    with process_apart() as call:
-        yield call
-
-
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("call", "arguments", "expected"),
-    [
-        ("take", [(MEMORY >> 20) + 64], "took "),
-        ("reserve", [2 * HELD >> 20], "numpy"),
-        # What is only reserved does not count.
-        ("reserve", [4 * MEMORY >> 20], "done"),
-        ("crash", [], "crashed: Segmentation fault"),
-        ("refuse", [], "DataError: no"),
-        ("fail", [], "builtins.KeyError: 'k'"),
-    ],
-)
-def test_what_goes_wrong_is_said(apart, call, arguments, expected):
-    assert apart(f"tests.test_apart:{call}", *arguments).startswith(expected)
-    assert apart("tests.test_apart:take", 1) == "done"
+def test_a_greedy_call_is_told_and_what_is_only_reserved_does_not_count():
+    with process_apart() as apart:
+        assert apart("tests.test_apart:take", (MEMORY >> 20) + 64).startswith("took ")
+        assert apart("tests.test_apart:reserve", 2 * HELD >> 20).startswith("numpy")
+        assert apart("tests.test_apart:reserve", 4 * MEMORY >> 20) == "done"

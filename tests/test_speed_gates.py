@@ -5,9 +5,7 @@ A count that rises is a program that became slower on every machine. Where one f
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -16,11 +14,8 @@ import torch
 
 from clnr import NodeEmbedder
 from clnr.engine.cpu.cpu_engine import CSRArrays
-from clnr.errors import ClnrError
-from clnr.support.processes import launch
+from tests.command_line import run_script
 from tests.conftest import tiny
-
-# -- imports ----------------------------------------------------------------------------------------------------------------
 
 _HEAVY = ("torch", "duckdb", "scipy", "sklearn", "numba", "pyarrow", "matplotlib", "pandas")
 # By command: the most modules (a tenth more than today, since Python's own differ by version), the most of the package's own,
@@ -46,9 +41,7 @@ print("modules", len(sys.modules), own, *(name for name in {_HEAVY} if name in s
 
 def modules(words: str, folder) -> tuple[int, int, set[str]]:
     """How many modules a command imports, how many of them are ours, and which are heavy."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", _COUNT_MODULES, *words.split()]
-    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    ended = run_script(_COUNT_MODULES, *words.split(), cwd=folder)
     _, count, own, *heavy = ended.stderr.splitlines()[-1].split()
     return int(count), int(own), set(heavy)
 
@@ -60,9 +53,6 @@ def test_modules_that_a_command_imports(words, tmp_path):
     assert heavy <= allowed
     assert count <= most
     assert own <= most_own
-
-
-# -- passes and factorisations ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -109,25 +99,7 @@ def test_passes_over_the_edges_and_factorisations(tmp_path, monkeypatch, clnr, c
     assert counts["factorisations"] <= factorisations
 
 
-# -- processes --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_processes_that_workers_are(workers, monkeypatch):
-    """One works in this process; two are two others, here such that fail at once."""
-    started = []
-    start = subprocess.Popen
-
-    def counted(command, **more):
-        started.append(command)
-        return start([sys.executable, "-S", "-c", "raise SystemExit(1)"], **more)
-
-    monkeypatch.setattr(launch.subprocess, "Popen", counted)
+def test_one_worker_is_this_process(monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", pytest.fail)
     recipe = {"epochs": 1, "hidden": 8, "dimension": 8, "sampled_nodes": 20, "moments": "sampled"}
-    embedder = NodeEmbedder("CLNR", recipe=recipe, device="cpu", precision="float32", workers=workers)
-    if workers == 1:
-        embedder.fit(tiny())
-    else:
-        with pytest.raises(ClnrError, match="a worker failed"):
-            embedder.fit(tiny())
-    assert len(started) == (0 if workers == 1 else workers)
+    NodeEmbedder("CLNR", recipe=recipe, device="cpu", precision="float32", workers=1).fit(tiny())

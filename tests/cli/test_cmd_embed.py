@@ -26,7 +26,6 @@ from clnr.embedding.reporting.report_file import drawn_layout
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.store import output_folder
 from clnr.embedding.store.artifact import load_folder
 from clnr.methods import CLNR_MIX
 from tests.command_line import assert_refused, only_json, started
@@ -106,32 +105,17 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
     np.save(files / "x.npy", np.eye(3))
     words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category", "--as", "code=number"]
     words += ["--ignore", "year", "--feature-matrix", "x.npy", "--header"]
-    expected = [
-        "edges 'buyer': source, text",
-        "edges 'seller': target, text",
-        "edges 'year': not used, number: ignored",
-        "nodes 'person': id, text, none empty",
-        "nodes 'age': not used, number, none empty",
-        "nodes 'zip': feature, category, 2 values (1000, 2000), 2 features, none empty",
-        "nodes 'code': feature, number, scaled to mean 0 and variance 1, 1 feature, none empty",
-        "matrix 'x.npy': feature, dense matrix, divided by one number, 3 features",
+    columns = only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"]
+    assert columns[2] == "edges 'year': not used, number: ignored"
+    assert [line.split(", ")[:2] for line in columns if ": feature" in line] == [
+        ["nodes 'zip': feature", "category"],
+        ["nodes 'code': feature", "number"],
+        ["matrix 'x.npy': feature", "dense matrix"],
     ]
-    assert only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"] == expected
     told = only_json(clnr("ingest", *words, "--out", "graph", "--quiet", "--json"))
     plan = only_json(clnr("embed", "--graph", "graph", "--dry-run", "--json"))
-    assert plan["columns"] == expected
+    assert plan["columns"] == columns
     assert told["edges"] == plan["graph"]["edges"] == 2
-
-
-def test_it_is_what_python_gives(clnr, files):
-    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
-    recipe = {"epochs": 3, "hidden": 16, "dimension": 8, "probe_steps": 20}
-    made = NodeEmbedder(recipe=recipe, device="cpu").fit(read_tables("edges.csv", "nodes.parquet"))
-    back = NodeEmbedder.load("mine")
-    assert back.recipe_ == made.recipe_
-    assert (back.embedding_ == made.embedding_).all()
-    assert {name: back.scores_[name] for name in made.scores_} == pytest.approx(made.scores_)
-    assert back.scores_.keys() - made.scores_.keys() == {"strict_accuracy", "validation_accuracy", "majority_accuracy"}
 
 
 @pytest.mark.full
@@ -147,9 +131,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     assert "scores of the training, before these tables: link AUC 0." in ended.out
     for line in ("- 2 new nodes", "- edges 'source': source, text", "- nodes 'words': feature, vector"):
         assert line in ended.err
-    before, after = load_folder(files / "mine"), load_folder(files / "tomorrow")
-    assert after.table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
-    assert after.model.parameters.keys() == before.model.parameters.keys()
+    assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
     here = clnr("embed", *tables, "--out", "./mine", "--force", "--no-report", "-q")
     assert "mine is the folder of the model itself: its graph and vectors are replaced" in here.err
     assert load_folder(files / "mine").table_graph.graph.num_nodes == 82
@@ -211,16 +193,10 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
-        ([*EMBED, "--out", "mine", "--method", "GCN", *SMALL], "supervised, and its labels (--label) say how wide"),
         ([*EMBED, "--out", "mine", "--tune", "-1"], "tune must be 0 or more (--tune), not -1"),
-        ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
-        ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
-        ([*EMBED, "--out", "mine", "--source", "who"], "edges.csv: there is no column 'who'"),
-        ([*EMBED, "--out", "mine", "--name", "title"], "no column 'title' for names; there are id, label"),
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
         ([*EMBED, "--out", "mine", "--allow-disjoint"], "--allow-disjoint goes with --model"),
-        ([*EMBED, "--out", "mine", "--seed", "-1"], "seed"),
         ([*EMBED, "--out", "mine", "--from-files"], "--from-files reads a graph folder"),
         ([*EMBED, "--out", "mine", "--layout", "tsne", "--no-report"], "leave out --no-report"),
         ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
@@ -230,28 +206,11 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--graph", "g", "--no-nodes-header", "--out", "mine"], "leave out --nodes-header"),
         (["embed", "--graph", "g", "--memory", "much", "--out", "mine"], "--memory must be an amount such as '4 GB'"),
         (["similar", "none", "paper:1"], "no such folder"),
-        (["report", "none"], "no such folder"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_leaves_nothing(words, said, clnr, files):
     assert said in assert_refused(clnr(*words))
     assert left(files) == set()
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
-def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error):
-    def full(*_):
-        raise error
-
-    monkeypatch.setattr(output_folder, "save_folder", full)
-    ended = clnr(*EMBED, "--out", "mine", *SMALL)
-    assert ended.code == 2
-    assert "Traceback" not in ended.err
-    assert left(files) == set()
-
-
-# -- what is not ours, and who else is at work ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -315,8 +274,6 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
     assert len(moments) > 20
 
 
-# -- stops ------------------------------------------------------------------------------------------------------------------
-
 LONG = [*EMBED, "--set", "epochs=200", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu"]
 LONG += ["--no-report", "--no-baselines"]
 
@@ -353,28 +310,16 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert left(files) == {"whole", "killed", "stopped"}
 
 
-# -- similar, report --------------------------------------------------------------------------------------------------------
-
-
 def test_similar_nodes(clnr, files):
     clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     nearest = only_json(clnr("similar", "mine", "paper:5", "-k", "4", "--json"))
-    embedder = NodeEmbedder.load("mine")
-    assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in nearest] == embedder.similar("paper:5", 4)
-    graph = embedder._result.table_graph.graph
-    joined = set(graph.outgoing.indices[graph.outgoing.indptr[5] : graph.outgoing.indptr[6]].tolist())
-    assert [row["linked"] for row in nearest] == [int(row["id"].removeprefix("paper:")) in joined for row in nearest]
+    expected = NodeEmbedder.load("mine").similar("paper:5", 4)
+    assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in nearest] == expected
     assert all(row["label"].startswith("field ") for row in nearest)
     shown = clnr("similar", "mine", "paper:5", "-k", "4")
     assert all(row["id"] in shown.out for row in nearest)
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
-
-
-def words_of(folder):
-    """The texts of a report."""
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    return json.loads(re.search(r'id="words">(.*?)</script>', page, re.DOTALL)[1])
 
 
 @pytest.mark.full
@@ -383,7 +328,6 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     titles, others = ([f"{word} \x1b[31m{i}" for i in range(80)] for word in ("Title", "Other"))
     pq.write_table(nodes.append_column("title", [titles]).append_column("other", [others]), "nodes.parquet")
     assert clnr(*EMBED, "--out", "mine", *SMALL).code == 0
-    assert words_of(files / "mine")["names"] == titles
     nearest = only_json(clnr("similar", "mine", "paper:5", "-k", "3", "--json"))
     assert [row["name"] for row in nearest] == [titles[int(row["id"].removeprefix("paper:"))] for row in nearest]
     assert clnr("similar", "mine", "paper:5", "-k", "3").out.split()[:2] == ["name", "id"]
@@ -393,7 +337,8 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     assert "there is no column 'toher' for names" in assert_refused(clnr("report", "mine", "--name", "toher"))
     assert (files / "mine" / "report.html").read_bytes() == before
     assert clnr("report", "mine", "--name", "OTHER").code == 0
-    assert words_of(files / "mine")["names"] == others
+    page = (files / "mine" / "report.html").read_text(encoding="utf-8")
+    assert json.loads(re.search(r'id="words">(.*?)</script>', page, re.DOTALL)[1])["names"] == others
     assert clnr(*EMBED, "--out", "mine", *SMALL, "--resume").code == 0
     assert "report mine --name title" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--name", "title"))
     assert clnr("report", "mine", "--name", "id").code == 0

@@ -70,12 +70,7 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert vectors.column_names == ["id", "node_kind", "original_id", "vector"]
     assert vectors["original_id"].to_pylist() == [*range(20), *range(10)]
     assert (made / "embeddings.csv").read_text().startswith("id,node_kind,original_id,v0,")
-    rows = json.loads(clnr("similar", str(made), "item:3", "-k", "29", "--json").out)
-    assert {row["id"] for row in rows if row["linked"]} == {"user:3", "user:2", "user:13", "user:12"}
-    assert clnr("similar", str(made), "person 3", "-k", "1").code == 0
     assert "there is no node '3'; did you mean 'user:3' (person 3), 'item:3'" in assert_refused(clnr("similar", str(made), "3"))
-    items = json.loads(clnr("similar", str(made), "item:3", "-k", "3", "--kind", "item", "--json").out)
-    assert items == [row for row in rows if row["id"].startswith("item:")][:3]
     for_user = json.loads(clnr("similar", str(made), "user:3", "-k", "10", "--kind", "item", "--json").out)
     assert {row["id"] for row in for_user} == {f"item:{i}" for i in range(10)}
     assert {row["id"] for row in for_user if row["linked"]} == {"item:3", "item:4"}
@@ -97,32 +92,6 @@ def test_a_kind_is_asked_for_by_its_name_and_exactly():
             embedder.similar("person 3", **asked)
     with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind \(--kind\)"):
         embedder.fit("knows.csv").similar(3, kind="item")
-
-
-@pytest.mark.full
-def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
-    assert clnr("ingest", *SHOP, "--out", str(tmp_path / "graph"), "-q").code == 0
-    asked = ["--graph", str(tmp_path / "graph"), *SMALL, "--out", str(tmp_path / "made")]
-    assert clnr("embed", *asked).code == 0
-    assert pq.read_table(tmp_path / "made" / "embeddings.parquet").column_names[1:3] == ["node_kind", "original_id"]
-    (tmp_path / "signed.csv").write_text("source,target,weight\na,b,1\nb,c,-1\n")
-    signed = ["embed", "--edges", str(tmp_path / "signed.csv"), "--dry-run"]
-    assert "'weight' is '-1' in row 2, which is negative" in assert_refused(clnr(*signed))
-    assert "edges: 1 undirected" in clnr(*signed, "--negative-weights", "drop").out
-    assert "edges: 2 undirected" in clnr(*signed, "--negative-weights", "kind").out
-    (tmp_path / "rated.csv").write_text("source,target,stars\na,b,5\nb,c,1\n")
-    two = ["--edges", f"a={tmp_path / 'signed.csv'}", "--edges", f"b={tmp_path / 'rated.csv'}", "--negative-weights", "drop"]
-    both = clnr("embed", *two, "--weight", "stars", "--weight", "weight", "--dry-run").out
-    assert "edges a 'weight': weight" in both
-    assert "edges b 'stars': weight" in both
-    (tmp_path / "gaps.csv").write_text("source,target\na,b\n,c\n")
-    gaps = ["--edges", f"a={tmp_path / 'gaps.csv'}"]
-    assert "'source' is empty in row 2" in assert_refused(clnr("embed", *gaps, "--dry-run"))
-    assert "left out: 1 row of 2 with an empty" in clnr("embed", *gaps, "--drop-empty", "--dry-run").out
-    assert "unknown negative_weights 'abs'" in assert_refused(clnr(*signed, "--negative-weights", "abs"))
-
-
-# -- hyper-parameters, and misspelt options ---------------------------------------------------------------------------------
 
 
 def test_short_forms_are_keys_of_recipes_and_no_option_is_there_twice():
@@ -150,9 +119,7 @@ def test_a_short_form_is_what_set_gives(clnr):
         (["embed", "--workers", "0"], "see: clnr embed --help"),
         (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
         (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter; delimiters are found by themselves"),
-        (["ingest", "--sep=;"], "clnr ingest has no option --sep; delimiters are found by themselves: leave it out"),
         (["embd"], "unknown command 'embd'; did you mean 'embed'?"),
-        (["run", "--epochs", "many"], "epochs must be a whole number, not 'many'"),
         (["run", "--epochs", "3", "--set", "epochs=4"], "epochs is set twice: by --epochs and by --set"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -164,6 +131,8 @@ def test_a_misspelt_word_names_the_right_one(clnr, words, said):
 def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     handed = {}
     monkeypatch.setattr(worker_options, "run_on_ray", lambda command, options: handed.update(options) or 0)
-    assert clnr("embed", "--edges", "e.csv", "--out", "o", "--ray", "auto", "--workers", "2", "--epochs", "3").code == 0
-    assert (handed["tables"]["edges"], handed["assign"]) == ("e.csv", ["epochs=3"])
+    tables = ["--edges", "e.csv", "--weight", "a", "--weight", "b", "--drop-empty"]
+    assert clnr("embed", *tables, "--out", "o", "--ray", "auto", "--workers", "2", "--epochs", "3").code == 0
+    assert handed["tables"] == {"edges": "e.csv", "nodes": None, "weight": ["a", "b"], "drop_empty": True}
+    assert handed["assign"] == ["epochs=3"]
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from clnr.cli.app import COMMANDS
+from tests.command_line import run_script
 
 HEAVY = (
     *("torch", "numpy", "scipy", "sklearn", "numba", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "safetensors"),
@@ -35,8 +32,7 @@ for command in sys.argv[1:]:
 
 def imported(commands, home, code=0) -> list[set[str]]:
     """The heavy packages that each of some commands imports, one after the other in one process; they end with ``code``."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLNR_HOME": str(home)}
-    ended = subprocess.run([sys.executable, "-c", SCRIPT, *commands], env=env, capture_output=True, text=True, timeout=600)
+    ended = run_script(SCRIPT, *commands, CLNR_HOME=str(home))
     assert "Traceback" not in ended.stderr, ended.stderr
     assert ended.stderr.count(f"code {code}\n") == len(commands)
     return [set(line.split()[1:]) for line in ended.stderr.splitlines() if line.startswith("imported")]
@@ -61,10 +57,10 @@ def test_a_mistake_is_told_without_importing_anything_heavy(tmp_path):
 
 @pytest.mark.full
 def test_what_computes_imports_what_it_needs(tmp_path):
-    env, run = imported(["env", "run Raw toy --device cpu --set probe_steps=1"], tmp_path)
+    env, run = imported(["env", "run CLNR toy --device cpu --set epochs=1 --set probe_steps=1"], tmp_path)
     assert {"torch", "numpy"} <= env
     assert {"torch", "numpy", "scipy"} <= env | run
-    heavy = {"sklearn", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "optuna", "usearch", "pandas"}
+    heavy = {"sklearn", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "optuna", "usearch", "networkx", "pandas"}
     assert not (env | run) & heavy
 
 
@@ -90,7 +86,5 @@ threading.Thread.start = start
 )
 def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path, begin):
     told = {"RANK": "0", "WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tmp_path / "meeting").as_uri()}
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | told
-    words = [sys.executable, "-c", WATCH.format(begin)]
-    ended = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    ended = run_script(WATCH.format(begin), cwd=tmp_path, **told)
     assert (ended.stdout, ended.stderr) == ("False\n", "")

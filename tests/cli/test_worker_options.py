@@ -18,7 +18,7 @@ import pytest
 import safetensors.numpy
 
 from clnr.cli.worker_options import _Board, _check_reachable
-from tests.command_line import assert_refused, entry_point
+from tests.command_line import assert_refused, entry_point, started
 
 if not Path("/proc/self/task").exists():
     pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)
@@ -46,15 +46,8 @@ class Job:
 
     def __init__(self, folder: Path, *words: object, workers: int = 2, **environment: str):
         self.folder = folder
-        command = ["embed", "--edges", "edges.csv", *TRAIN, *("--workers", str(workers)), *map(str, words)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "clnr", *command],
-            cwd=folder,
-            env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = ["embed", "--edges", "edges.csv", *TRAIN, *("--workers", workers), *words]
+        self.process = started(*command, cwd=folder, OMP_NUM_THREADS="1", **environment)
 
     def workers(self) -> dict[int, int]:
         """The process of each rank."""
@@ -217,23 +210,13 @@ def test_workers_with_different_tables_are_told_apart(tables):
     lines = (tables / "edges.csv").read_text().splitlines()
     (tables / "other" / "edges.csv").write_text("\n".join(lines[:-1]) + "\n")
     words = ["embed", "--edges", "edges.csv", *TRAIN, "--out", "apart", "--quiet"]
-    environment = os.environ | {"WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tables / "meeting").as_uri(), "OMP_NUM_THREADS": "1"}
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "clnr", *words],
-            cwd=folder,
-            env=environment | {"RANK": str(rank)},
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, folder in enumerate((tables, tables / "other"))
-    ]
-    said = "".join(job.stderr.read() for job in jobs)
-    assert [job.wait(LATEST) for job in jobs] == [2, 2]
-    for job in jobs:
-        job.stdin.close()
-        job.stderr.close()
+    place = {"WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tables / "meeting").as_uri(), "OMP_NUM_THREADS": "1"}
+    with (
+        started(*words, cwd=tables, RANK="0", **place) as first,
+        started(*words, cwd=tables / "other", RANK="1", **place) as second,
+    ):
+        said = first.stderr.read() + second.stderr.read()
+    assert (first.returncode, second.returncode) == (2, 2)
     assert "workers 0 and 1 do not have the same tables; start all of them with the same command" in said
     assert said.count("\n") == 1
 

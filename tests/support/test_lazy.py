@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
 import sys
 
 import pytest
@@ -16,7 +14,7 @@ from clnr.embedding.store.export import parse_formats
 from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
 from clnr.support.lazy import import_optional, lazy
-from tests.command_line import assert_refused
+from tests.command_line import assert_refused, run_script
 from tests.conftest import tiny
 
 
@@ -28,16 +26,7 @@ colors, name = lazy("colorsys"), lazy("colorsys", "rgb_to_hsv")
 print("colorsys" in sys.modules, repr(colors), repr(name))
 print(name(0, 0, 0) == colors.rgb_to_hsv(0, 0, 0), "colorsys" in sys.modules)
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines() == ["False lazy('colorsys') lazy('colorsys', 'rgb_to_hsv')", "True True"]
-
-
-def test_what_is_asked_is_always_the_modules_own(monkeypatch):
-    import colorsys
-
-    assert lazy("colorsys").ONE_THIRD is colorsys.ONE_THIRD
-    monkeypatch.setattr(colorsys, "rgb_to_hsv", lambda *color: color)
-    assert lazy("colorsys", "rgb_to_hsv")(1, 2, 3) == lazy("colorsys").rgb_to_hsv(1, 2, 3) == (1, 2, 3)
+    assert run_script(script).stdout.splitlines() == ["False lazy('colorsys') lazy('colorsys', 'rgb_to_hsv')", "True True"]
 
 
 def test_a_copy_works_and_what_is_not_there_is_an_error():
@@ -90,21 +79,3 @@ def test_without_matplotlib_figures_say_so_before_any_run_and_are_planned(withou
     assert said == "clnr: drawing figures needs matplotlib; install it with: pip install 'clnr[figures]'\n"
     assert not list(home.rglob("*.sqlite"))
     assert clnr(*words, "--dry-run").code == 0
-
-
-@pytest.mark.full
-def test_the_first_command_needs_no_optional_package(tmp_path):
-    """What ``make run`` does, with every optional package hidden."""
-    script = """
-import sys
-for name in ("matplotlib", "torch_geometric", "usearch", "optuna", "networkx", "pandas"):
-    sys.modules[name] = None
-from clnr.__main__ import main
-sys.argv = ["clnr", "run", "CLNR", "toy", "--set", "epochs=2", "--device", "cpu"]
-main()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "CLNR_HOME": str(tmp_path)}
-    )
-    assert done.returncode == 0, done.stderr
-    assert "CLNR" in done.stdout

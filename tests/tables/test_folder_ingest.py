@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
 from clnr.graph.folder_writer import FolderWriter
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
-from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.fuzz import examples
 from tests.tables.files import dense, saved
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 NODES = "id,title,age,label,kind,vip\nann,Ann Lee,30,x,red,yes\nbob,Bob,,y,blue,no\ncy,Cy Old,50,x,red,yes\ndee,Dee,2,,red,no\n"
 EDGES = "source,target,weight\nann,bob,1\nbob,ann,3\nann,bob,2\ncy,cy,1\ncy,bob,0\ncy,ann,0.5\nzed,ann,1\n"
@@ -57,14 +50,10 @@ def assert_equal(read, loaded):
     [
         (EDGES, NODES),
         (EDGES, None),
-        ("source,target\n3,1\n1,2\n2,3\n3,1\n1,3\n", "id,x,y\n1,0.5,2\n2,1.5,2\n3,9,1\n12,0,0\n"),
-        ("from,to,w\n007,7,1\n7,08,2\n", "id,t\n7,1\n007,2\n08,3\n9,4\n"),
-        ("source,target\nü,漢字\n漢字,😀\n", 'id,note\nü,"one, two"\n漢字,two\n😀,\n'),
         (
             "source,target\n" + "".join(f"{i},{i * i % 97}\n" for i in range(97)),
             "id,text\n" + "".join(f"{i},{TEXTS[i : i + 90]}\n" for i in range(97)),
         ),
-        ("source,target\na,b\nc,d\n", "id\nd\nc\nb\na\n"),
         ("source,target,weight\na,b,0\nb,c,1e-60\nc,a,2\n", "id,x\na,1\nb,2\nc,4\nlone,3\n"),
     ],
 )
@@ -106,15 +95,10 @@ IDS = st.one_of(st.integers(-3, 9).map(str), st.sampled_from(["a", "B", "ü x", 
 @hypothesis.settings(max_examples=examples(8), deadline=None)
 def test_any_tables_are_the_same_graph_or_the_same_error(tmp_path_factory, edges, nodes, weighted, directed):
     folder = tmp_path_factory.mktemp("fuzz")
-    columns = {"source": [each[0] for each in edges], "target": [each[1] for each in edges]}
-    if weighted:
-        columns["weight"] = [each[2] for each in edges]
-    e = pa.table(columns)
+    e = pa.table(dict(zip(("source", "target", "weight")[: 2 + weighted], zip(*edges, strict=True), strict=False)))
     n = None if nodes is None else pa.table({"id": list(nodes), "x": list(nodes.values())})
-    read, written = (
-        outcome(lambda: read_tables(e, n, directed=directed)),
-        outcome(lambda: ingest(e, n, out=folder / "graph", directed=directed)),
-    )
+    read = outcome(lambda: read_tables(e, n, directed=directed))
+    written = outcome(lambda: ingest(e, n, out=folder / "graph", directed=directed))
     if isinstance(read, str):
         assert written == read
         assert list(folder.iterdir()) == []
@@ -145,18 +129,6 @@ def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
         for directed in (False, True):
             ingest(edges, given, out=tmp_path / "graph", directed=directed, force=True)
             assert_equal(read_tables(edges, given, directed=directed), load_graph_folder(tmp_path / "graph"))
-
-
-@pytest.mark.parametrize("dtype", FEATURE_TYPES)
-def test_features_are_rounded_to_their_type(tmp_path, dtype):
-    torch = pytest.importorskip("torch")
-    values = np.random.default_rng(0).normal(size=(30, 5)) * 10.0 ** np.arange(-3, 2)
-    nodes = pa.table({"id": np.arange(30), "x": values.tolist()})
-    edges = pa.table({"source": np.arange(29), "target": np.arange(1, 30)})
-    ingest(edges, nodes, out=tmp_path / "graph", dtype=dtype)
-    exact = torch.tensor(read_tables(edges, nodes).graph.features)
-    found = load_graph_folder(tmp_path / "graph").graph.features
-    np.testing.assert_array_equal(found, exact.to(getattr(torch, dtype)).float().numpy())
 
 
 def test_numbers_beyond_their_type_are_refused(tmp_path):
@@ -200,10 +172,6 @@ def test_too_many_nodes_are_refused_before_the_tables_are_read(tmp_path, monkeyp
     with pytest.raises(DataError, match=r"^4 nodes are too many: a graph folder has at most 3 "):
         ingest(edges, pa.table({"id": [0, 1, 2, 3]}), out=tmp_path / "graph", progress=lines.append)
     assert "reading the tables" not in lines
-    # Of nodes that only edges name, none is written.
-    with pytest.raises(DataError, match=r"^4 nodes are too many"):
-        ingest(edges, out=tmp_path / "graph", progress=lines.append)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_a_graph_folder_is_overwritten(tmp_path):
@@ -211,29 +179,25 @@ def test_only_a_graph_folder_is_overwritten(tmp_path):
     ingest(edges, out=tmp_path / "graph")
     with pytest.raises(ClnrError, match="exists already"):
         ingest(edges, out=tmp_path / "graph")
-    ingest(edges, out=tmp_path / "graph", force=True)
+    assert ingest(edges, out=tmp_path / "graph", force=True, dtype="bfloat16").feature_type == "bfloat16"
     saved(tmp_path / "graph", "mine.txt", "x")
     with pytest.raises(ClnrError, match=r"mine\.txt"):
         ingest(edges, out=tmp_path / "graph", force=True)
 
 
+# It waits before its n-th line of progress, or for 0 before it closes the folder.
 SLOW = """
-import sys, time
+import itertools, sys, time
 from clnr.tables import ingest
 from clnr.graph.folder_writer import FolderWriter
-at = int(sys.argv[3])
-steps = []
-def progress(line):
-    steps.append(line)
-    if len(steps) == at:
-        print(line, flush=True)
-        time.sleep(60)
-if at == 0:
-    def late(self, **more):
-        print("closing", flush=True)
-        time.sleep(60)
-    FolderWriter.close = late
-ingest(sys.argv[1], out=sys.argv[2], progress=progress)
+edges, out, n = sys.argv[1:]
+def wait(*_, **__):
+    print("waiting", flush=True)
+    time.sleep(60)
+if n == "0":
+    FolderWriter.close = wait
+lines = itertools.count(1)
+ingest(edges, out=out, progress=lambda line: next(lines) == int(n) and wait())
 """
 
 
@@ -242,19 +206,13 @@ ingest(sys.argv[1], out=sys.argv[2], progress=progress)
 def test_a_killed_ingest_leaves_nothing_that_opens_and_the_next_one_cleans_up(tmp_path, at):
     edges = saved(tmp_path, "e.csv", EDGES)
     out = tmp_path / "graph"
-    process = subprocess.Popen([sys.executable, "-c", SLOW, str(edges), str(out), str(at)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    with subprocess.Popen([sys.executable, "-c", SLOW, str(edges), str(out), str(at)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        process.kill()
     assert not out.exists()
     left = [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert left
-    for path in left:
-        assert not (path / MANIFEST).exists()
-    began = time.perf_counter()
+    assert not any((path / MANIFEST).exists() for path in left)
     ingest(edges, out=out)
-    assert time.perf_counter() - began < 30
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.csv", "graph"]
     GraphFolder.open(out).verify()

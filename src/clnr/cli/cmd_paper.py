@@ -255,17 +255,17 @@ def _work(ahead: Plan, config: WorkerConfig, workers: int, bar: Bar, results: Re
 
     began, finished = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:
-        for done in run_jobs(ahead.jobs, config, workers, lambda job: partial(_count_epoch, job, count)):
+
+        def on_epoch(job: Job) -> Callable[[int, float], None]:
+            return lambda epoch, loss: count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")
+
+        for done in run_jobs(ahead.jobs, config, workers, on_epoch):
             finished += len(done.job.seeds)
             count(len(done.job.seeds), str(done.job))
             bar.log(f"{finished:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
             if done.failure:
                 results.failures[done.job.batch.kind] = done.failure
                 print_stderr(f"{done.job}: {done.failure}")
-
-
-def _count_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: float) -> None:
-    count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")
 
 
 def _print_written(written: Iterable[Path], results: ResultSet) -> None:

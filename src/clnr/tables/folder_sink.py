@@ -36,14 +36,7 @@ _EDGE_SPILL_BYTES, _NODE_SPILL_BYTES = 100, 50
 
 
 class FolderSink(GraphSink):
-    """Takes a graph into a folder, in bounded memory.
-
-    Args:
-        db: The connection.
-        writer: Writes the arrays of the folder.
-        arguments: What is read.
-        duckdb_bytes: How much memory DuckDB may use.
-    """
+    """Takes a graph into a folder, in bounded memory."""
 
     def __init__(self, db: Connection, writer: FolderWriter, arguments: TableArguments, duckdb_bytes: int):
         self._db, self._writer, self._arguments, self._duckdb_bytes = db, writer, arguments, duckdb_bytes

@@ -30,17 +30,9 @@ _MARGIN_FACTOR = 1.25
 
 
 class MemorySink(GraphSink):
-    """Takes a graph into memory.
+    """Takes a graph into memory; when it is complete, ``graph`` and ``columns`` are those of a ``TableGraph``.
 
-    Args:
-        db: The connection, which is closed before the graph is made.
-        arguments: What is read; its ``base`` is extended.
-        unused_bytes: Memory that was unused before reading; None if that is not known.
-        duckdb_bytes: How much of it DuckDB may use; None for its own choice.
-
-    Attributes:
-        graph: The graph, when it is complete.
-        columns: The columns of the node table as an Arrow table, one row per node; None if there is no node table.
+    Of the memory that was unused before reading, DuckDB may use ``duckdb_bytes``; either is None if it is not known.
     """
 
     graph: Graph

@@ -25,7 +25,6 @@ class NodeKind(NamedTuple):
     """The nodes of one kind.
 
     Attributes:
-        name: What they are called.
         table: Their rows of the stored table, numbered from 0, and their columns by the names of their own table.
         roles: Which column holds what.
         names: The column of their names, if there is one.

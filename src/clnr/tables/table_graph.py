@@ -78,13 +78,7 @@ _FORMAT_VERSION = 1
 
 
 class TableInfo(NamedTuple):
-    """What tables.json holds: how tables were turned into a graph.
-
-    Attributes:
-        feature_encoder: How features were made; None if they were not made from tables.
-        classes: The names of the labels 0, 1, 2 ...
-        ingest_report: What was found in the tables.
-    """
+    """What tables.json holds: how tables were turned into a graph, as a ``TableGraph`` has it."""
 
     feature_encoder: FeatureEncoder | None
     classes: tuple[str, ...]

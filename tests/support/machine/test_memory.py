@@ -28,8 +28,6 @@ def test_out_of_memory_becomes_advice():
         raise RuntimeError("something else")
 
 
-# -- memory within bounds ---------------------------------------------------------------------------------------------------
-
 MIB = 2**20
 
 

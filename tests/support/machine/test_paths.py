@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from clnr.errors import ClnrError
-from clnr.experiments.run_cache import RunCache
 from clnr.support.machine.paths import cache_folder, state_folder
 
 
@@ -53,10 +52,3 @@ def test_a_user_without_a_home_is_told(user, monkeypatch):
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(ClnrError, match="set CLNR_HOME"):
         state_folder()
-
-
-def test_asking_for_a_place_makes_nothing(user):
-    cache_folder()
-    state_folder()
-    assert RunCache().path == state_folder() / "runs.sqlite"
-    assert list(user.iterdir()) == []

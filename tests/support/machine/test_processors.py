@@ -32,10 +32,8 @@ def one(quota):
         # A part of a processor is one; the narrowest group counts.
         ("0::/", {"cpu.max": "50000 100000"}, 1),
         ("0::/job/step", {"job/step/cpu.max": "800000 100000", "job/cpu.max": "300000 100000"}, 3),
-        ("0::/../../job", {"cpu.max": "250000 100000"}, 3),
         # Version 1, alone and with others.
         ("4:cpu:/job", {f"cpu/job/{name}": value for name, value in one(400000).items()}, 4),
-        ("4:cpuacct,cpu:/docker/0123", {f"cpu/{name}": value for name, value in one(100000).items()}, 1),
         ("4:cpu:/job", {f"cpu/job/{name}": value for name, value in one(-1).items()}, 64),
         # More than there are, and what is not as it should be.
         ("0::/", {"cpu.max": "9900000 100000"}, 64),

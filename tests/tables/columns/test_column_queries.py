@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clnr.errors import DataError
@@ -11,9 +12,6 @@ from clnr.tables.columns.column_queries import ColumnQuery, run_column_queries
 from clnr.tables.io import sql
 from clnr.tables.io.source import Column, describe, fetch_chunks, store
 from clnr.tables.roles.described_columns import type_warnings
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 EDGES = pa.table({"source": ["0", "1"], "target": ["1", "2"]})
 ROWS = 60

@@ -6,14 +6,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.columns.exact_sums import SumRange, as_mean, power_of_two, whole_sum
 from clnr.tables.io import sql
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 # DuckDB shares out the rows of a table among threads in parts of 122,880.
 ROWS = 2 * 122_880

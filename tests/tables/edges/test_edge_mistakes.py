@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from clnr.embedding.planning.graph_facts import table_warnings
@@ -9,9 +10,6 @@ from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.ingest_report import dangling_warning, loses_much
 from tests.tables.files import saved
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 PACKAGES = "id,x\ntorch,1\nscikit-learn,2\nnumpy,4\nzope.interface,8\n"
 ORDERS = "user,item\n1,1\n2,1\n3,2\n4,2\n5,1\n6,2\n"

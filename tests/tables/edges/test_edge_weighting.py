@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import edge_weights, saved
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 ROWS = [
     ("a", "b", 2.0, "buys", "2020-01-01"),
@@ -73,20 +71,6 @@ def test_each_kind_of_edges_is_normalised_by_itself(weighted, directed, tmp_path
     again = load_graph_folder(tmp_path / "graph")
     assert again.graph.digest == read.graph.digest
     assert again.ingest_report == read.ingest_report
-
-
-def test_a_convolution_sees_the_mean_of_the_normalised_kinds():
-    """On a graph whose nodes have edges of both kinds, against dense matrices."""
-    random = np.random.default_rng(0)
-    kinds = [np.triu(random.random((9, 9)) < share, 1) | np.eye(9, k=1, dtype=bool) for share in (0.2, 0.9)]
-    rows = [(int(a), int(b), 1.0, str(i)) for i, kind in enumerate(kinds) for a, b in np.argwhere(kind)]
-    edges = pa.table(dict(zip(("source", "target", "weight", "sort"), zip(*rows, strict=True), strict=True)))
-    dense = read_tables(edges, edge_type="sort").graph.to_scipy().toarray()
-    alike = [kind.astype(float) + kind.T for kind in kinds]
-    total = sum(alike).sum(1)
-    mean = sum(each / np.sqrt(np.outer(each.sum(1), each.sum(1))) for each in alike)
-    found = dense / np.sqrt(np.outer(total, total))
-    np.testing.assert_allclose(found / found.sum(), mean / mean.sum(), rtol=1e-5)
 
 
 def test_new_edges_are_multiplied_as_those_of_their_kind():

@@ -5,24 +5,19 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.io
 import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
+from tests.tables.files import dense
 
 DENSE = np.arange(12, dtype=np.float64).reshape(4, 3) - 5
 SPARSE = sp.csr_array(np.array([[1, 0, 0, 2], [0, 0, 1, 0], [0, 0, 0, 0], [3, 1, 0, 0]], np.float32))
 NODES = pa.table({"id": ["d", "a", "c", "b"], "age": [3.5, 1.0, 2.0, 9.0]})
 EDGES = pa.table({"source": ["a", "b", "c"], "target": ["b", "c", "d"]})
-
-
-def dense(features):
-    return features.toarray() if sp.issparse(features) else features
 
 
 def written(folder, form):

@@ -12,9 +12,6 @@ from clnr.tables.io import query as query_module
 from clnr.tables.io.sql import connect
 from tests.tables.files import EDGES, saved
 
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
-
 PAIR = "SELECT 1 AS source, 2 AS target"
 
 
@@ -95,10 +92,8 @@ def test_what_a_query_selects_is_the_table(query):
     ],
 )
 def test_anything_else_is_refused_and_leaves_nothing_behind(tmp_path, query):
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError):
         read_tables(edges_query=query)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) <= 1000
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 

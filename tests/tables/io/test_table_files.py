@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from tests.tables.files import EDGES, saved, written
-
-pytest.importorskip("duckdb")
-pq = pytest.importorskip("pyarrow.parquet")
-pa = pytest.importorskip("pyarrow")
 
 POSIX = os.name == "posix"
 ODD = (

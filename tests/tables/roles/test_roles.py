@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clnr.errors import ClnrError, DataError
@@ -12,9 +13,6 @@ from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
 from clnr.tables.ingest_report import ColumnInfo, column_lines
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import columns_of, saved
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 NODES = """id,age,zip,serial no,about,when,same
 a,30,1000,7,the bread,2020-01-01,x

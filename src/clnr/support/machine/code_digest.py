@@ -29,13 +29,10 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 def code_version() -> str:
     """The digest of ``NUMERICS``: neither a file's place nor a comment, docstring or blank line changes it."""
     package = Path(str(resources.files("clnr")))
-    files = [file for entry in NUMERICS for file in _modules(package / entry)]
+    paths = [package / entry for entry in NUMERICS]
+    files = [file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])]
     digests = sorted(module_digest(file.read_text(encoding="utf-8")) for file in files)
     return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
-
-
-def _modules(path: Path) -> list[Path]:
-    return list(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def module_digest(source: str) -> str:

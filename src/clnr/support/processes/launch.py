@@ -109,14 +109,8 @@ def launch(
 ) -> int:
     """Run a command in several processes that find each other, until the first of them is done; returns the exit code.
 
-    If one is lost (killed, or it does not answer), all are ended and started again; not after an error.
-
-    Args:
-        command: The program and its arguments, the same for all.
-        workers: How many processes.
-        max_restarts: How often to start again.
-        print_line: Tells of a lost worker.
-        folder: The job's temporary folder, which workers remove if this process is killed; by default one is made.
+    If one is lost (killed, or it does not answer), all are ended and started again; not after an error. ``folder`` is the job's
+    temporary one, which workers remove if this process is killed; by default one is made.
     """
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as temporary:

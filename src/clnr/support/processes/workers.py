@@ -91,12 +91,7 @@ class Workers:
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         """What each row counts where several workers may have that of one node: one over how many have it.
 
-        Args:
-            rows: This worker's rows.
-            nodes: Gives the nodes that they are of, or None for all nodes.
-
-        Returns:
-            A weight for each row; None, for one worker, where all count 1.
+        ``nodes`` gives the nodes that the rows are of, or None for all. For one worker all count 1, which None stands for.
         """
         return None
 

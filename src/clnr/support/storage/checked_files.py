@@ -36,10 +36,8 @@ def errors_name(path: Path) -> Iterator[None]:
 def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
     """Read from a folder that another process may replace meanwhile: all is of the old folder, or all of the new one.
 
-    Args:
-        folder: The folder.
-        name: A file in it that is written anew whenever the folder is.
-        read: Reads; called again if the folder was replaced meanwhile, whether it has failed or not.
+    ``name`` is a file in it that is written anew whenever the folder is. If that was meanwhile, ``read`` is called again,
+    whether it has failed or not.
     """
     for _ in range(_READ_TRIES):
         before = _identity(folder, name)

@@ -30,10 +30,8 @@ class ColumnEncoder:
     """How one column becomes features, as inferred from its values.
 
     Attributes:
-        column: Its name.
         kind: ``number``, ``datetime``, ``bool``, ``category`` (one-hot), ``text`` (bag of words), ``tags`` (bag of tags) or
             ``vector``.
-        width: Number of features.
         missing: Whether one more feature marks missing values; only if some were missing when it was inferred.
         centre: Subtracted from a number.
         scale: A number is then divided by it.

@@ -33,12 +33,7 @@ def as_mean(total: int, count: int) -> float:
 
 
 class SumRange(NamedTuple):
-    """Between which numbers lie that are added in groups: none is below 0.
-
-    Attributes:
-        low: The smallest above 0; None if there is none.
-        high: The largest.
-    """
+    """The smallest above 0 and the largest of numbers that are added in groups: none is below 0."""
 
     low: float | None
     high: float | None

@@ -40,14 +40,10 @@ def text_buckets(texts: Any, width: int) -> Array:
 
 
 def split_words(texts: Any) -> tuple[Array, Array, Any]:
-    """The words of an Arrow array of texts without nulls.
+    """For each word of an Arrow array of texts, in their order, the index of its text and that among all distinct words; these.
 
     Words are matches of Python's ``\\w+`` in the lower-cased text. ASCII words are found all at once; pieces with other letters
     are left to Python, each distinct piece once.
-
-    Returns:
-        For each word, in the order of texts, the index of its text and its index in the last array; all distinct words, as an
-        Arrow array.
     """
     data, start = _bytes(texts)
     plain, rest = _ASCII_WORD[data], None

@@ -42,7 +42,7 @@ class KnownNames(NamedTuple):
     usual: tuple[tuple[str, ...], ...]
     others: tuple[str, ...] = ()
 
-    def make_header(self, fields: Sequence[str], header: bool | None) -> bool:
+    def is_header(self, fields: Sequence[str], header: bool | None) -> bool:
         """Whether a line is a header by its names."""
         plain = {field.strip().casefold() for field in fields}
         usual = [not plain.isdisjoint(group) for group in self.usual]
@@ -54,10 +54,7 @@ class Header(NamedTuple):
     """What the first lines of a text file tell.
 
     Attributes:
-        names: Names of columns.
-        delimiter: What separates them.
         in_file: Whether the names are the file's first line.
-        comments: Whether there are comments.
         newline: What ends a line, if DuckDB could not tell: it takes the first line break for one, also in quotes.
         looks_otherwise: Whether the lines tell the opposite of what the user said.
     """
@@ -145,7 +142,7 @@ class _Head(NamedTuple):
     def is_header(self, known: KnownNames, header: bool | None) -> bool | None:
         """Whether the first line is a header: by its names, else as given, else by the rows below; None if unclear."""
         plain = [name.casefold() for name in self.names]
-        if known.make_header(plain, header):
+        if known.is_header(plain, header):
             return True
         if header is not None:
             return header

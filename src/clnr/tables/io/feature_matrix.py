@@ -74,11 +74,6 @@ class MatrixEncoder:
 
     A dense matrix is divided by the root mean square of its numbers, as lists of numbers are; a sparse one by that of the
     lengths of its rows, since those of text have length 1.
-
-    Attributes:
-        width: Number of columns.
-        scale: What it is divided by.
-        sparse: Whether it is sparse.
     """
 
     width: int

@@ -34,23 +34,16 @@ _REMEMBERED = {
 
 
 class Roles(NamedTuple):
-    """Columns by their roles; empty or None where there is none.
+    """The columns of edges and of nodes by their roles; empty or None where there is none.
 
     Attributes:
-        source: Of edges: the sources.
-        target: Of edges: the targets.
-        weight: Of edges: the weights.
-        edge_type: Of edges: their kinds.
-        edge_time: Of edges: their times.
-        weight_notation: Of edges: how weights are written as text; see ``NOTATIONS``.
+        weight_notation: How weights are written as text; see ``NOTATIONS``.
         fading: Whether edges weigh less by their age.
         guessed: Whether sources and targets are the first columns because no name tells.
-        id: Of nodes: the ids.
-        label: Of nodes: the labels.
         time: Of nodes: times that are no feature.
-        features: Of nodes: all that may be features.
+        features: All that may be features.
         types: What some of these hold, as the user says.
-        ignored: Of both: what the user leaves out.
+        ignored: What the user leaves out.
     """
 
     source: str = ""
