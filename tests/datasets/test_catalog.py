@@ -43,11 +43,6 @@ def test_each_row_says_where_each_file_comes_from(row):
         assert not Path(file).is_absolute()
 
 
-@pytest.mark.parametrize("typed", ["cora", "CORA", "ogbn-Arxiv", "Toy"])
-def test_names_are_found_in_any_case(typed):
-    assert find(typed).name == typed.lower()
-
-
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
@@ -139,17 +134,6 @@ def test_it_equals_pygs_own_reading(real_data, tmp_path, title):
     assert_same(graph, data)
     for part, mask in zip(graph.split, (data.train_mask, data.val_mask, data.test_mask), strict=True):
         assert part.tolist() == mask.nonzero().reshape(-1).tolist()
-
-
-@pytest.mark.full
-def test_another_packing_of_the_same_arrays_is_the_same_data(real_data, tmp_path):
-    (file,) = copied(real_data, "photo", tmp_path)
-    with np.load(file) as parts:
-        arrays = {name: parts[name] for name in parts.files if parts[name].dtype != object}
-    before = file.read_bytes()
-    np.savez(file, **{name: arrays[name] for name in reversed(arrays)})
-    assert file.read_bytes() != before
-    assert load("photo", tmp_path).digest == load("photo", real_data).digest
 
 
 def test_missing_files_are_fetched_from_their_makers_and_verified(real_data, home):

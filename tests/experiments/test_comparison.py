@@ -42,11 +42,6 @@ def test_one_comparison_needs_no_correction_the_same_differ_by_nothing_and_turne
     assert Comparison.of([summary("A", FIRST), summary("B", FIRST)]).differences == ((0, 1, 1),)
 
 
-def test_other_seeds_cannot_be_compared():
-    with pytest.raises(ValueError, match="zip"):
-        Comparison.of([summary("A", FIRST), summary("B", FIRST[:5])])
-
-
 def test_as_json_every_method_is_told_with_its_difference():
     told = Comparison.of([summary("A", FIRST), summary("B", BETTER), summary("C", MIXED)]).to_dict()
     assert told["first"] == "A"
@@ -93,17 +88,11 @@ def test_a_key_goes_to_the_methods_that_have_a_use_for_it(clnr):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--methods", "CLNR,grcae"], "unknown method 'grcae'; did you mean 'GRACE'?"),
-        (["--methods", "CLNR"], "--methods needs two or more different methods, not 'CLNR'"),
         (["--methods", "CLNR,GRACE,clnr"], "--methods needs two or more different methods, not 'CLNR,GRACE,clnr'"),
         (["CLNR"], "'CLNR' is a method, not a data set"),
         (["--set", "momentum=0.5"], "momentum is not a hyper-parameter of CLNR, GRACE, CCA-SSG"),
-        (["--set", "epoch=3"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
         (["--seeds", "0"], "--seeds must be at least 1, not 0"),
-        (["--device", "gpu"], "unknown device 'gpu'"),
-        (["coar"], "unknown data set 'coar'; did you mean 'cora'?"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_compared_is_one_line(clnr, home, words, said):
     assert said in assert_refused(clnr("compare", *words))

@@ -31,11 +31,6 @@ def test_what_the_run_cache_has_is_not_planned():
     assert "2 runs to do, 1 in the run cache" in ahead.describe(1)
 
 
-def test_nothing_to_do_is_said_without_a_guess():
-    ahead = planned([BATCH], *(made(BATCH, seed) for seed in range(3)))
-    assert ahead.describe(1) == "0 runs to do, 3 in the run cache"
-
-
 def test_seeds_that_are_trained_side_by_side_are_one_job(monkeypatch):
     monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 2)
     assert [seeds for _, _, seeds in wanted(planned([BATCH]))] == [(0, 1), (2,)]
