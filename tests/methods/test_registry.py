@@ -392,19 +392,13 @@ class Bare(Postprocess):
         return z
 
 
-@dataclasses.dataclass(frozen=True)
-class Contrary(Bare):
-    layers: int = hyper_parameter(3, 1, 64, "layers of the encoder", source="paper, section 3")
+def declaring(name, *field):
+    return dataclasses.make_dataclass(name, [field], bases=(Bare,), frozen=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class OutOfRange(Bare):
-    sharpness: float = hyper_parameter(2.0, 0.0, 1.0, "of an edge")
-
-
-@dataclasses.dataclass(frozen=True)
-class Unfilled(Bare):
-    sharpness: float
+Contrary = declaring("Contrary", "layers", int, hyper_parameter(3, 1, 64, "layers of the encoder", source="paper, section 3"))
+OutOfRange = declaring("OutOfRange", "sharpness", float, hyper_parameter(2.0, 0.0, 1.0, "of an edge"))
+Unfilled = declaring("Unfilled", "sharpness", float)
 
 
 @dataclasses.dataclass(frozen=True)
