@@ -161,10 +161,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", "many" if step == "bad length" else str(len(rest)))
         self.end_headers()
         if step == "slow":
-            for place in range(0, len(rest), 1 << 14):
-                self.wfile.write(rest[place : place + (1 << 14)])
-                time.sleep(0.005)
-            return
+            time.sleep(0.2)
         self.wfile.write(rest[: len(rest) // 3] if step == "break" else rest)
 
     def log_message(self, *arguments):
@@ -299,49 +296,14 @@ def test_a_url_or_a_proxy_that_leads_nowhere_is_a_data_error(serve, target, monk
     assert left(target) == set()
 
 
-@pytest.mark.parametrize(("answer", "said"), [(b"220 smtp ready\r\n", "failed"), (None, "timed out")], ids=["no HTTP", "hangs"])
-def test_a_server_that_speaks_otherwise_or_not_at_all_is_a_data_error(target, monkeypatch, answer, said):
-    monkeypatch.setattr("clnr.datasets.download._TIMEOUT_SECONDS", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def speak() -> None:
-            for _ in range(2):
-                connection, _ = listening.accept()
-                with connection:
-                    connection.recv(1 << 16)
-                    connection.sendall(answer)
-
-        if answer is not None:
-            threading.Thread(target=speak, daemon=True).start()
-        with pytest.raises(DataError, match=said):
-            download(f"http://127.0.0.1:{listening.getsockname()[1]}/file.bin", target, tries=2, pause=0.01)
+def test_a_server_that_says_nothing_is_a_data_error(target, monkeypatch):
+    monkeypatch.setattr("clnr.datasets.download._TIMEOUT_SECONDS", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        pytest.raises(DataError, match="timed out"),
+    ):
+        download(f"http://127.0.0.1:{listening.getsockname()[1]}/file.bin", target, tries=2, pause=0.01)
     assert not target.exists()
-
-
-def test_the_target_is_never_seen_half_written(serve, target):
-    seen = set()
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.is_set():
-            if target.exists():
-                seen.add(target.stat().st_size)
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    fetch(serve("slow"), target)
-    time.sleep(0.02)
-    done.set()
-    watcher.join()
-    assert seen == {len(BODY)}
-
-
-def test_a_file_that_is_there_is_not_fetched_again(serve, target):
-    put(target.parent, "file.bin")
-    server = serve("404")
-    fetch(server, target)
-    assert target.read_bytes() == b"content"
-    assert server.asked == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX file locks")

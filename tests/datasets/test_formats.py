@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import os
 import pickle
 import struct
@@ -26,7 +25,6 @@ from tests.datasets.made import (
     LABELS,
     NEIGHBOURS,
     READERS,
-    TABLES,
     TRAINED,
     WHOLE,
     WITH_GAPS,
@@ -120,11 +118,9 @@ def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path, tric
         assert not marker.exists()
 
 
-@pytest.mark.parametrize("name", ["numpy load", "numpy.core.multiarray fromfile", "collections deque", "__builtin__ set"])
-def test_even_harmless_globals_are_refused_when_no_data_needs_them(tmp_path, name):
-    content = pickled(b"c" + name.replace(" ", "\n").encode() + b"\n")
+def test_even_harmless_globals_are_refused_when_no_data_needs_them(tmp_path):
     with pytest.raises(DataError, match="which no data file needs"):
-        formats.read(formats.planetoid, planetoid_files(tmp_path, graph=content))
+        formats.read(formats.planetoid, planetoid_files(tmp_path, graph=pickled(b"cnumpy\nload\n")))
 
 
 # -- npz ---------------------------------------------------------------------------------------------------------------
@@ -265,12 +261,6 @@ PICKLES = {
 }
 
 
-@pytest.mark.parametrize("case", PICKLES)
-def test_a_damaged_pickle_is_a_data_error_and_nothing_else(tmp_path, apart, case):
-    for part in ("x", "graph"):
-        assert_refused(apart, "planetoid", planetoid_files(tmp_path, **{part: PICKLES[case]}))
-
-
 MISFITS = {
     "one training row too many": ("x", pickled(python2(sp.csr_array(np.ones((TRAINED + 1, WORDS), "<f4"))))),
     "one word too many": ("tx", pickled(python2(sp.csr_array(np.ones((len(WHOLE), WORDS + 1), "<f4"))))),
@@ -297,35 +287,30 @@ MISFITS = {
 }
 
 
-@pytest.mark.parametrize("case", MISFITS)
-def test_planetoid_parts_that_do_not_fit_are_data_errors(tmp_path, apart, case):
-    assert_refused(apart, "planetoid", planetoid_files(tmp_path, **dict([MISFITS[case]])))
+@pytest.mark.parametrize("case", [*PICKLES, *MISFITS])
+def test_planetoid_parts_that_are_damaged_or_do_not_fit_are_data_errors(tmp_path, apart, case):
+    wrong = [MISFITS[case]] if case in MISFITS else [(part, PICKLES[case]) for part in ("x", "graph")]
+    for part, content in wrong:
+        assert_refused(apart, "planetoid", planetoid_files(tmp_path, **{part: content}))
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("array", "values"),
     [
-        {"labels": LABELS[:3]},
-        {"labels": np.array(["a", "b", "c", "d"])},
-        {"labels": np.full(4, np.nan)},
-        {"attr_data": np.full(5, "word")},
-        {"attr_data": npz_parts()["attr_data"][:2]},
-        {"attr_shape": np.array([-4, 3])},
-        {"attr_shape": np.array([5, 3])},
-        {"attr_shape": np.array([2**62, 2**62])},
-        {"attr_indices": npz_parts()["attr_indices"] + 10**9},
-        {"attr_indptr": np.array([0, 2**31 - 1, 2**31 - 1, 2**31 - 1, 5], dtype=np.int32)},
-        {"attr_indptr": np.array([0, 1, 2])},
-        {"attr_indptr": np.array([0, 10**5, 0, 0, 0])},
-        {"attr_indptr": npz_parts()["attr_indptr"] / 1},
-        {"labels": np.array([0, 1, 2, 2**62])},
-        {"adj_indices": npz_parts()["adj_indices"] + 2},
-        {"adj_shape": np.array([3, 3])},
+        ("labels", LABELS[:3]),
+        ("labels", np.full(4, np.nan)),
+        ("labels", np.array([0, 1, 2, 2**62])),
+        ("attr_data", np.full(5, "word")),
+        ("attr_shape", np.array([2**62, 2**62])),
+        ("attr_indices", npz_parts()["attr_indices"] + 10**9),
+        ("attr_indptr", np.array([0, 2**31 - 1, 2**31 - 1, 2**31 - 1, 5])),
+        ("attr_indptr", npz_parts()["attr_indptr"] / 1),
+        ("attr_data", npz_parts()["attr_data"][:2]),
+        ("adj_shape", np.array([3, 3])),
     ],
-    ids=lambda changed: f"{next(iter(changed))} {str(next(iter(changed.values())).tolist())[:40]}",
 )
-def test_npz_arrays_that_do_not_fit_are_data_errors(tmp_path, apart, changed):
-    assert_refused(apart, "npz", [npz_file(tmp_path, **changed)])
+def test_npz_arrays_that_do_not_fit_are_data_errors(tmp_path, apart, array, values):
+    assert_refused(apart, "npz", [npz_file(tmp_path, **{array: values})])
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.999])
@@ -348,13 +333,6 @@ def test_truncated_files_are_data_errors(tmp_path, reader, make, kept):
             formats.read(READERS[reader], every)
         assert str(file) in str(caught.value)
         file.write_bytes(content)
-
-
-def test_truncated_tables_in_a_zip_are_data_errors(tmp_path):
-    for table, kept in itertools.product(TABLES, (0, 12, -1)):
-        files = ogb_zip(tmp_path, {table: packed(TABLES[table])[:kept]})
-        with pytest.raises(DataError, match=str(tmp_path)):
-            formats.read(READERS["ogb"], files)
 
 
 TABLE_MISFITS = {

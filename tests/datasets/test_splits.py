@@ -34,13 +34,6 @@ def test_each_labelled_node_stands_in_exactly_one_part(seed):
     assert all(part.tolist() == sorted(part) for part in split)
 
 
-def test_the_split_follows_from_the_seed_and_neither_from_name_nor_labels():
-    graph = labelled(120)
-    other = dataclasses.replace(graph, labels=graph.labels[::-1].copy()).named("other")
-    for a, b in zip(random_split(graph, 1), random_split(other, 1), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_seeds_give_different_splits_that_overlap_as_chance_would():
     trains = [set(random_split(labelled(1000), seed).train.tolist()) for seed in range(20)]
     assert len({frozenset(train) for train in trains}) == 20

@@ -22,7 +22,7 @@ def by_all_signs(differences):
     return sum(far >= seen for far in patterns) / len(patterns)
 
 
-@pytest.mark.parametrize("count", range(1, 11))
+@pytest.mark.parametrize("count", range(11))
 def test_it_is_exact_with_ties_and_zeros(count):
     random = np.random.default_rng(count)
     for _ in range(12):
@@ -35,13 +35,6 @@ def test_without_ties_it_is_scipys(shift):
     for seed in range(10):
         differences = np.random.default_rng(seed).standard_normal(20) + shift
         assert wilcoxon(differences) == pytest.approx(stats.wilcoxon(differences, method="exact").pvalue, rel=1e-9)
-
-
-def test_the_fewest_and_the_clearest():
-    assert wilcoxon([]) == wilcoxon([0.0]) == wilcoxon([0.0] * 9) == 1
-    assert wilcoxon([3.0]) == wilcoxon([-3.0]) == 1
-    for count in range(1, 40):
-        assert wilcoxon(range(1, count + 1)) == pytest.approx(2.0 ** (1 - count), rel=1e-12)
 
 
 def test_accuracies_that_differ_by_the_same_tie_though_binary_cannot_tell():

@@ -42,25 +42,10 @@ def test_one_comparison_needs_no_correction_the_same_differ_by_nothing_and_turne
     assert Comparison.of([summary("A", FIRST), summary("B", FIRST)]).differences == ((0, 1, 1),)
 
 
-def test_other_seeds_cannot_be_compared():
-    with pytest.raises(ValueError, match="zip"):
-        Comparison.of([summary("A", FIRST), summary("B", FIRST[:5])])
-
-
-def test_as_json_every_method_is_told_with_its_difference():
-    told = Comparison.of([summary("A", FIRST), summary("B", BETTER), summary("C", MIXED)]).to_dict()
-    assert told["first"] == "A"
-    assert [each["method"] for each in told["methods"]] == ["A", "B", "C"]
-    assert told["methods"][0]["difference"] is None
-    for each in told["methods"][1:]:
-        assert set(each["difference"]) == {"mean", "p", "corrected"}
-    assert told["methods"][1]["strict"]["runs"] == list(BETTER)
-    assert set(told["methods"][1]) == {*summary("B", BETTER).to_dict(), "difference"}
-
-
 # -- the command -----------------------------------------------------------------------------------------------------------
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
+FIELDS = ["corrected", "mean", "p"]
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
 COMPARE = ["compare", "toy", "--methods", "clnr, GRACE,dgi", "--seeds", "2", "--device", "cpu", *SET]
 
@@ -72,6 +57,7 @@ def test_compare_gives_what_run_gives_and_both_use_one_record(clnr):
     assert [each["method"] for each in compared["methods"]] == ["CLNR", "GRACE", "DGI"]
     assert all({name: each["recipe"][name] for name in QUICK} == QUICK for each in compared["methods"])
     assert compared["methods"][1]["strict"]["runs"] == scores
+    assert [each["difference"] and sorted(each["difference"]) for each in compared["methods"]] == [None, *[FIELDS] * 2]
     assert len(RunCache().runs()) == 6
     alone = clnr("run", "GRACE", "toy", "--seeds", "2", "--device", "cpu", *SET, "--json")
     assert "2 of 2 from the run cache" in alone.err
@@ -82,9 +68,8 @@ def test_compare_gives_what_run_gives_and_both_use_one_record(clnr):
 def test_a_key_goes_to_the_methods_that_have_a_use_for_it(clnr):
     words = ["compare", "toy", "--methods", "Raw,BGRL", "--seeds", "1", "--device", "cpu", "--json"]
     changes = {"momentum": 0.5, "probe_steps": 5, "epochs": 1, "hidden": 4, "dimension": 4}
-    raw, bgrl = only_json(clnr(*words, *(word for key, value in changes.items() for word in ("--set", f"{key}={value}"))))[
-        "methods"
-    ]
+    words += [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+    raw, bgrl = only_json(clnr(*words))["methods"]
     assert {key: bgrl["recipe"][key] for key in changes} == changes
     assert raw["recipe"]["probe_steps"] == 5
     assert raw["recipe"]["momentum"] != 0.5
@@ -93,17 +78,11 @@ def test_a_key_goes_to_the_methods_that_have_a_use_for_it(clnr):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--methods", "CLNR,grcae"], "unknown method 'grcae'; did you mean 'GRACE'?"),
-        (["--methods", "CLNR"], "--methods needs two or more different methods, not 'CLNR'"),
         (["--methods", "CLNR,GRACE,clnr"], "--methods needs two or more different methods, not 'CLNR,GRACE,clnr'"),
         (["CLNR"], "'CLNR' is a method, not a data set"),
         (["--set", "momentum=0.5"], "momentum is not a hyper-parameter of CLNR, GRACE, CCA-SSG"),
-        (["--set", "epoch=3"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
         (["--seeds", "0"], "--seeds must be at least 1, not 0"),
-        (["--device", "gpu"], "unknown device 'gpu'"),
-        (["coar"], "unknown data set 'coar'; did you mean 'cora'?"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_compared_is_one_line(clnr, home, words, said):
     assert said in assert_refused(clnr("compare", *words))

@@ -11,7 +11,7 @@ import torch
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, load, recipe_for, run, runs
 from clnr.datasets import split_of, with_noise
 from clnr.engine import View, cpu_engine, unit_rows
-from clnr.errors import DataError, OutOfMemory, TrainingError
+from clnr.errors import DataError, OutOfMemory
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
 from clnr.experiments.learn import supervision_of
@@ -212,12 +212,6 @@ def test_embed_gives_what_run_evaluates_and_needs_no_labels():
     np.testing.assert_array_equal(z, embed(CLNR, graph.without_labels(), 3, recipe=QUICK, device="cpu"))
 
 
-def test_an_embedding_that_is_not_finite_is_not_scored():
-    recipe = Recipe(layers=64, hidden=64, dimension=64, learning_rate=1.0, epochs=1, probe_steps=5)
-    with pytest.raises(TrainingError, match="embedding is not finite after 1 epochs; try a smaller learning_rate than 1"):
-        run(CLNR, tiny(60, 150), recipe=recipe, device="cpu")
-
-
 def test_the_shelfs_recipe_can_be_varied():
     assert recipe_for("clnr", "Cora").but(epochs=7) == Recipe.of(recipe_for(CLNR, "cora").to_dict() | {"epochs": 7})
     assert recipe_for(CLNR, "citeseer").layers == 1
@@ -259,28 +253,13 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run(wrong):
         runs(**{"method": CLNR, "dataset": "toy", **wrong})
 
 
-def test_noise_is_trained_with_and_not_embedded(monkeypatch):
-    module = importlib.import_module("clnr.experiments.learn")
-    training_graphs, whole = {}, module.fit_all
-
-    def fit_all(model, recipe, starts, *more):
-        training_graphs.update({start.seed: start.device_graph.graph for start in starts})
-        return whole(model, recipe, starts, *more)
-
-    monkeypatch.setattr(module, "fit_all", fit_all)
+def test_noise_is_each_seeds_own_also_side_by_side(monkeypatch):
+    noisy, how = QUICK.but(edge_noise=0.5), {"device": "cpu", "precision": "float32"}
+    alone = [measures(run(CLNR, tiny(60, 150), seed, recipe=noisy, **how)) for seed in (0, 1)]
     monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 2)
-    graph = tiny()
-    quick = recipe_for(CLNR, "toy").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
-    z = embed(CLNR, graph, 1, recipe=quick, device="cpu", precision="float32")
-    (ground,) = training_graphs.values()
-    expected = with_noise(graph, 0.5, 1)
-    assert ground.num_edges == expected.num_edges > graph.num_edges
-    engine = cpu_engine()
-    fitted = fit(CLNR.build(quick), engine, engine.to_device(expected), quick, 1)
-    again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.to_device(graph)))
-    assert np.array_equal(z, again.numpy())
-    list(runs(CLNR, graph.named("tiny"), [0, 1], recipe=quick.but(probe_steps=2), device="cpu", precision="float32"))
-    assert not np.array_equal(training_graphs[0].incoming.indices, training_graphs[1].incoming.indices)
+    together = runs(CLNR, tiny(60, 150), [0, 1], recipe=noisy, **how)
+    np.testing.assert_allclose([measures(each) for each in together], alone, rtol=1e-4)
+    assert alone[1] != measures(run(CLNR, tiny(60, 150), 1, recipe=QUICK, **how))
 
 
 def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():

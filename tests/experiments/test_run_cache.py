@@ -78,34 +78,22 @@ def test_the_time_of_a_run_is_recorded_in_utc(run_cache):
     assert abs(datetime.fromisoformat(when) - datetime.now(UTC)) < timedelta(seconds=30)
 
 
-@pytest.fixture
-def several(run_cache) -> RunCache:
-    run_cache.add("a", made(0))
-    run_cache.add("b", made(1, dataset="photo"))
-    run_cache.add("c", made(2, method="Raw", epoch_ms=None))
-    run_cache.add("d", made(3, device="cuda", engine="cuda"))
-    run_cache.add("e", made(4, method="Raw", dataset="photo", device="cuda"))
-    return run_cache
-
-
 @pytest.mark.parametrize(
     ("filters", "seeds"),
     [
-        ({}, [0, 1, 2, 3, 4]),
         ({"method": "clnr"}, [0, 1, 3]),
-        ({"dataset": "Photo"}, [1, 4]),
         ({"device": "CUDA"}, [3, 4]),
-        ({"method": "raw", "dataset": "cora"}, [2]),
-        ({"method": "Raw", "dataset": "photo", "device": "cpu"}, []),
-        ({"method": "Ra"}, []),
+        ({"method": "raw", "dataset": "Cora"}, [2]),
         ({"method": "' OR 1=1 --"}, []),
-        ({"last": 2}, [3, 4]),
         ({"last": 99}, [0, 1, 2, 3, 4]),
         ({"method": "CLNR", "last": 1}, [3]),
     ],
 )
-def test_runs_are_filtered_oldest_first(several, filters, seeds):
-    assert [run.seed for _, run in several.runs(**filters)] == seeds
+def test_runs_are_filtered_oldest_first(run_cache, filters, seeds):
+    raw, photo, cuda = {"method": "Raw"}, {"dataset": "photo"}, {"device": "cuda"}
+    for seed, changes in enumerate(({}, photo, raw, cuda, raw | photo | cuda)):
+        run_cache.add(f"{seed}", made(seed, **changes))
+    assert [run.seed for _, run in run_cache.runs(**filters)] == seeds
 
 
 def test_preparing_makes_an_empty_run_cache_keeps_what_is_there_and_does_not_grow_each_time(run_cache):
@@ -287,12 +275,11 @@ def test_a_file_left_empty_by_a_kill_is_an_empty_run_cache(run_cache):
     assert run_cache.find("key") == made()
 
 
-def test_reading_waits_for_a_writer_instead_of_failing(run_cache):
+def test_reading_does_not_wait_for_a_writer(run_cache):
     run_cache.add("key", made())
     with closing(sqlite3.connect(run_cache.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert run_cache.find("key") == made()
-        other.execute("ROLLBACK")
 
 
 # -- where it cannot be used -----------------------------------------------------------------------------------------------
@@ -363,23 +350,15 @@ def test_a_file_that_is_no_run_cache_is_an_error_and_left_alone(run_cache, use, 
     assert run_cache.path.read_bytes() == before
 
 
-@USE
-def test_a_folder_in_its_place_is_a_run_cache_error(run_cache, use):
-    run_cache.path.mkdir(parents=True)
-    assert_unusable(run_cache, use)
-
-
 NESTED = '{"a":' + "[" * 900 + "]" * 900 + "}"
-NUMBERS = ("seed", "strict", "uniformity", "epochs", "epoch_ms", "peak_memory_bytes", "seconds")
 DAMAGED = [
-    *((name, value) for name in NUMBERS for value in (b"5", b"", "5", "nan", "")),
-    *((name, value) for name in ("seed", "epochs", "together", "peak_memory_bytes") for value in (None, 1.5, -1, float("inf"))),
-    *((name, value) for name in ("strict", "train_seconds", "epoch_ms") for value in (-1, -0.5, float("inf"), float("-inf"))),
-    *((name, value) for name in ("method", "machine", "made", "content") for value in (b"x", 5)),
-    *((name, NESTED) for name in ("recipe", "versions", "more")),
-    *((name, NESTED.replace("[", "[" * 1000).replace("]", "]" * 1000)) for name in ("recipe", "versions", "more")),
-    *((name, value) for name in ("recipe", "versions", "more") for value in (None, 5, b"{}", "", "[]", "5", "null", "{")),
-    *(("versions", value) for value in ('{"code": 5}', '{"clnr": "1"}', '{"code": "x", "torch": null}')),
+    *((name, value) for name in ("seed", "strict", "epoch_ms") for value in (b"5", "5", "nan", "")),
+    *((name, value) for name in ("seed", "together", "peak_memory_bytes") for value in (None, 1.5, -1, float("inf"))),
+    *((name, value) for name in ("strict", "train_seconds") for value in (-0.5, float("inf"), float("-inf"))),
+    *((name, value) for name in ("method", "made", "content") for value in (b"x", 5)),
+    *((name, NESTED.replace("[", "[" * times).replace("]", "]" * times)) for name in ("recipe", "more") for times in (1, 1000)),
+    *((name, value) for name in ("recipe", "versions", "more") for value in (None, b"{}", "[]", "null", "{")),
+    *(("versions", value) for value in ('{"code": 5}', '{"clnr": "1"}')),
 ]
 
 

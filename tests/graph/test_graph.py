@@ -75,7 +75,7 @@ def test_the_callers_arrays_stay_theirs():
 def test_digest_follows_content_and_nothing_else():
     graph = tiny()
     assert graph.digest == tiny().named("other").digest
-    assert graph.digest != tiny(seed=1).digest
+    assert len({graph.digest, tiny(seed=1).digest, tiny(edges=91).digest, tiny(weighted=True).digest}) == 4
     changes = [
         {"labels": np.roll(graph.labels, 1)},
         {"features": graph.features * 2},
@@ -146,13 +146,11 @@ def test_rows_summing_to_one():
     ("change", "words"),
     [
         ({"source": [0, 9]}, "node 9, but nodes go from 0 to 3"),
-        ({"target": [0, -1]}, "node -1"),
         ({"source": [0]}, "1 sources but 2 targets"),
         ({"weight": [1]}, "2 edges but 1 weights"),
         ({"weight": [1, np.nan]}, "finite and not negative"),
         ({"features": [[1.0], [np.inf], [0.0], [0.0]]}, "row 1, column 0"),
         ({"features": sp.csr_array(np.array([[0, 1.0], [0, np.nan], [0, 0], [0, 0]]))}, "row 1, column 1"),
-        ({"labels": [0, 1]}, "4 nodes but labels of shape"),
         ({"split": Split(np.array([0]), np.array([0]), np.array([1]))}, "twice"),
     ],
 )

@@ -22,9 +22,10 @@ from clnr.nn.encoders import GAT
 from clnr.nn.inputs import AddStructure, WeightFeatures
 from clnr.nn.objectives import Reconstruct, StepContext
 from tests import oracles
-from tests.cases import in_tiers, tier_of
+from tests.cases import in_tiers
 from tests.conftest import tiny
 from tests.engine.dense_views import DenseEngine
+from tests.methods.test_registry import kinds
 
 CPU = torch.device("cpu")
 REFERENCE = Reference(CPU)
@@ -141,12 +142,8 @@ def test_what_learns_nothing_embeds_nodes_that_it_has_never_seen(name):
 
 TINY = {
     "one node": Graph.from_edges([], [], np.array([[1.0, 0.0, 2.0]])),
-    "two nodes": Graph.from_edges([0], [1], np.eye(2), undirected=True),
     "a self-loop": Graph.from_edges([0, 0], [0, 1], np.eye(2)),
-    "no edges": Graph.from_edges([], [], np.random.default_rng(0).random((9, 3))),
-    "one feature": tiny(features=1),
     "constant features": dataclasses.replace(tiny(), features=np.full((40, 5), 3.25, np.float32)),
-    "zeros": dataclasses.replace(tiny(), features=np.zeros((40, 5), np.float32)),
     "sparse zeros": dataclasses.replace(tiny(), features=sp.csr_array((40, 5), dtype=np.float32)),
     "a feature of one node": dataclasses.replace(
         tiny(), features=np.eye(40, 300, dtype=np.float32)[:, :300] * (np.arange(300) == 3)
@@ -259,19 +256,13 @@ def test_who_samples():
     }
 
 
-def kinds():
-    for name, method in SAMPLING.items():
-        for encoder in ("gcn", "mlp") if "encoder" in method.keys else ("gcn",):
-            yield pytest.param(name, encoder, id=f"{name}-{encoder}", marks=tier_of(name))
-
-
 @pytest.mark.parametrize("most", [0, 2])
 @pytest.mark.parametrize("how", [{}, {"sparse": True, "undirected": False, "weighted": True}], ids=["plain", "directed"])
-@pytest.mark.parametrize(("name", "encoder"), [*kinds()])
-def test_a_sampled_step_is_that_of_dense_float64_matrices(name, encoder, how, most):
+@pytest.mark.parametrize(("method", "encoder"), [each for each in kinds() if each.values[0].samples])
+def test_a_sampled_step_is_that_of_dense_float64_matrices(method, encoder, how, most):
     """Of all rows, or with batch norm of those that boolean powers reach."""
     changes = {"encoder": encoder, "layers": 3, "moments": "sampled", "max_neighbors": most, "edge_drop": 0.2}
-    method, graph = SAMPLING[name], tiny(80, 200, **how)
+    graph = tiny(80, 200, **how)
     got = loss_and_gradients(method, ENGINE, graph, **changes)
     loss, gradients = loss_and_gradients(method, DenseEngine(), graph, torch.float64, **changes)
     # Standardised columns of few rows scale rounding up.

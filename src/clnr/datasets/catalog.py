@@ -81,10 +81,21 @@ class Dataset:
         return graph
 
 
+# SHA-256 of the arrays as read.
+_CONTENT = {
+    "toy": "c1b130d06c6b347e0faf58e46034b41e79706b7b25f2def263efae3b172ee1e4",
+    "cora": "424decc7463d638cf242f8696a1f253968249ed6e8e228edd55aaadb7157d8f7",
+    "citeseer": "7556a1bf15412592419393dcd48fcbf752e896225cc134bcf4d0bde4bc549f28",
+    "pubmed": "a4d32582eee5ee28450249b2f9cef74e525d7126af3f042a74e50745e8b260cb",
+    "computers": "cf93d42dfffca01bcdf732b27adce1c29ef42c6dbc12c7b4dc4cd03c31e0922c",
+    "photo": "6da1eba5a503280b127787b86d61c26bcedafda553cf74b72945f0252ce59a8a",
+    "cs": "1a8202bbd52ff6a216e92b31b439bb2dddfd4fcb199582271c42db4a49b3dbd6",
+    "physics": "b866eb820d31b71c793eba706c11a561d765ceb8306778a20ab5ef9419f13393",
+}
 _PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
-def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int, content: str) -> Dataset:
+def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int) -> Dataset:
     name = title.lower()
     files = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
     return Dataset(
@@ -99,18 +110,18 @@ def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int, 
         features=features,
         classes=classes,
         split="public",
-        content=content,
+        content=_CONTENT[name],
         rows_sum_to_one=True,
     )
 
 
-def _npz(name: str, folder: str, file: str, about: str, sizes: tuple[int, int, int, int], content: str) -> Dataset:
-    nodes, edges, features, classes = sizes
+def _npz(collection: str, title: str, file: str, nodes: int, edges: int, features: int, classes: int) -> Dataset:
+    about = {"Amazon": "goods bought together, words of reviews", "Coauthor": "authors who wrote together, key words"}
     return Dataset(
-        name=name,
-        title=folder.partition("/")[2],
-        about=about,
-        layouts=((f"{folder}/raw/{file}.npz",),),
+        name=title.lower(),
+        title=title,
+        about=about[collection],
+        layouts=((f"{collection}/{title}/raw/{file}.npz",),),
         urls=(f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
         reader=npz,
         nodes=nodes,
@@ -118,7 +129,7 @@ def _npz(name: str, folder: str, file: str, about: str, sizes: tuple[int, int, i
         features=features,
         classes=classes,
         split="random 1:1:8 per seed",
-        content=content,
+        content=_CONTENT[title.lower()],
     )
 
 
@@ -133,9 +144,6 @@ OGB_TABLES = (
     "split/time/test.csv.gz",
 )
 
-_ABOUT_AMAZON = "goods bought together, words of reviews"
-_ABOUT_COAUTHOR = "authors who wrote together, key words"
-
 _CATALOG = (
     Dataset(
         name="toy",
@@ -149,43 +157,15 @@ _CATALOG = (
         features=720,
         classes=6,
         split="fixed: 20 a class, 500, 1,000",
-        content="c1b130d06c6b347e0faf58e46034b41e79706b7b25f2def263efae3b172ee1e4",
+        content=_CONTENT["toy"],
     ),
-    _planetoid("Cora", 2_708, 10_556, 1_433, 7, "424decc7463d638cf242f8696a1f253968249ed6e8e228edd55aaadb7157d8f7"),
-    _planetoid("CiteSeer", 3_327, 9_104, 3_703, 6, "7556a1bf15412592419393dcd48fcbf752e896225cc134bcf4d0bde4bc549f28"),
-    _planetoid("PubMed", 19_717, 88_648, 500, 3, "a4d32582eee5ee28450249b2f9cef74e525d7126af3f042a74e50745e8b260cb"),
-    _npz(
-        "computers",
-        "Amazon/Computers",
-        "amazon_electronics_computers",
-        _ABOUT_AMAZON,
-        (13_752, 491_722, 767, 10),
-        "cf93d42dfffca01bcdf732b27adce1c29ef42c6dbc12c7b4dc4cd03c31e0922c",
-    ),
-    _npz(
-        "photo",
-        "Amazon/Photo",
-        "amazon_electronics_photo",
-        _ABOUT_AMAZON,
-        (7_650, 238_162, 745, 8),
-        "6da1eba5a503280b127787b86d61c26bcedafda553cf74b72945f0252ce59a8a",
-    ),
-    _npz(
-        "cs",
-        "Coauthor/CS",
-        "ms_academic_cs",
-        _ABOUT_COAUTHOR,
-        (18_333, 163_788, 6_805, 15),
-        "1a8202bbd52ff6a216e92b31b439bb2dddfd4fcb199582271c42db4a49b3dbd6",
-    ),
-    _npz(
-        "physics",
-        "Coauthor/Physics",
-        "ms_academic_phy",
-        _ABOUT_COAUTHOR,
-        (34_493, 495_924, 8_415, 5),
-        "b866eb820d31b71c793eba706c11a561d765ceb8306778a20ab5ef9419f13393",
-    ),
+    _planetoid("Cora", 2_708, 10_556, 1_433, 7),
+    _planetoid("CiteSeer", 3_327, 9_104, 3_703, 6),
+    _planetoid("PubMed", 19_717, 88_648, 500, 3),
+    _npz("Amazon", "Computers", "amazon_electronics_computers", 13_752, 491_722, 767, 10),
+    _npz("Amazon", "Photo", "amazon_electronics_photo", 7_650, 238_162, 745, 8),
+    _npz("Coauthor", "CS", "ms_academic_cs", 18_333, 163_788, 6_805, 15),
+    _npz("Coauthor", "Physics", "ms_academic_phy", 34_493, 495_924, 8_415, 5),
     Dataset(
         name="ogbn-arxiv",
         title="ogbn-arxiv",

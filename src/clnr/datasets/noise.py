@@ -36,16 +36,10 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
 
 
 def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
-    """Distinct node pairs without an edge, drawn uniformly, as ``pair_keys``.
+    """Distinct pairs of ``count`` nodes without an edge, drawn uniformly; edges and pairs are ``pair_keys``, edges sorted.
 
-    Where few pairs are without an edge, or few of them are not wanted, the last ones are drawn from a list of them all.
-
-    Args:
-        edges: The ``pair_keys`` of all pairs with an edge, sorted.
-        count: Number of nodes.
-        wanted: Number of pairs; there must be as many non-edges.
-        key: Where random numbers come from.
-        ends: The nodes that the first and the second of each pair are drawn from, as those of two kinds; None for all nodes.
+    There must be as many as ``wanted``. Where few pairs are without an edge, or few of them are not wanted, the last ones are
+    drawn from a list of them all. ``ends`` are the nodes that the first and the second of each pair are drawn from.
     """
     first, second = ends or (np.arange(count), np.arange(count))
     drawn = np.empty(0, np.int64)

@@ -152,14 +152,6 @@ def as_adjacency(matrix: Any) -> sp.coo_array:
     return entries
 
 
-def _csr(matrix: Any) -> sp.csr_array:
-    return check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape)
-
-
-def _csc(matrix: Any) -> Any:
-    return check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape[::-1]).T
-
-
 def _bsr(matrix: Any) -> Any:
     rows, columns = _check_shape(matrix.shape)
     data = as_array(matrix.data, "blocks")
@@ -206,8 +198,8 @@ def _dok(matrix: Any) -> sp.coo_array:
 
 
 _LAYOUTS: dict[Any, Callable[[Any], Any]] = {
-    "csr": _csr,
-    "csc": _csc,
+    "csr": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape),
+    "csc": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape[::-1]).T,
     "bsr": _bsr,
     "coo": lambda matrix: _coo(matrix.data, (matrix.row, matrix.col), matrix.shape),
     "dia": _dia,

@@ -57,16 +57,9 @@ def draw_neighbours(
 ) -> tuple[Array, Array]:
     """At most so many neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
 
-    Of a node with many edges, only so many spread evenly over them are looked at.
-
-    Args:
-        edges: ``indptr`` and ``indices`` of edges by one end, or by each.
-        nodes: The nodes.
-        most: How many neighbours of each.
-        left_out: Pairs that do not count: a node times the number of all plus a neighbour, sorted.
-
-    Returns:
-        For each neighbour the place of its node, in order, and the neighbour itself; no node is its own.
+    Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Edges are
+    ``indptr`` and ``indices`` by one end, or by each; of a node with many, only some spread evenly over them are looked at.
+    Pairs that are ``left_out`` do not count: a node times the number of all plus a neighbour, sorted.
     """
     sampled = []
     for indptr, indices in edges:

@@ -155,19 +155,14 @@ class Model:
         """
         stages = self._stages()
         last = sum(any(part.columns for _, part in stages[i:]) for i in range(len(stages)))
-        if nodes is not None and self._can_sample([part for _, part in stages[:last]], rows, nodes):
+        moments_alone = all(part.of_moments for _, part in stages[:last])
+        if nodes is not None and (not last or (moments_alone and rows.sampling_pays(len(nodes)))):
             rows, nodes = rows.rows(nodes), None
         for i, (place, part) in enumerate(stages):
             if nodes is not None and i == last:
                 rows, nodes = rows.rows(nodes), None
             rows = part.apply(sub_dict(parameters, place), rows)
         return (rows if nodes is None else rows.rows(nodes)).materialize()
-
-    def _can_sample(self, column_parts: list[Postprocess], rows: LazyLinear, nodes: Tensor) -> bool:
-        """Whether stages up to the last that looks at whole columns may be given only some rows."""
-        if not column_parts:
-            return True
-        return rows.sampling_pays(len(nodes)) and all(part.of_moments for part in column_parts)
 
     def read_ahead(self, step: StepContext) -> None:
         """Begin to read what a coming step needs, where its graph is in files."""

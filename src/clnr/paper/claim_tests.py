@@ -32,10 +32,6 @@ _OTHER_METHODS = tuple(method for method in result_tables.SELF_SUPERVISED if met
 Test = Callable[[Scope, ResultSet], ClaimResult]
 
 
-def _strict(run: Run) -> float:
-    return run.strict
-
-
 def _tightness(run: Run) -> float:
     return -run.alignment
 
@@ -71,7 +67,7 @@ def _contrasts(scope: Scope, results: ResultSet, sets: Iterable[str], sides: Ite
 
 
 def _by_accuracy(better: Method, others: Iterable[Method]) -> list[Side]:
-    return [(better, other, _strict, other.name) for other in others]
+    return [(better, other, lambda run: run.strict, other.name) for other in others]
 
 
 def _by_geometry(better: Method, worse: Method) -> list[Side]:

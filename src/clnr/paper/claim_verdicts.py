@@ -206,52 +206,37 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
     if len(verdicts) - failed < count <= len(verdicts):
         verdict = Verdict.FAILS
     effects = tuple(effects_by_name.values())
-    grouped = len(verdicts) < len(contrasts)
     if len(contrasts) == 1 and effects:
-        return ClaimResult(verdict, _alone(effects[0]), effects)
-    first = _all_or_some(effects, len(verdicts), held, count, grouped)
-    return ClaimResult(verdict, _joined(first, *_by_verdict(effects, missing)), effects, missing)
-
-
-def _alone(effect: Effect) -> str:
-    low, middle, high = effect.bounds
-    decided = f"{_needed_in_words(effect).capitalize()} would decide it" if effect.needed is not None else ""
-    return _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided)
-
-
-def _all_or_some(effects: Sequence[Effect], total: int, held: Sequence[str], count: int, grouped: bool) -> str:
-    if grouped:
+        (alone,), (low, middle, high) = effects, effects[0].bounds
+        decided = "" if alone.needed is None else f"{_needed_in_words(alone.needed).capitalize()} would decide it"
+        return ClaimResult(verdict, _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided), effects)
+    words = f"{len(held)} of {len(verdicts)} hold"
+    if len(verdicts) < len(contrasts):
         names = f" ({', '.join(held)})" if held else ""
-        return f"It holds on {len(held)} of {total}{names}, and {count} are claimed"
-    if len(held) == total > 1:
+        words = f"It holds on {len(held)} of {len(verdicts)}{names}, and {count} are claimed"
+    elif len(held) == len(verdicts) > 1:
         least, most = (choose(effects, key=lambda each: each.bounds[1]) for choose in (min, max))
-        return f"All {total} hold, from {least} to {most}"
-    return f"{len(held)} of {total} hold"
+        words = f"All {len(verdicts)} hold, from {least} to {most}"
+    return ClaimResult(verdict, _joined(words, *_by_verdict(effects, missing)), effects, missing)
 
 
-def _by_verdict(effects: Sequence[Effect], missing: Sequence[str]) -> list[str]:
+def _by_verdict(effects: Iterable[Effect], missing: Sequence[str]) -> list[str]:
+    """What is not as claimed, in sentences."""
     against, open_ = ([each for each in effects if each.verdict is one] for one in (Verdict.FAILS, Verdict.UNDECIDED))
     open_.sort(key=lambda each: math.inf if each.needed is None else each.needed)
-    lists = (("The other way", [str(each) for each in against]), ("Open", [_open(each) for each in open_]))
-    return [_listed(name, texts) for name, texts in (*lists, ("Too few runs", list(missing))) if texts]
+    needed = [str(each) if each.needed is None else f"{each} ({_needed_in_words(each.needed)})" for each in open_]
+    return [_listed("The other way", list(map(str, against))), _listed("Open", needed), _listed("Too few runs", missing)]
 
 
-def _open(effect: Effect) -> str:
-    return f"{effect} ({_needed_in_words(effect)})" if effect.needed is not None else str(effect)
-
-
-def _needed_in_words(effect: Effect) -> str:
+def _needed_in_words(seeds: int) -> str:
     """How many seeds an undecided effect would take, rounded as the guess that it is."""
-    if effect.needed is None:
-        return ""
-    if effect.needed > _MOST_SEEDS:
-        return f"more than {_MOST_SEEDS:,} seeds"
-    return f"some {float(f'{effect.needed:.2g}'):,.0f} seeds"
+    return f"more than {_MOST_SEEDS:,} seeds" if seeds > _MOST_SEEDS else f"some {float(f'{seeds:.2g}'):,.0f} seeds"
 
 
 def _listed(name: str, texts: Sequence[str]) -> str:
+    """A sentence with the first of some texts; empty where there are none."""
     more = f" and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
-    return f"{name}: {', '.join(texts[:_MOST_NAMES])}{more}"
+    return f"{name}: {', '.join(texts[:_MOST_NAMES])}{more}" if texts else ""
 
 
 def _joined(*sentences: str) -> str:
@@ -264,28 +249,23 @@ def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) ->
     It holds if the goal lies within or below the bounds of one whose lower bound is above ``nothing``, the value of no effect;
     it fails if all are known and lie below the goal.
     """
-    known = {what: bounds for what, bounds in values.items() if bounds is not None}
     if not values:
         return ClaimResult(Verdict.UNDECIDED, NOT_ASKED)
-    missing = tuple(what for what in values if what not in known)
-    reached = {what: nothing < low and high >= goal for what, (low, _, high) in known.items()}
-    verdict = Verdict.UNDECIDED
-    if any(reached.values()):
-        verdict = Verdict.HOLDS
-    elif known and not missing and all(high < goal for _, _, high in known.values()):
-        verdict = Verdict.FAILS
-    effects = tuple(
-        Effect(what, bounds, Verdict.HOLDS if reached[what] else Verdict.FAILS if bounds[2] < goal else Verdict.UNDECIDED)
-        for what, bounds in known.items()
-    )
+
+    def verdict_on(low: float, high: float) -> Verdict:
+        return Verdict.FAILS if high < goal else Verdict.HOLDS if low > nothing else Verdict.UNDECIDED
+
+    effects = tuple(Effect(what, each, verdict_on(each[0], each[2])) for what, each in values.items() if each is not None)
+    missing = tuple(what for what, each in values.items() if each is None)
+    verdicts = {each.verdict for each in effects} | ({Verdict.UNDECIDED} if missing else set())
+    verdict = next((one for one in (Verdict.HOLDS, Verdict.UNDECIDED) if one in verdicts), Verdict.FAILS)
     words = ""
     if effects:
         largest = max(effects, key=lambda each: each.bounds[1])
         low, middle, high = largest.bounds
         how = {Verdict.HOLDS: "reaches", Verdict.FAILS: "is below", Verdict.UNDECIDED: "may or may not reach"}[largest.verdict]
         words = f"The largest, {middle:.3g} on {largest.what} ({low:.3g} to {high:.3g}), {how} {goal:g}"
-    gone = _listed("Too few runs", missing) if missing else ""
-    return ClaimResult(verdict, _joined(words, gone), effects, missing, goal)
+    return ClaimResult(verdict, _joined(words, _listed("Too few runs", missing)), effects, missing, goal)
 
 
 def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
@@ -296,15 +276,16 @@ def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
     missing = tuple(what for what, each in values.items() if len(each) < 2)
     verdicts = {each.verdict for each in effects} | ({Verdict.UNDECIDED} if missing else set())
     verdict = next((one for one in (Verdict.FAILS, Verdict.UNDECIDED) if one in verdicts), Verdict.HOLDS)
-    inside = [each for each in effects if each.verdict is Verdict.HOLDS]
-    words = f"{len(inside)} of {len(values)} lie within {margin:g} of zero"
+    inside = sum(each.verdict is Verdict.HOLDS for each in effects)
+    words = f"{inside} of {len(values)} lie within {margin:g} of zero"
     if verdict is Verdict.HOLDS:
         farthest = max(effects, key=lambda each: abs(each.bounds[1]))
         words = f"All {len(values)} lie within {margin:g} of zero, the farthest {farthest}"
     beyond = sorted((each for each in effects if each.verdict is Verdict.FAILS), key=lambda each: -abs(each.bounds[1]))
-    rest = [each for each in effects if each.verdict is Verdict.UNDECIDED]
-    outside = _listed("Beyond", [str(each) for each in beyond]) if beyond else ""
-    return ClaimResult(verdict, _joined(words, outside, *_by_verdict(rest, missing)), effects, missing, margin=margin)
+    rest = _by_verdict([each for each in effects if each.verdict is Verdict.UNDECIDED], missing)
+    return ClaimResult(
+        verdict, _joined(words, _listed("Beyond", list(map(str, beyond))), *rest), effects, missing, margin=margin
+    )
 
 
 def _within(what: str, values: Sequence[float], margin: float, number: int) -> Effect:

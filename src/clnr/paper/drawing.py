@@ -229,11 +229,9 @@ def effects(result: ClaimResult, what: str) -> Figure | None:
     columns = min(len(panels), _PANELS_PER_ROW + 1)
     rows = -(-len(panels) // columns)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
-    figure, axes = _axes(rows, columns, 0.17 * len(names) + (0.35 if len(panels) > 1 else 0.2) + 0.35 / rows)
-    flat = [axis for line in axes for axis in line]
-    for axis in flat[len(panels) :]:
-        axis.remove()
-    for place, (axis, (title, panel)) in enumerate(zip(flat, panels.items(), strict=False)):
+    height = 0.17 * len(names) + (0.35 if len(panels) > 1 else 0.2) + 0.35 / rows
+    figure, axes = _grid(len(panels), height, columns)
+    for place, (axis, (title, panel)) in enumerate(zip(axes, panels.items(), strict=True)):
         left, right = _limits(list(panel.values()), result.line, result.margin)
         if title:
             axis.set_title(title, fontsize=_SMALL_POINTS)
@@ -255,9 +253,9 @@ def _panels(effects: Sequence[Effect]) -> dict[str, dict[str, Effect]]:
     """Effects by panel, and there by the name of their line."""
     pairs = [(effect.what.rpartition(" on ")[::2], effect) for effect in effects]
     first, second = ({names[side] for names, _ in pairs} for side in (0, 1))
+    several = len(first) > 1 and len(second) > 1
     panels: dict[str, dict[str, Effect]] = {}
     for (one, other), effect in pairs:
-        several = len(first) > 1 and len(second) > 1
         panels.setdefault(other if several else "", {})[one if several else effect.what] = effect
     return panels
 
@@ -280,9 +278,9 @@ def _effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -
     axis.plot([min(max(middle, left), right)], [place], color=colour, marker=marker, markersize=4, clip_on=False)
 
 
-def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """``count`` panels, three per row."""
-    figure, axes = _axes(-(-count // _PANELS_PER_ROW), _PANELS_PER_ROW, height)
+def _grid(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
+    """``count`` panels in rows of ``columns``."""
+    figure, axes = _axes(-(-count // columns), columns, height)
     flat = [axis for line in axes for axis in line]
     for axis in flat[count:]:
         axis.remove()

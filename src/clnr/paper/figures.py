@@ -41,8 +41,7 @@ def circle(scope: Scope, results: ResultSet) -> Table:
     rows = []
     for name in scope.sets(("cora",)):
         for method in scope.lineup(CIRCLED_METHODS):
-            summary = results.find(circle_batch(scope, method, name))
-            rows.append(row(method.name, title_of(name), *_geometry(summary), *_accuracies(summary), count_of(summary)))
+            rows.append(row(method.name, title_of(name), *_geometry(results.find(circle_batch(scope, method, name)))))
     head = ("Method", "Data set", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
         "Embeddings of two dimensions, trained with all nodes in the loss: validation nodes in two views unseen in training, "
@@ -61,11 +60,8 @@ def plane(scope: Scope, results: ResultSet) -> Table:
     """Figure 2: alignment against uniformity."""
     groups = []
     for name in scope.sets(SIX_SETS):
-        rows = []
-        for method in scope.lineup(ABLATION):
-            summary = results.find(scope.batch(method, name))
-            rows.append(row(title_of(name), method.name, *_geometry(summary), *_accuracies(summary), count_of(summary)))
-        groups.append(tuple(rows))
+        summaries = {method.name: results.find(scope.batch(method, name)) for method in scope.lineup(ABLATION)}
+        groups.append(tuple(row(title_of(name), method, *_geometry(summary)) for method, summary in summaries.items()))
     head = ("Data set", "Method", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
         "Measured on validation nodes in two views unseen in training, after postprocessing and normalisation; lower is "
@@ -142,10 +138,6 @@ def _curves(scope: Scope, results: ResultSet, batch: CurveBatch, values: tuple[A
 
 
 def _geometry(summary: Summary | str) -> list[str]:
-    if isinstance(summary, str):
-        return [summary, summary]
-    return [f"{summary.mean('alignment'):.3f}", f"{summary.mean('uniformity'):.3f}"]
-
-
-def _accuracies(summary: Summary | str) -> list[str]:
-    return [accuracy(summary, protocol) for protocol in ("strict", "paper")]
+    """Alignment, uniformity, both accuracies, and the number of seeds."""
+    means = [summary if isinstance(summary, str) else f"{summary.mean(name):.3f}" for name in ("alignment", "uniformity")]
+    return [*means, *(accuracy(summary, protocol) for protocol in ("strict", "paper")), count_of(summary)]

@@ -57,7 +57,6 @@ def test_the_same_torch_built_for_another_machine_counts():
     ("run_filter", "count"),
     [
         (RunFilter(), 2),
-        (RunFilter("cpu"), 1),
         (RunFilter("cuda"), 1),
         (RunFilter(precision="bfloat16"), 1),
         (RunFilter("cuda", "float32"), 0),

@@ -26,10 +26,6 @@ def test_words_narrow_it_and_come_out_as_they_went_in():
     assert scope.words == " --seeds 3 --datasets pubmed,cora --methods GRACE,CLNR"
 
 
-def test_a_data_set_that_the_paper_has_not_is_taken_where_it_is_asked_for():
-    assert Scope.of("toy", None, None, quick=False).sets(("cora",)) == ["toy"]
-
-
 @pytest.mark.parametrize(
     ("method", "dataset", "seeds"),
     [("CLNR", "cora", 20), ("BGRL", "cora", 10), ("CLNR", "cs", 120), ("GRACE", "cs", 120), ("CCA-SSG", "cs", 20)],

@@ -40,7 +40,7 @@ class WorkerConfig:
     data_root: Path | None = None
 
     def load(self, dataset: str) -> Graph:
-        return _graph(dataset, self.data_root)
+        return _loaded(dataset, self.data_root)
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class JobResult:
     busy: bool = False
 
 
-@lru_cache(maxsize=2)
-def _graph(dataset: str, root: Path | None) -> Graph:
-    return datasets.load(dataset, root)
+_loaded = lru_cache(maxsize=2)(datasets.load)
 
 
 def run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None = None, wait: bool = False) -> JobResult:
