@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
+from tests.fuzz import examples
 from tests.tables.files import EDGES, columns_of, edge_weights, saved
 
 
@@ -137,6 +142,28 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
     assert texts.columns.to_pydict() == {"id": ["b", "a"], "x": [" 1 ", None], "Y 2": ["q", "r"]}
 
 
+TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip).filter(bool)
+
+
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=20))
+def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
+    hypothesis.assume(any(a != b for a, b in rows))
+    hypothesis.assume(not any(text.startswith("#") for pair in rows for text in pair))
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows([("source", "target"), *rows])
+    path = saved(tmp_path_factory.mktemp("any"), "e.csv", out.getvalue())
+    found = read_tables(path)
+    names = sorted({text for pair in rows for text in pair})
+    assert sorted(map(str, found.graph.ids.tolist())) == names
+    expected = {tuple(sorted(pair)) for pair in rows if pair[0] != pair[1]}
+    assert {tuple(sorted(map(str, pair))) for pair in pairs(found.graph)} == expected
+    assert found.ingest_report.rows == len(rows)
+    assert found.ingest_report.loops == sum(a == b for a, b in rows)
+
+
 def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):
     edges, nodes = saved(tmp_path, "e.csv", "source,target\n7,8\n8,9\n"), saved(tmp_path, "n.csv", "id,x\n007,1\n008,2\n")
     with pytest.raises(DataError, match=r"e\.csv: no edge has an id of the node table: .*'7'.*'007' in 'id'; .*: --id"):
@@ -148,3 +175,10 @@ def test_a_named_index_of_pandas_is_a_column():
     edges = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
     nodes = pandas.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 3.5]}).set_index("id")
     assert read_tables(edges, nodes).graph.ids.tolist() == ["a", "b", "c"]
+
+
+def test_a_graph_from_tables_is_shown_in_a_line_and_is_no_table(tmp_path):
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,x\na,1\nb,2\nc,4\n"))
+    assert repr(found) == "TableGraph(Graph(graph: 3 nodes, 4 edges, 1 dense features), 2 columns of nodes)"
+    with pytest.raises(DataError, match="edges must be a file or a data frame, not a TableGraph"):
+        read_tables(found)

@@ -40,6 +40,9 @@ class TableGraph(NamedTuple):
     ingest_report: IngestReport = IngestReport()
     columns: Any = None
 
+    def __repr__(self) -> str:
+        return f"TableGraph({self.graph!r}{'' if self.columns is None else f', {self.columns.num_columns} columns of nodes'})"
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of all labels; a label without a name is called by its number."""

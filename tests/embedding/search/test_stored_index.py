@@ -23,7 +23,9 @@ from tests.fuzz import examples
 pytest.importorskip("usearch")
 
 COUNT, WIDTH = 300, 8
-Z = np.random.default_rng(0).normal(size=(COUNT, WIDTH)).astype(np.float32)
+# Six nodes near each of fifty places: which are near is no question of digits.
+PLACES = np.random.default_rng(0).normal(size=(COUNT // 6, WIDTH)).repeat(6, 0)
+Z = (PLACES + 0.01 * np.random.default_rng(1).normal(size=(COUNT, WIDTH))).astype(np.float32)
 
 
 def ask(z: np.ndarray = Z, vectors: str = "a digest") -> None:

@@ -12,7 +12,7 @@ import pytest
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from tests.tables.files import EDGES, columns_of, saved, written
+from tests.tables.files import EDGES, columns_of, edge_weights, saved, written
 
 HOSTILE = (
     *("rowid", "null", "filename", "file_row_number", "file_index", "columns", "column_names", "index", "shape", "i"),
@@ -53,6 +53,29 @@ def test_features_labels_and_columns_are_those_of_their_rows(tmp_path, form):
     assert [[float(each) for each in kept[name]] for name in named] == [numbers[name] for name in names]
     again = read_tables(edges, made, id="who", label="kind", feature_encoder=found.feature_encoder)
     assert np.array_equal(again.graph.features, found.graph.features)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("source", "target", "weight", "key", "label"),
+    [
+        ("rowid", "null", "order", "rowid", "null"),
+        ("t", "s", "i", "c1", "c0"),
+        ("w", "a", "b", "i", "class"),
+        ("target", "source", "c0", "label", "id"),
+        ("select", "from", "where", "group", "filename"),
+        ('"', "'", "a\nb", "x y", "%"),
+        ("ends", "ids", "found", "people", "mine"),
+    ],
+)
+def test_ends_ids_and_labels_of_any_name(tmp_path, form, source, target, weight, key, label):
+    edges = {"one more": [9, 9, 9], weight: [1.5, 2.5, 4.0], target: ["b", "c", "a"], source: ["c", "a", "b"]}
+    people = {"one more": [7, 8, 5], label: ["u", "v", "u"], key: ["b", "c", "a"]}
+    asked = {"source": source, "target": target, "weight": weight, "id": key, "label": label, "directed": True}
+    found = read_tables(written(tmp_path, form, edges, "e"), written(tmp_path, form, people), **asked)
+    assert found.graph.ids.tolist() == ["b", "c", "a"]
+    assert [found.classes[each] for each in found.graph.labels] == ["u", "v", "u"]
+    assert edge_weights(found.graph) == {("c", "b"): 1.5, ("a", "c"): 2.5, ("b", "a"): 4.0}
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl", "arrow", "pandas", "two files"])

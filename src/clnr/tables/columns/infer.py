@@ -80,10 +80,11 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
     kind = given.kind
     if wanted == "id":
         return "it is an id"
-    written = {each.word: each.written for each in COLUMN_TYPES.values() if each.written}
+    written = {each.word: (name, each.written) for name, each in COLUMN_TYPES.items() if each.written}
     if wanted in written:
-        as_date = wanted == "date" and not kind.startswith(NUMBERS)
-        encoder_kind = "bool" if wanted == "bool" else "datetime" if as_date else "number"
+        encoder_kind, form = written[wanted]
+        if wanted == "date" and kind.startswith(NUMBERS):
+            encoder_kind = "number"
         value = ColumnEncoder(column, encoder_kind, 1).sql(given._replace(sql="c"))
         (readable,) = yield ColumnQuery(given, table.sql, ("count(v)",), value)
         notation, unclear = "", ""
@@ -96,7 +97,7 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
-                cure = f"{written[wanted]}; choose another --as {column}=KIND"
+                cure = f"{form}; choose another --as {column}=KIND"
                 raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))

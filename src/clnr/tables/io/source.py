@@ -130,7 +130,7 @@ def _with_columns(name: str, sql: str, kinds: dict[str, str]) -> Table:
 
 def is_frame(given: Any) -> bool:
     """Whether it is a data frame of pandas, polars or Arrow. Its type is asked, since a column may have any name."""
-    return hasattr(type(given), "columns")
+    return hasattr(type(given), "columns") and not isinstance(given, tuple)
 
 
 def is_table(given: Any) -> bool:
