@@ -18,11 +18,9 @@ import torch
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.stages import graph_in_memory
-from clnr.engine import View, cpu_engine, unit_rows
+from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.dense import PLAIN
 from clnr.engine.distributed.worker_group import join
-from clnr.engine.torch_ntxent import blocked_nt_xent
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
@@ -92,56 +90,6 @@ def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float32)
 
 
-def operations(workers) -> dict[str, torch.Tensor]:
-    """The operations on rows, each with the gradient of a loss that is the sum of the workers' parts."""
-    workers = workers.sharing(10)
-    rows = numbers(10, 4) * torch.tensor([1, 1e-3, 100, 0]) + torch.tensor([0, 1e3, 1e4, 5])
-    weights = numbers(10, 4, seed=1)
-    found: dict[str, torch.Tensor] = {"share": workers.share(torch.arange(100, 110))}
-
-    def done(name, own, part):
-        (gradient,) = torch.autograd.grad(part, own)
-        found[f"{name} loss"], found[f"{name} gradient"] = workers.all_reduce(part.detach())[0], workers.all_gather(gradient)
-
-    def own():
-        return workers.share(rows).requires_grad_()
-
-    a = own()
-    everything = workers.all_gather_with_grad(a)
-    found["gathered"] = everything.detach()
-    # Each worker uses all rows in its own way; together they use each in all ways.
-    done("gather", a, workers.mean((workers.share(weights) @ everything.T).tanh().sum(1)))
-    a = own()
-    done("sum", a, workers.part((workers.all_reduce_with_grad(a.sum(0)) / 100).tanh().sum()))
-    a = own()
-    variance, mean = PLAIN.among(workers).column_moments(a)
-    found["variance"], found["mean"] = variance.detach(), mean.detach()
-    done("moments", a, workers.mean(((a - mean) * (variance + 1).rsqrt() * workers.share(weights)).sum(1)))
-    a = own()
-    pair = torch.cat([a[:, :2], a[:, 1:3] / 1000])
-    part = cpu_engine().nt_xent(pair, 0.2) if workers.alone else blocked_nt_xent(unit_rows(pair), 0.2, workers=workers)
-    done("nt-xent", a, part)
-    return found
-
-
-def batch_norm(workers) -> dict[str, torch.Tensor]:
-    """Batch normalisation of nodes of which several workers have rows; each node counts once."""
-    whole, weights = numbers(9, 3), numbers(9, 3, seed=1)
-    # Each worker has a node of its own, the first one, and some of the others.
-    nodes = torch.tensor(
-        {1: [[0, 1, 2, 3, 4, 8]], 2: [[1, 0, 2], [8, 0, 3, 4]], 3: [[0, 1], [0, 8, 2, 3], [4, 0]]}[workers.size][workers.rank],
-    )
-    h = whole.requires_grad_()
-    own, dense = h[nodes], PLAIN.among(workers)
-    counted = workers.weights(own, lambda: nodes)
-    z = dense.batch_norm(own, torch.full((3,), 2.0), torch.full((3,), 0.5), 1e-5, counted)
-    each = (z * weights[nodes]).tanh().sum(1)
-    part = each.sum() if counted is None else (each * counted).sum()
-    (gradient,) = torch.autograd.grad(part, h)
-    loss, gradient = workers.all_reduce(part.detach(), gradient)
-    return {"loss": loss, "gradient": gradient}
-
-
 def shared_rows(workers) -> dict[str, torch.Tensor]:
     """The maps of a whole graph, of which each worker computes its rows, and their gradients; and the bytes that it sent."""
     engine, before = cpu_engine().among(workers), workers.sent
@@ -195,8 +143,6 @@ def disagreement(workers) -> str:
 
 def check(folder: Path, workers) -> None:
     found = {
-        "operations": operations(workers),
-        "batch_norm": batch_norm(workers),
         "shared_rows": shared_rows(workers),
         "fitted": fitted(workers),
         "trained": {name: trained(name, workers) for name in (OF_THREE if workers.size == 3 else METHOD_NAMES)},

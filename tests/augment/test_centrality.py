@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -98,7 +96,3 @@ def test_equal_importance_gives_equal_rates(importance):
 def test_what_has_no_importance_counts_as_a_hundred_millionth_of_the_largest():
     importance = np.array([0.0, 2.0, 1.0])
     np.testing.assert_allclose(rates(importance, 0.1), oracles.rates([2e-8, 2.0, 1.0], 0.1))
-
-
-def test_nothing_has_no_rates():
-    assert len(rates(np.zeros(0), 0.3)) == 0

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from clnr.augment import diffusion
-from clnr.augment.diffusion import columns_to_one, personalised_pagerank
+from clnr.augment.diffusion import personalised_pagerank
 from clnr.graph import Graph
 from tests import oracles
 from tests.cases import pairs
@@ -25,12 +22,13 @@ UNDIRECTED = {
 DIRECTED = {"directed": tiny(undirected=False), "directed and weighted": tiny(undirected=False, weighted=True)}
 
 
-@pytest.mark.parametrize(("name", "alpha", "error"), pairs(UNDIRECTED, [0.05, 0.2, 0.9], [1.0, 1e-1, 1e-2, 1e-4]))
+@pytest.mark.parametrize(("name", "alpha", "error"), pairs(UNDIRECTED | DIRECTED, [0.05, 0.2, 0.9], [1.0, 1e-1, 1e-2, 1e-4]))
 def test_the_error_is_within_its_bound(name, alpha, error):
-    exact, degree = oracles.diffusion(UNDIRECTED[name], alpha)
-    gap = exact - personalised_pagerank(UNDIRECTED[name], alpha, error).toarray()
+    exact, degree = oracles.diffusion((UNDIRECTED | DIRECTED)[name], alpha)
+    gap = exact - personalised_pagerank((UNDIRECTED | DIRECTED)[name], alpha, error).toarray()
     assert gap.min() >= -ROUNDING
-    assert (gap <= error * np.sqrt(np.outer(degree, degree)) + ROUNDING).all()
+    if name in UNDIRECTED:
+        assert (gap <= error * np.sqrt(np.outer(degree, degree)) + ROUNDING).all()
 
 
 @pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
@@ -38,13 +36,6 @@ def test_a_tiny_error_gives_the_exact_matrix(name):
     edges = (UNDIRECTED | DIRECTED)[name]
     exact, _ = oracles.diffusion(edges, 0.3)
     np.testing.assert_allclose(personalised_pagerank(edges, 0.3, 1e-12).toarray(), exact, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", DIRECTED)
-def test_a_directed_graph_is_never_overestimated(name):
-    exact, _ = oracles.diffusion(DIRECTED[name], 0.2)
-    for error in (1e-1, 1e-3):
-        assert (exact - personalised_pagerank(DIRECTED[name], 0.2, error).toarray()).min() >= -ROUNDING
 
 
 @pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-3])
@@ -68,23 +59,8 @@ def test_blocks_of_rows_do_not_matter(rows, monkeypatch):
     np.testing.assert_array_equal(personalised_pagerank(tiny(), 0.2, 1e-3).toarray(), whole)
 
 
-def test_a_hubs_row_is_not_empty():
-    """Even the whole mass is below the error times the degree."""
-    s = personalised_pagerank(UNDIRECTED["star"], 0.2, 0.1).toarray()
-    assert s[0, 0] == pytest.approx(0.2)
-    assert not s[0, 1:].any()
-
-
 def test_the_matrix_is_sorted_float32():
     s = personalised_pagerank(tiny(), 0.2, 1e-3)
     assert s.dtype == np.float32
     assert s.has_sorted_indices
     assert s.shape == (40, 40)
-
-
-def test_columns_are_divided_by_their_largest_entry():
-    matrix = sp.csr_array(np.array([[2.0, 0.0, 0.5], [1.0, 0.0, 0.0], [4.0, 0.0, 0.1]], np.float32))
-    scaled = columns_to_one(matrix)
-    np.testing.assert_allclose(scaled.toarray(), [[0.5, 0, 1], [0.25, 0, 0], [1, 0, 0.2]], rtol=1e-6)
-    assert scaled.dtype == np.float32
-    assert scaled.nnz == matrix.nnz

@@ -1,7 +1,5 @@
 """Engines, and the graphs and views that they all face."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

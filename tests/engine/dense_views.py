@@ -1,7 +1,5 @@
 """Views as dense float64 matrices: of all nodes, or of those that boolean powers reach from some."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -100,6 +98,7 @@ def outcome(operators, count, dtype, device="cpu", select=None):
         nearer.convolve(v, bias, hidden, relu=True),
         nearer.convolve(u, shift, near.propagate(near.project(w)) @ v),
         nearer.propagate(hidden, relu=True),
+        nearer.propagate(near.convolve(v, bias, operators.within(3).convolve(w, shift))),
         nearer.convolve(w, shift),
         at.project(w, shift),
         at.project(w),
@@ -109,3 +108,16 @@ def outcome(operators, count, dtype, device="cpu", select=None):
     targets = [torch.tensor(random(*each.shape, seed=9), dtype=dtype, device=device) for each in rows]
     sum((each * target).sum() for each, target in zip(rows, targets, strict=True)).backward()
     return [*rows, *(leaf.grad for leaf in leaves)]
+
+
+def assert_rows_of_the_whole(engine, view, nodes, in_memory=None, rtol=2e-5, atol=2e-6):
+    """Sampled rows and gradients are those of all rows, of which some are selected; returns the operators of the sample.
+
+    Of a graph in files, the whole is the same view of it in memory.
+    """
+    whole, count = (in_memory or view).bounded(), view.device_graph.graph.num_features
+    operators = engine.sampled_operators(view, torch.tensor(nodes, device=engine.device))
+    got = outcome(operators, count, torch.float32, engine.device)
+    for one, other in zip(got, outcome(DenseOperators(whole), count, torch.float64, select=nodes), strict=True):
+        close(one, other, rtol, atol)
+    return operators

@@ -1,18 +1,12 @@
 """Each engine faces dense float64 matrices in values and gradients at odd sizes; the reference also plain loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
 from clnr.engine import Asked, Drop, Dropout, Mask, View, choose, choose_again, cpu_engine, to_sparse_matrix
-from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DeviceError, UnknownName
-from clnr.methods import CLNR
-from clnr.methods.recipe import Recipe
-from clnr.nn.objectives import StepContext
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny
@@ -29,22 +23,6 @@ def unlike(graph, seed=6):
     n = graph.num_nodes
     matrix = random(n, n, seed=seed) * (np.random.default_rng(seed).random((n, n)) < 0.3) + np.diag(np.arange(1.0, n + 1))
     return matrix.astype(np.float32).astype(np.float64)
-
-
-@pytest.mark.parametrize("drop", DROPS)
-@pytest.mark.parametrize("name", GRAPHS)
-def test_reference_propagates_as_the_dense_matrix(name, drop):
-    graph, rule = GRAPHS[name], DROPS[drop]
-
-    def keep(source, target):
-        if rule is None:
-            return True
-        i, j = (min(source, target), max(source, target)) if rule.pairs else (source, target)
-        return oracles.kept(rule.key[:2], rule.rate, i, j)
-
-    h = random(graph.num_nodes, 6)
-    got = reference().operators(View(reference().to_device(graph), rule)).propagate(torch.tensor(h, dtype=torch.float32))
-    np.testing.assert_allclose(got.numpy(), oracles.propagation(graph, keep) @ h, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -141,7 +119,7 @@ def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
-def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
+def test_dropout_is_that_of_the_draws_and_scales_the_others_up(engine, rate):
     operators = engine.operators(View(engine.to_device(GRAPHS["usual"]), dropout=Dropout(KEY, rate)))
     h = torch.ones(400, 50, device=engine.device, requires_grad=True)
     out = operators.dropout(h, "here")
@@ -149,8 +127,6 @@ def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
     out = out.detach()
     assert torch.equal(gradient, out)
     assert sorted({round(value, 4) for value in out.flatten().tolist()}) == pytest.approx([0, 1 / (1 - rate)], abs=1e-4)
-    assert abs(float((out == 0).double().mean()) - rate) < 5 * (rate * (1 - rate) / out.numel()) ** 0.5
-    assert abs(float(out.mean()) - 1) < 5 * (rate / (1 - rate) / out.numel()) ** 0.5
     expected = [oracles.kept(oracles.key(1, "train", 0, 0, "DropEdges", "here"), rate, i) for i in range(200)]
     assert (out.flatten()[:200] > 0).tolist() == expected
     assert not torch.equal(out, operators.dropout(h, "there"))
@@ -230,27 +206,6 @@ def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
         assert str(caught.value).endswith("to start anew here, leave out --resume (resume=False)")
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])
-def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
-    """The whole loss of CLNR and its gradients, by the kernels, against float32."""
-    pytest.importorskip("triton", reason="Triton is not installed")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    graph = GRAPHS[name]
-    outcomes = []
-    for dtype in (torch.float32, torch.bfloat16):
-        engine = KernelEngine(device, dtype)
-        model = CLNR.build(Recipe(hidden=16, dimension=8, sampled_nodes=10))
-        parameters = {key: value.to(device).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
-        loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
-        gradients = torch.autograd.grad(loss, [parameters["encoder.0.weight"], parameters["encoder.1.weight"]])
-        outcomes.append((loss.detach(), *gradients))
-    for exact, quick in zip(*outcomes, strict=True):
-        assert quick.dtype == torch.float32
-        assert float((quick - exact).norm()) < 0.05 * float(exact.norm())
-        assert not torch.equal(quick, exact)
-
-
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engine, sparse):
@@ -264,14 +219,3 @@ def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engi
         for each in operators:
             got = each.project(torch.full((graph.num_features, 2), float(number), device=engine.device))
             torch.testing.assert_close(got.cpu().float(), number * x.sum(1, keepdim=True).expand(-1, 2), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
-def test_a_view_propagates_by_its_own_links_and_by_none_before(engine):
-    device_graph = engine.to_device(tiny())
-    h = torch.ones(40, 3, device=engine.device)
-    for number in range(1, 20):
-        links = to_sparse_matrix(sp.eye_array(40, format="csr") * number, engine.device)
-        out = engine.operators(View(device_graph).but(propagation_matrix=links)).propagate(h)
-        assert torch.equal(out, number * h)
-        del links, out

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import functools
 import weakref
 from contextlib import contextmanager
@@ -10,7 +8,7 @@ import torch
 
 from clnr import rng
 from clnr.engine import Drop, Reference, View
-from clnr.engine.streams import IdentityKey, Streams, capture, own_stream
+from clnr.engine.streams import IdentityKey, Streams, own_stream
 from tests.conftest import tiny
 
 
@@ -125,36 +123,6 @@ def test_each_view_has_its_stream_and_what_views_share_is_made_before(fake_cuda)
 
 @pytest.mark.gpu
 class TestOnTheGPU:
-    def test_streams_wait_for_the_current_one_and_it_waits_for_them(self, cuda):
-        with own_stream(cuda):
-            for _ in range(20):
-                x = torch.zeros(1 << 22, device=cuda)
-                for _ in range(20):
-                    x += 1
-                parts = []
-                with Streams(cuda, 4) as streams:
-                    for index in range(4):
-                        with streams.stream(index):
-                            shared = streams.once("double", lambda x=x: x * 2)
-                            streams.record(x)
-                            parts.append(shared + x + index)
-                assert [float(part.mean()) for part in parts] == [60, 61, 62, 63]
-
-    def test_captured_work_is_done_anew_at_each_replay(self, cuda):
-        total, added = torch.zeros(3, device=cuda), torch.ones(3, device=cuda)
-
-        def work():
-            with Streams(cuda, 2) as streams, streams.stream(1):
-                total.add_(added)
-            return total * 2
-
-        with own_stream(cuda):
-            work()
-            replay = capture(work)
-            seen = [replay().clone() for _ in range(3)]
-        torch.cuda.synchronize()
-        assert [each.tolist() for each in seen] == [[4.0] * 3, [6.0] * 3, [8.0] * 3]
-
     def test_an_engine_captures_steps_side_by_side(self, cuda):
         engine, totals = Reference(cuda), [torch.zeros(3, device=cuda) for _ in range(3)]
         steps = [partial(total.add_, index + 1) for index, total in enumerate(totals)]

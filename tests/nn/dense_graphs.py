@@ -1,7 +1,5 @@
 """Graphs of many kinds, and their matrices as dense NumPy arrays, edge by edge."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from clnr.graph import Graph

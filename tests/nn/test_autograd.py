@@ -1,11 +1,7 @@
-from __future__ import annotations
-
-import math
-
 import pytest
 import torch
 
-from clnr.nn.autograd import inverse_root_gradient, scales, square_roots
+from clnr.nn.autograd import inverse_root_gradient, square_roots
 from clnr.nn.postprocess import FLOOR, inverse_root
 
 WIDTH = 48
@@ -48,15 +44,3 @@ def test_the_gradient_is_that_of_eigenvalues(name):
     roots = square_roots(matrix.detach(), LOW)
     found = inverse_root_gradient(*roots, (grad + grad.T) / 2, LOW)
     assert (found - expected).norm() <= 1e-8 * expected.norm()
-
-
-@pytest.mark.parametrize("low", [1e-9, 1e-5, 0.3, 1.0])
-def test_scales_bring_all_numbers_to_one_and_no_iteration_is_spare(low):
-    numbers = torch.cat([torch.logspace(math.log10(low), 0, 500, dtype=torch.float64), torch.tensor([low, 1.0]).double()])
-    found = scales(low)
-    for scale in found:
-        numbers = scale * numbers * (3 - (scale * numbers) ** 2) / 2
-        assert numbers.max() <= 1 + 1e-12
-    assert (1 - numbers).abs().max() < 1e-11
-    plain = math.log(1 / low) / math.log(1.5)
-    assert len(found) <= plain / 2 + 7

@@ -1,7 +1,5 @@
 """What edges tell: against a definition node by node, and on graphs of which it is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -18,17 +16,13 @@ from tests.conftest import tiny
 NODES, CLASSES = 600, 4
 
 
-def drawing(graph):
-    return graph.draw_neighbours
-
-
 def reading(rows):
     matrix = torch.tensor(np.asarray(rows), dtype=torch.float32)
     return lambda nodes: matrix[torch.from_numpy(nodes)]
 
 
 def told(graph, *rows):
-    return edge_information(drawing(graph), [reading(each) for each in rows], graph.num_nodes)
+    return edge_information(graph.draw_neighbours, [reading(each) for each in rows], graph.num_nodes)
 
 
 def made(alike, informative, nodes=NODES, degree=8, seed=0):
@@ -40,9 +34,6 @@ def made(alike, informative, nodes=NODES, degree=8, seed=0):
     labels = np.arange(nodes) // 10 % CLASSES
     x = random.standard_normal((nodes, 6)) + 2 * informative * np.eye(CLASSES, 6)[labels]
     return Graph.from_edges(source, target, x, undirected=True)
-
-
-# -- by definition ----------------------------------------------------------------------------------------------------------
 
 
 def neighbour_sets(graph):
@@ -86,7 +77,7 @@ def test_by_rows_as_defined(undirected, axes, monkeypatch):
         other = np.arange(len(linked)) % 2 != k % 2
         model = Ridge(alpha=(x[other] ** 2).sum() / x.shape[1], fit_intercept=False).fit(x[other], y[other])
         guesses.append(model.predict(x[k : k + 1])[0])
-    assert module.by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(y, guesses), abs=2e-3)
+    assert module.by_rows(graph.draw_neighbours, reading(rows), order) == pytest.approx(area(y, guesses), abs=2e-3)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -111,64 +102,24 @@ def test_by_edges_as_defined(undirected, monkeypatch):
     assert module.by_edges(graph.draw_neighbours, order, 60) == pytest.approx(right, abs=1e-6)
 
 
-# -- on graphs of which it is known -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_random_edges_tell_nothing(seed):
-    graph = made(0.0, 1.0, nodes=3000, seed=seed)
-    assert told(graph, graph.features) == pytest.approx(0.5, abs=0.03)
-    weight = edge_weight(drawing(graph), [reading(graph.features)], graph.num_nodes)
-    assert LEAST_WEIGHT <= weight < LEAST_WEIGHT + 0.15
-
-
-def test_edges_tell_by_features_or_by_themselves():
-    alike, clustered, both = made(1.0, 1.0), made(1.0, 0.0), made(0.3, 1.0)
-    order = np.random.default_rng(5).permutation(NODES)
-    assert module.by_rows(drawing(alike), reading(alike.features), order) > 0.75
-    assert module.by_rows(drawing(clustered), reading(clustered.features), order) == pytest.approx(0.5, abs=0.05)
-    assert module.by_edges(drawing(clustered), order, NODES) > 0.9
-    for graph in (alike, clustered):
-        assert edge_weight(drawing(graph), [reading(graph.features)], NODES) == 1
-    assert 0.55 < told(both, both.features) < 0.95
-
-
-def test_neighbours_may_tell_by_being_unlike():
-    """Every node has neighbours of the next class alone."""
-    random, nodes = np.random.default_rng(0), 1000
-    labels = random.integers(0, CLASSES, nodes)
-    of_class = [np.flatnonzero(labels == each) for each in range(CLASSES)]
-    source = np.repeat(np.arange(nodes), 4)
-    target = [random.choice(of_class[(labels[i] + 1) % CLASSES]) for i in source]
-    x = random.standard_normal((nodes, 6)) + 3 * np.eye(CLASSES, 6)[labels]
-    graph = Graph.from_edges(source, target, x, undirected=True)
-    assert module.by_rows(drawing(graph), reading(x), random.permutation(nodes)) > 0.65
-    assert edge_weight(drawing(graph), [reading(x)], nodes) == 1
-
-
 @pytest.mark.parametrize(
     "rows", [np.ones((NODES, 3)), np.empty((NODES, 0)), np.full((NODES, 2), np.nan)], ids=["equal", "no", "nan"]
 )
 def test_rows_that_say_nothing_are_not_judged_by(rows):
     graph = made(0.0, 1.0)
-    assert module.by_rows(drawing(graph), reading(rows), np.arange(NODES)) is None
-    assert edge_weight(drawing(graph), [reading(rows)], NODES) == 1
+    assert module.by_rows(graph.draw_neighbours, reading(rows), np.arange(NODES)) is None
+    assert edge_weight(graph.draw_neighbours, [reading(rows)], NODES) == 1
 
 
-def path(nodes):
-    return np.arange(nodes - 1), np.arange(1, nodes)
+OTHERS = np.arange(1, 400)
 
 
-def tree(nodes):
-    return np.arange(1, nodes), (np.arange(1, nodes) - 1) // 3
-
-
-@pytest.mark.parametrize("edges", [path(400), tree(400), (np.zeros(399, int), np.arange(1, 400))], ids=["path", "tree", "star"])
-def test_edges_that_lead_nowhere_together_are_not_judged(edges):
+@pytest.mark.parametrize("parents", [OTHERS - 1, (OTHERS - 1) // 3, np.zeros(399, int)], ids=["path", "tree", "star"])
+def test_edges_that_lead_nowhere_together_are_not_judged(parents):
     noise = np.random.default_rng(0).standard_normal((400, 5))
-    graph = Graph.from_edges(*edges, noise, undirected=True)
-    assert module.by_edges(drawing(graph), np.random.default_rng(1).permutation(400), 400) is None
-    assert edge_weight(drawing(graph), [reading(noise)], 400) == 1
+    graph = Graph.from_edges(OTHERS, parents, noise, undirected=True)
+    assert module.by_edges(graph.draw_neighbours, np.random.default_rng(1).permutation(400), 400) is None
+    assert edge_weight(graph.draw_neighbours, [reading(noise)], 400) == 1
 
 
 def test_the_larger_measure_counts():
@@ -186,20 +137,10 @@ def test_the_weight_rises_with_what_edges_tell(told, weight, monkeypatch):
     assert edge_weight(None, [], 5) == pytest.approx(weight)
 
 
-def test_few_nodes_are_not_judged():
-    graph = tiny(25, 100)
-    assert edge_information(drawing(graph), [reading(graph.features)], 25) is None
-
-
-@pytest.mark.parametrize("nodes", [0, 1, 5])
-def test_without_edges_nothing_is_measured(nodes):
-    graph = Graph.from_edges([], [], np.ones((nodes, 2)))
-
-    def read(nodes):
-        raise AssertionError
-
-    assert edge_information(drawing(graph), [read], nodes) is None
-    assert edge_weight(drawing(graph), [read], nodes) == 1
+@pytest.mark.parametrize("graph", [*(Graph.from_edges([], [], np.ones((n, 2))) for n in (0, 1, 5)), tiny(25, 100)])
+def test_of_few_nodes_or_without_edges_nothing_is_measured(graph):
+    assert told(graph, graph.features) is None
+    assert edge_weight(graph.draw_neighbours, [reading(graph.features)], graph.num_nodes) == 1
 
 
 def test_some_nodes_stand_for_all(monkeypatch):
@@ -213,7 +154,7 @@ def test_some_nodes_stand_for_all(monkeypatch):
         asked.append(len(nodes))
         return rows(nodes)
 
-    assert edge_information(drawing(graph), [read], 3000) == pytest.approx(whole, abs=0.03)
+    assert edge_information(graph.draw_neighbours, [read], 3000) == pytest.approx(whole, abs=0.03)
     assert asked[0] == 1500
     assert max(asked[1:]) <= module._NODES_PER_PART * module._NEIGHBOURS_AROUND
 

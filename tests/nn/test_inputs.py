@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -29,9 +27,6 @@ def with_features(x, **more):
 def fitted(part, graph, other=None, engine=REFERENCE):
     """The features that a part gives a graph, or another one, after it was fitted on the graph."""
     return oracles.dense(part(part.fit(graph, engine), graph if other is None else other, engine).features)
-
-
-# -- weights ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
@@ -110,9 +105,6 @@ def test_declared_shapes_are_those_of_what_is_learned(part, name):
         key: (value.shape, value.dtype) for key, value in empty.items()
     }
     assert part(learned, graph, REFERENCE).num_features == part.width(graph.num_features)
-
-
-# -- structure ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sparse", [False, True])

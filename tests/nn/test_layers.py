@@ -1,21 +1,10 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
 from clnr import rng
 from clnr.nn.autograd import prelu_linear
-from clnr.nn.layers import (
-    add_prefix,
-    batch_norm,
-    bilinear,
-    glorot,
-    linear_layers,
-    norms,
-    prelu,
-    sub_dict,
-)
+from clnr.nn.layers import add_prefix, batch_norm, bilinear, glorot, linear_layers, norms, prelu, sub_dict
 
 RANDOM = np.random.default_rng(0)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -70,20 +68,18 @@ def test_many_equal_columns_are_no_trouble():
         assert found.isfinite().all()
 
 
-@pytest.mark.parametrize("which", ["one entry", "one row", "one column", "few words, each in one row", "powers of ten"])
-def test_exact_dependencies_of_columns(which):
+FIRST = np.arange(9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "values"),
+    [(3, 5, 1), (3, slice(None), 1), (slice(None), 5, 2), (FIRST, FIRST, 1), (FIRST, FIRST, 10.0**-FIRST)],
+    ids=["one entry", "one row", "one column", "few words, each in one row", "powers of ten"],
+)
+def test_exact_dependencies_of_columns(rows, columns, values):
     """Products without any rounding error to hide that they are singular."""
     matrix = np.zeros((300, 400))
-    if which == "one entry":
-        matrix[3, 5] = 1
-    elif which == "one row":
-        matrix[3] = 1
-    elif which == "one column":
-        matrix[:, 5] = 2
-    elif which == "few words, each in one row":
-        matrix[np.arange(9), np.arange(9)] = 1
-    else:
-        matrix[np.arange(9), np.arange(9)] = 10.0 ** -np.arange(9)
+    matrix[rows, columns] = values
     found = directions_of(matrix, 256)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(np.linalg.norm(matrix @ found), np.linalg.norm(matrix), rtol=1e-5)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -36,9 +34,6 @@ def gram(rows):
 
 def centred(rows):
     return rows - rows.mean(0)
-
-
-# -- blocks -----------------------------------------------------------------------------------------------------------------
 
 
 @ENGINES
@@ -103,9 +98,6 @@ def test_walks_are_side_by_side():
     graph = tiny()
     (block,) = blocks(Walks(5), graph)
     np.testing.assert_array_equal(block, torch.cat(walks(REFERENCE, REFERENCE.to_device(graph), 5, STEPS), 1).numpy())
-
-
-# -- the read-out -----------------------------------------------------------------------------------------------------------
 
 
 def embedded(readout, graph, *encoded, engine=REFERENCE):
@@ -226,9 +218,6 @@ def test_blocks_of_no_columns_are_left_out():
     assert (found == embedded(Readout((Hops(1),), 5), graph, z)[1]).all()
     with pytest.raises(RecipeError, match="reduced must be above 0"):
         embedded(Readout((OwnFeatures(0),), 5), graph)
-
-
-# -- what edges weigh -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -20,6 +18,16 @@ from tests.conftest import tiny
 OLD = Path(__file__).parents[1] / "embedding" / "old"
 ABOUT = {"graph": "tiny", "recipe": {"epochs": 9, "learning_rate": 1e-3}}
 LABELS = torch.arange(40) % 3
+STATE = {"written": torch.ones(2, 3)}
+
+
+def saved(tmp_path, about=ABOUT, state=STATE):
+    Checkpoint(tmp_path / "state", 1, about, resume=True).save(1, state)
+    return tmp_path / "state"
+
+
+def loaded(path, about=ABOUT, **more):
+    return Checkpoint(path, 1, about, resume=True, **more).load()
 
 
 class Killed(BaseException):
@@ -92,29 +100,23 @@ def test_on_a_gpu_it_goes_on_as_well(name, tmp_path, cuda):
 
 
 def test_what_is_kept_can_be_left_aside(tmp_path):
-    recipe = recipe_of(METHODS["CLNR"])
-    path = tmp_path / "state"
-    Checkpoint(path, 1, {"graph": "another"}, resume=True).save(1, {"written": torch.ones(2, 3)})
+    recipe, path = recipe_of(METHODS["CLNR"]), saved(tmp_path, {"graph": "another"})
     same(trained(METHODS["CLNR"], recipe, Checkpoint(path, 4, ABOUT, resume=False)), trained(METHODS["CLNR"], recipe))
-    assert Checkpoint(path, 4, ABOUT, resume=True).load()[0] == 8
+    assert loaded(path)[0] == 8
 
 
 def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):
-    path = tmp_path / "state"
-    Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
-    other = {**ABOUT, "graph": "another"}
     with pytest.raises(DataError, match=r"graph was tiny and is another.*without --resume"):
-        Checkpoint(path, 1, other, resume=True).load()
+        loaded(saved(tmp_path), {**ABOUT, "graph": "another"})
 
 
 def test_a_file_that_was_cut_is_refused(tmp_path):
-    path = tmp_path / "state"
-    Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
+    path = saved(tmp_path)
     whole = path.read_bytes()
     for cut in (0, 1, 8, 60, len(whole) - 1):
         path.write_bytes(whole[:cut])
         with pytest.raises(DataError, match="not a checkpoint"):
-            Checkpoint(path, 1, ABOUT, resume=True).load()
+            loaded(path)
 
 
 def kept(tmp_path, done=4):
@@ -165,19 +167,18 @@ def test_a_state_of_no_epoch_is_refused(done, tmp_path):
 
 
 def test_a_flipped_bit_is_noticed(tmp_path):
-    path = tmp_path / "state"
-    state = {"written": torch.ones(2, 3), "parameters.x": torch.arange(12.0).reshape(3, 4), "waited": torch.tensor(3)}
-    Checkpoint(path, 1, ABOUT, resume=True).save(1, state)
+    state = STATE | {"parameters.x": torch.arange(12.0).reshape(3, 4), "waited": torch.tensor(3)}
+    path = saved(tmp_path, state=state)
     whole = path.read_bytes()
-    back = Checkpoint(path, 1, ABOUT, resume=True).load()
-    assert back[0] == 1
-    assert all(torch.equal(back[1][name], value) for name, value in state.items())
+    done, back = loaded(path)
+    assert done == 1
+    assert all(torch.equal(back[name], value) for name, value in state.items())
     for place in range(len(whole)):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
         try:
-            done, other = Checkpoint(path, 1, ABOUT, resume=True).load()
+            done, other = loaded(path)
         except DataError:
             continue
         # A blank of the header, or a name in it that means nothing.
@@ -186,7 +187,7 @@ def test_a_flipped_bit_is_noticed(tmp_path):
 
 
 def test_a_checkpoint_of_before_there_were_digests_loads():
-    done, state = Checkpoint(OLD / "state.checkpoint", 1, {"graph": "tiny"}, resume=True).load()
+    done, state = loaded(OLD / "state.checkpoint", {"graph": "tiny"})
     assert done == 4
     assert state["parameters.encoder.0.weight"].shape == (12, 6)
     assert state["written"].shape == (2, 9)
@@ -196,16 +197,13 @@ def test_a_checkpoint_of_before_there_were_digests_loads():
 def test_a_file_of_somebody_elses_is_neither_overwritten_nor_removed(tmp_path):
     path = tmp_path / "thesis.checkpoint"
     path.write_bytes(b"years of work")
-    for call in (
-        lambda: check_checkpoint(path),
-        lambda: Checkpoint(path, 1, ABOUT, resume=False).save(1, {"written": torch.ones(2, 3)}),
-    ):
+    for call in (lambda: check_checkpoint(path), lambda: Checkpoint(path, 1, ABOUT, resume=False).save(1, STATE)):
         with pytest.raises(DataError, match="is not a checkpoint of clnr"):
             call()
     remove_checkpoint(path)
     assert path.read_bytes() == b"years of work"
     path.unlink()
-    Checkpoint(path, 1, ABOUT, resume=False).save(1, {"written": torch.ones(2, 3)})
+    Checkpoint(path, 1, ABOUT, resume=False).save(1, STATE)
     check_checkpoint(path)
     remove_checkpoint(path)
     assert not any(tmp_path.glob("*thesis*"))
@@ -222,28 +220,26 @@ def test_a_newer_form_is_refused(tmp_path):
     import safetensors.torch
 
     told = {"form": 99, "done": 1, "about": ABOUT}
-    (tmp_path / "state").write_bytes(safetensors.torch.save({"written": torch.ones(2, 3)}, {"clnr": json.dumps(told)}))
+    (tmp_path / "state").write_bytes(safetensors.torch.save(STATE, {"clnr": json.dumps(told)}))
     with pytest.raises(DataError, match="format version 99"):
-        Checkpoint(tmp_path / "state", 1, ABOUT, resume=True).load()
+        loaded(tmp_path / "state")
 
 
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path):
-    path = tmp_path / "state"
-    checkpoint = Checkpoint(path, 1, ABOUT, resume=False)
-    checkpoint.save(1, {"written": torch.ones(2, 3)})
-    checkpoint.save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
-    assert Checkpoint(path, 1, ABOUT, resume=True).load()[0] == 1
+    path = saved(tmp_path)
+    Checkpoint(path, 1, ABOUT, resume=False).save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
+    assert loaded(path)[0] == 1
 
 
 def test_another_number_of_threads_is_told(tmp_path):
-    path, said = tmp_path / "state", []
+    said = []
     with use_threads(1):
-        Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
-        Checkpoint(path, 1, ABOUT, resume=True, say=said.append).load()
+        path = saved(tmp_path)
+        loaded(path, say=said.append)
     assert said == []
     with use_threads(2):
-        Checkpoint(path, 1, ABOUT, resume=True, say=said.append).load()
+        loaded(path, say=said.append)
     (line,) = said
     assert "began with 1 thread and goes on with 2" in line
-    Checkpoint(OLD / "state.checkpoint", 1, {"graph": "tiny"}, resume=True, say=said.append).load()
+    loaded(OLD / "state.checkpoint", {"graph": "tiny"}, say=said.append)
     assert len(said) == 1

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gc
 import math
 from dataclasses import dataclass
@@ -13,13 +11,11 @@ from clnr.errors import TrainingError
 from clnr.methods import CLNR, METHODS
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
-from clnr.nn.encoders import Features
 from clnr.nn.objectives import NTXent, StepContext, Supervision
 from clnr.training import train_state
-from clnr.training.loop import fit, fit_all
-from clnr.training.metric_buffer import MetricBuffer
+from clnr.training.loop import MetricBuffer, fit, fit_all
 from clnr.training.train_state import CudaGraphStep, EarlyStopping, ended, learning_rate
-from tests.cases import in_tiers, pairs
+from tests.cases import in_tiers
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=25)
@@ -102,9 +98,6 @@ def test_sampled_steps_learn_and_stop_early(name, most):
     assert fitted.losses.min() < fitted.losses[0] - 0.1 * fitted.losses[0].abs()
 
 
-# -- the learning rate -----------------------------------------------------------------------------------------------------
-
-
 def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_towards_zero():
     recipe = Recipe(epochs=100, learning_rate=0.5, warmup=0.2, schedule="cosine")
     rates = [learning_rate(recipe, epoch) for epoch in range(100)]
@@ -113,21 +106,6 @@ def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_toward
     assert rates[20] == max(rates) == 0.5
     deterministic = recipe.but(schedule="constant")
     assert {learning_rate(deterministic, epoch) for epoch in range(20, 100)} == {0.5}
-
-
-@pytest.mark.parametrize(
-    ("epochs", "warmup", "schedule"), pairs([1, 2, 3, 7, 10, 33], [0.0, 0.1, 0.5, 0.999, 1.0], ["constant", "cosine"])
-)
-def test_any_number_of_epochs_has_rates_between_zero_and_the_recipes(epochs, warmup, schedule):
-    recipe = Recipe(epochs=epochs, learning_rate=2.0, warmup=warmup, schedule=schedule)
-    rates = [learning_rate(recipe, epoch) for epoch in range(epochs)]
-    assert all(0 <= rate <= 2 for rate in rates)
-    top = rates.index(max(rates))
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
-
-
-# -- early stopping --------------------------------------------------------------------------------------------------------
 
 
 def ended_by_hand(criteria, patience):
@@ -197,42 +175,6 @@ class Scripted(NTXent):
 SCRIPTED = METHODS["nCLNR"].but("Scripted", "", objective=Scripted)
 
 
-@pytest.mark.parametrize(("patience", "epochs", "best"), [(1, 3, 1), (2, 4, 1), (3, 8, 4), (4, 10, 9), (99, 10, 9)])
-def test_parameters_are_those_with_which_the_lowest_loss_was_measured(patience, epochs, best):
-    fitted = training(SMALL.but(epochs=10, patience=patience), SCRIPTED)
-    assert len(fitted.losses) == epochs
-    until = training(SMALL.but(epochs=best), SCRIPTED)
-    assert all(torch.equal(value, until.parameters[name]) for name, value in fitted.parameters.items())
-
-
-def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
-    """A ledger that tells no news until it is closed, as on a slow device."""
-    recipe = SMALL.but(epochs=10, patience=3)
-    at_once, seen = training(recipe, SCRIPTED), []
-    look = MetricBuffer.poll
-
-    def late(self, done):
-        look(self, done)
-        seen.append(done)
-
-    monkeypatch.setattr(MetricBuffer, "poll", late)
-    in_vain = training(recipe, SCRIPTED)
-    assert seen == list(range(1, 11))
-    assert torch.equal(in_vain.losses, at_once.losses)
-    assert all(torch.equal(value, at_once.parameters[name]) for name, value in in_vain.parameters.items())
-
-
-def test_a_method_without_parameters_has_nothing_to_train_with_any_patience():
-    bare = CLNR.but("bare", "", encoder=Features, postprocess=())
-    for patience in (0, 3):
-        fitted = training(SMALL.but(patience=patience), bare)
-        assert fitted.parameters == {}
-        assert not len(fitted.losses)
-
-
-# -- times, watching, failing ----------------------------------------------------------------------------------------------
-
-
 def test_the_watch_sees_every_epoch_on_the_cpu():
     seen = []
     fitted = training(progress=lambda done, loss: seen.append((done, loss)))
@@ -291,11 +233,11 @@ def test_what_happens_in_vain_breaks_nothing(monkeypatch):
         known = look(self, done)
         return known if done == 10 else None
 
+    at_once = training(recipe, method)
     monkeypatch.setattr(MetricBuffer, "poll", late)
-    assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
-
-
-# -- several side by side ---------------------------------------------------------------------------------------------------
+    in_vain = training(recipe, method)
+    assert in_vain.losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
+    assert all(torch.equal(value, at_once.parameters[name]) for name, value in in_vain.parameters.items())
 
 
 def parallel_seeds(method, seeds, recipe=SMALL, engine=None):
@@ -361,9 +303,6 @@ CHANGES = [
 SAMPLING = [method for method in METHODS.values() if method.samples]
 
 
-# -- what waits for the device ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("where", ["loss", "criterion", "update_ema"])
 @pytest.mark.parametrize("name", ["BGRL", "GCN"])
 def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
@@ -413,21 +352,6 @@ def assert_close(one, other, losses, parameters=None):
 
 @pytest.mark.gpu
 class TestOnTheGPU:
-    @pytest.mark.parametrize("where", ["loss", "criterion", "update_ema"])
-    def test_a_step_that_waits_is_done_once(self, cuda, monkeypatch, where):
-        """As on the CPU above, with torch's own detection."""
-        recipe = SMALL.but(patience=9, epochs=6)
-        plain, whole = on_gpu(recipe, METHODS["BGRL"]), getattr(Model, where)
-
-        def waits(self, *given):
-            out = whole(self, *given)
-            torch.ones((), device=cuda).item()
-            return out
-
-        monkeypatch.setattr(Model, where, waits)
-        assert_close(on_gpu(recipe, METHODS["BGRL"]), plain, (1e-5, 1e-5), (1e-3, 1e-4))
-        assert torch.cuda.get_sync_debug_mode() == 0
-
     def test_matmul_precision_is_put_back(self, cuda):
         before = torch.get_float32_matmul_precision()
         for precision in ("highest", "high"):

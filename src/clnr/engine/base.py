@@ -101,8 +101,7 @@ class Engine(ABC):
     def use_threads(self, seconds: float | None = None) -> AbstractContextManager[int | None]:
         """Run a block with the threads asked for, or as many as are usable; on a GPU it has those that there are.
 
-        Args:
-            seconds: How long one thread takes for a step of the block: of a short one, fewer are used.
+        Where it is known how many ``seconds`` one thread takes for a step of the block, a short one has fewer.
         """
         if self.threads is not None:
             return use_threads(self.threads)
@@ -139,15 +138,10 @@ class Engine(ABC):
         sampled: bool = False,
         draws: Tensor | None = None,
     ) -> list[Result]:
-        """``function(operators, parameters, index)`` of each view, side by side where that is faster.
+        """``function(operators, parameters, index)`` of each view of one graph, side by side where that is faster.
 
-        Args:
-            function: What to compute; it may read ``nodes``, too.
-            views: Views of one graph.
-            parameters: Tensors that all views read, and that get gradients from all of them.
-            nodes: Another tensor that all views read.
-            sampled: Whether only the rows of these nodes are wanted.
-            draws: Such nodes in all epochs, where known.
+        All views read the ``parameters``, which get gradients from all of them, and ``nodes``. Where a step is ``sampled``,
+        only the rows of these nodes are wanted; ``draws`` are such nodes in all epochs, where known.
         """
         streams = self.streams(views[0].device_graph, len(views))
         # Each view's gradients arrive in its own stream. Through aliases made here they are added up in this one.

@@ -70,12 +70,9 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
 
 
 def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> Engine:
-    """The engine to resume a run with: as it was begun, except for what is asked for.
+    """The engine to resume a run with: as it was ``begun``, by the ``choices`` of its engine, except for what is asked for.
 
-    Args:
-        asked: What is asked for now.
-        begun: The ``choices`` of the engine that it was begun with.
-        alone: Whether one process does it. Where workers share it, each takes the threads that it has.
+    Where workers share it, and it is not done ``alone``, each takes the threads that it has.
     """
     if asked.device not in ("auto", begun["device"]):
         return choose(*asked)

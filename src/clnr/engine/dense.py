@@ -30,14 +30,9 @@ def constant(variance: Tensor, mean: Tensor) -> Tensor:
 
 
 class LinearStats(NamedTuple):
-    """What the column moments of a linear layer's output P W + b are computed from.
+    """W, C W, the column means of P, its number of rows and its type: what the column moments of P W + b are computed from.
 
-    Attributes:
-        weight: W.
-        covariance_weight: C W, where C is the covariance of P (divisor n).
-        mean: The mean of each column of P.
-        num_rows: How many rows P has.
-        dtype: The type of P.
+    C is the covariance of P (divisor n).
     """
 
     weight: Tensor
@@ -140,32 +135,20 @@ class Dense:
     def linear_moments_backward(
         self, stats: LinearStats, of_weight: Tensor, of_variance: Tensor, of_mean: Tensor, of_bias: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The gradients of ``linear_moments``, together with those of some rows of P W + b.
+        r"""The gradients of ``linear_moments``, given those of its results, together with those of some rows of P W + b.
 
-        Args:
-            stats: Of the layer.
-            of_weight: The gradient of W through the rows, for centred P.
-            of_variance: The gradient of the variances.
-            of_mean: The gradient of the means.
-            of_bias: The gradient of what is added to every row.
-
-        Returns:
-            The gradient of W; :math:`\frac{2}{n} W \mathrm{diag}(v)` for the gradient v of the variances, in the type of P;
-            and a row's share of the gradient of the mean of P.
+        These are the gradient of W through the rows, for centred P, and that of what is added to every row. Returns the
+        gradient of W; :math:`\frac{2}{n} W \mathrm{diag}(v)` for the gradient v of the variances, in the type of P; and a row's
+        share of the gradient of the mean of P.
         """
         weight, covariance_weight, mean, num_rows, dtype = stats
         of_weight = of_weight + 2 * covariance_weight * of_variance + torch.outer(mean, of_bias)
         return of_weight, (weight * (of_variance * (2 / num_rows))).to(dtype), weight @ of_mean / num_rows
 
     def adam(self, tensors: Sequence[AdamTensors], step: Tensor, rate: float | Tensor, decay: float, decoupled: bool) -> None:
-        """One step of Adam, in place (Kingma and Ba, 2015); torch.optim is avoided, since its import takes seconds.
+        """Step number ``step`` of Adam, in place (Kingma and Ba, 2015); torch.optim is avoided, since its import takes seconds.
 
-        Args:
-            tensors: What changes.
-            step: The number of this step, from 1 on.
-            rate: The learning rate.
-            decay: Strength of the weight decay.
-            decoupled: Whether decay acts on the weights themselves (Loshchilov and Hutter, 2019) or is added to the gradient.
+        The decay acts on the weights themselves where it is ``decoupled`` (Loshchilov and Hutter, 2019), else on the gradient.
         """
         if not tensors:
             return

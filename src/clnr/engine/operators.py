@@ -64,13 +64,8 @@ class Operators(ABC):
 
         .. math:: \sum_i \alpha_{ij} h_i, \quad \alpha_{ij} = \mathrm{softmax}_i \, \mathrm{LeakyReLU}_{0.2}(s_i + t_j)
 
-        over the edges from i to j, its self-loop among them; their weights do not count.
-
-        Args:
-            h: Rows of each head, [N, H, D].
-            source: The score of each node as a source, [N, H].
-            target: The score of each node as a target, [N, H].
-            place: A name for the dropout of the attention weights.
+        over the edges from i to j, its self-loop among them; their weights do not count. Rows h are [N, H, D], scores [N, H];
+        the dropout of the attention weights is that of ``place``.
         """
         edges, drop = self.view.device_graph.edges, self.view.drop
         keep = None if drop is None else drop.keep(edges)

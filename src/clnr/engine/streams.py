@@ -114,8 +114,7 @@ def capture(work: Callable[[], Result]) -> Callable[[], Result]:
 def runs_without_sync(work: Callable[[], None]) -> bool:
     """Run work while torch raises an error wherever the host would wait for the GPU.
 
-    Returns:
-        Whether the work ran to its end; where it did not, part of it may have been done.
+    Returns whether it ran to its end; where it did not, part of it may have been done.
     """
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():

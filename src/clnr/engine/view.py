@@ -156,14 +156,8 @@ class Neighbors(NamedTuple):
 class View(NamedTuple):
     """An augmented graph, described by random keys and rates: the engine draws from these where it computes.
 
-    Attributes:
-        device_graph: The graph.
-        drop: Which edges are dropped.
-        mask: Which features are masked.
-        node_permutation: Whose features each node has; its own where None.
-        propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
-        dropout: The dropout inside the encoder.
-        neighbors: How many neighbours of a node a sampled step takes; all of them where None.
+    Nodes have the features of others where there is a ``node_permutation``. A ``propagation_matrix`` is propagated by as it is,
+    in place of the graph's normalised edges; ``neighbors`` are what a sampled step takes of a node's, all where None.
     """
 
     device_graph: DeviceGraph

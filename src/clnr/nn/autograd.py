@@ -69,18 +69,15 @@ class InverseRoot(torch.autograd.Function):
 
 
 def square_roots(matrix: Tensor, low: float) -> tuple[Tensor, Tensor]:
-    r"""A^{1/2} and A^{-1/2} of a symmetric positive definite matrix.
+    r"""A^{1/2} and A^{-1/2} of a symmetric positive definite matrix of float64.
 
-    Coupled Newton-Schulz iterations (Higham, "Functions of matrices", 2008, section 6.3), which begin with Y = A divided by
-    its Frobenius norm and Z = I:
+    Coupled Newton-Schulz iterations (Higham, "Functions of matrices", 2008, section 6.3), which begin with Y = A divided by its
+    Frobenius norm and Z = I:
 
     .. math:: T = \tfrac{s}{2} (3 I - s^2 Z Y), \quad Y \leftarrow Y T, \quad Z \leftarrow T Z
 
-    Their number follows from ``low`` alone, so that nothing is read back on the way.
-
-    Args:
-        matrix: Of float64.
-        low: A lower bound of the eigenvalues, as a part of the Frobenius norm.
+    Their number follows from ``low`` alone, a lower bound of the eigenvalues as a part of the Frobenius norm, so that nothing
+    is read back on the way.
     """
     one = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     size = matrix.norm()
@@ -105,10 +102,7 @@ def lyapunov(root: Tensor, right: Tensor, low: float) -> Tensor:
 
     .. math:: \mathrm{sign} \begin{pmatrix} B & H \\ 0 & -B \end{pmatrix} = \begin{pmatrix} I & 2 S \\ 0 & -I \end{pmatrix}
 
-    Args:
-        root: B, of float64.
-        right: H.
-        low: A lower bound of the eigenvalues of B, as a part of its Frobenius norm.
+    B is float64, and ``low`` a lower bound of its eigenvalues, as a part of its Frobenius norm.
     """
     one = torch.eye(len(root), dtype=root.dtype, device=root.device)
     size = root.norm()

@@ -197,8 +197,14 @@ class AddStructure(Input):
         return both
 
 
+@dataclass(frozen=True)
 class StructureInput(Input):
     """The features are not looked at: vectors from edges alone take their place."""
+
+    dimension: int = DIMENSION.field()
+
+    def width(self, features: int) -> int:
+        return self.dimension
 
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         with torch.no_grad():
@@ -214,11 +220,7 @@ class StructureInput(Input):
 class Cleora(StructureInput):
     """Random vectors averaged over neighbours and scaled to length 1, again and again (Rychalska et al., "Cleora", 2021)."""
 
-    dimension: int = DIMENSION.field()
     walk_steps: int = hyper_parameter(8, 1, 1000, "steps of averaging over neighbours", source="ours, docs/choosing.md")
-
-    def width(self, features: int) -> int:
-        return self.dimension
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
         return walks(engine, device_graph, self.dimension, (self.walk_steps,))[0]
@@ -232,12 +234,8 @@ class FastRP(StructureInput):
     random projection", 2019). As there, the first power does not count.
     """
 
-    dimension: int = DIMENSION.field()
     power: int = hyper_parameter(4, 2, 1000, "highest power of the transition matrix", source="FastRP's authors")
     degree_power: float = hyper_parameter(-0.5, -2.0, 2.0, "of the scale of random rows")
-
-    def width(self, features: int) -> int:
-        return self.dimension
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
         matrix = neighbour_matrix(device_graph, -1.0, 0.0)
@@ -259,11 +257,6 @@ class Spectral(StructureInput):
 
     What is saved is a row for each training node, found again by its id; an unseen node is the sum of its known neighbours'.
     """
-
-    dimension: int = DIMENSION.field()
-
-    def width(self, features: int) -> int:
-        return self.dimension
 
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
         device_graph = engine.to_device(graph)

@@ -114,15 +114,8 @@ def batch_norm(
     """Columns standardised, then scaled and shifted (Ioffe and Szegedy, 2015).
 
     By the mean and variance in the parameters where they have them, else by those of the batch, which are also written to
-    ``statistics`` where that is given. Where workers share a step, a batch has the rows of all of them, each node's once.
-
-    Args:
-        parameters: Scale and shift, and maybe mean and variance.
-        layer: Which of the parameters.
-        h: The rows.
-        statistics: Where to write the mean and variance of the batch; None for nowhere.
-        dense: How to compute: that of the operators.
-        nodes: Gives the nodes that the rows are of, as ``Operators.nodes``.
+    ``statistics`` where that is given. Where workers share a step, a batch has the rows of all of them, each node's once;
+    ``nodes`` gives those that the rows are of, as ``Operators.nodes``.
     """
     scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))

@@ -17,14 +17,8 @@ _ROWS_PER_SAMPLED_ROW = 3
 class LazyLinear:
     r"""The rows :math:`P W + b` of a linear layer, computed only when needed; or, without a weight, the rows of a tensor.
 
-    ``rows`` restricts it to some rows. The others are then never computed, yet ``column_moments`` stays that of all rows.
-
-    Args:
-        inputs: P, or the rows themselves.
-        weight: W.
-        bias: b, where there is a weight.
-        dense: How to compute: an engine's ``dense``.
-        moments: The column moments of all rows, where ``inputs`` are only some of them.
+    ``rows`` restricts it to some rows. The others are then never computed, yet ``column_moments`` stays that of all rows; if
+    only some are given, ``moments`` are those of all.
     """
 
     def __init__(

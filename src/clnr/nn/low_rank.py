@@ -25,16 +25,9 @@ def principal_directions(
 ) -> Tensor:
     """The right singular vectors of the largest singular values of a linear map, as orthonormal columns.
 
-    ``apply(directions)`` are then the left ones times their singular values. Found by subspace iteration from random
-    directions (Halko, Martinsson and Tropp, 2011); the transpose of the map is its gradient. The sign of each column is such
-    that its largest number is positive.
-
-    Args:
-        apply: The product of the map, a matrix of ``width`` columns, with a matrix of ``width`` rows.
-        width: How long a direction is.
-        count: How many directions; never more than ``width``.
-        key: Of the random directions.
-        device: Where to compute.
+    ``apply(directions)`` are then the left ones times their singular values. Found by subspace iteration from random directions
+    (Halko, Martinsson and Tropp, 2011); the transpose of the map is its gradient. The sign of each column is such that its
+    largest number is positive. There are never more than ``width``, the number of columns of the map.
     """
     count = min(count, width)
     if not count:

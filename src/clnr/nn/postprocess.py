@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.nn.layers import (
-    HEAD_WIDTH,
-    Parameters,
-    add_prefix,
-    linear_layers,
-    perceptron,
-    prelu,
-    prelu_weights,
-    sub_dict,
-)
+from clnr.nn.layers import HEAD_WIDTH, Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_weights, sub_dict
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:

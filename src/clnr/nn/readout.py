@@ -59,9 +59,7 @@ class Readout:
     def of_node(self, outputs: int, own: Collection[int]) -> list[bool]:
         """For each of the blocks' matrices, whether it comes from nodes' own features alone; [] where a block does not tell.
 
-        Args:
-            outputs: How many encoders' outputs there are.
-            own: Which of these come from nodes' own features alone.
+        Of so many encoders' outputs, those that are ``own`` do.
         """
         products = [block.products({}, outputs) for block in self.blocks]
         return [] if None in products else [each.of_node(own) for some in products for each in some or []]
@@ -71,10 +69,8 @@ class Readout:
     ) -> tuple[list[tuple[float, Matrix]], Parameters]:
         """The blocks' matrices with the sizes that blocks give to them all, and what these learned of that.
 
-        Args:
-            matrices: The size of each one's block, and the matrix or what stands for it.
-            of_node: As ``of_node`` returns it.
-            measure: What matrices that come from edges should weigh, by those that come from nodes' own features.
+        With each matrix, or what stands for it, comes the size of its block. ``measure`` tells what those that come from edges
+        should weigh, by those that come from nodes' own features.
         """
         parameters: Parameters = {}
         for place, block in self.places():

@@ -32,13 +32,9 @@ _REDUCED = HyperParameter(
 
 
 class ReadoutContext(NamedTuple):
-    """What blocks are made from.
+    """What blocks are made from: a graph, and each encoder's output. Those that are ``own`` come from nodes' features alone.
 
-    Attributes:
-        engine: Where to compute, in float32.
-        view: The graph, or a view of it.
-        encoded: The output of each encoder.
-        own: Which of these come from nodes' own features alone, without edges.
+    The engine computes in float32.
     """
 
     engine: Engine
@@ -57,12 +53,9 @@ class ReadoutContext(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What the rows of a matrix of a block come from, before they are propagated.
+    """What the rows of a matrix of a block come from, before they are propagated: an encoder's output, walks, or features.
 
-    Attributes:
-        encoder: Which encoder's output they are; None for features, or walks.
-        walk_columns: Of each of the walks that are side by side; 0 if it is none.
-        unit: Whether rows are scaled to length 1.
+    Walks are side by side, of so many columns each; ``unit`` rows are scaled to length 1.
     """
 
     encoder: int | None = None
@@ -83,11 +76,7 @@ class Product(NamedTuple):
 
 
 class Block(ABC):
-    """Columns of the embedding before it is reduced.
-
-    Attributes:
-        size: The root mean square length of its rows beside the other blocks'.
-    """
+    """Columns of the embedding before it is reduced; ``size`` is the root mean square length of its rows beside the others'."""
 
     size: ClassVar[float] = 1.0
 
@@ -148,12 +137,14 @@ class Hops(Block):
         return [Product(source, hops) for source in sources for hops in range(self.hops + 1)]
 
 
+@dataclass(frozen=True)
 class ReducedFeatures(Block):
     """Features propagated so many times, reduced to the principal directions of the training graph's."""
 
+    reduced: int = _REDUCED.field()
+    dimension: int = DIMENSION.field()
+
     steps: ClassVar[int]
-    reduced: int
-    dimension: int
 
     def map(self, operators: Operators, weight: Tensor) -> Tensor:
         """The product of the propagated features and a weight."""
@@ -191,18 +182,12 @@ class ReducedFeatures(Block):
 class OwnFeatures(ReducedFeatures):
     """The node's own features X, reduced by an SVD."""
 
-    reduced: int = _REDUCED.field()
-    dimension: int = DIMENSION.field()
-
     steps: ClassVar[int] = 0
 
 
 @dataclass(frozen=True)
 class PropagatedFeatures(ReducedFeatures):
     r"""The features after two steps of propagation, :math:`\hat A^2 X`, reduced by an SVD."""
-
-    reduced: int = _REDUCED.field()
-    dimension: int = DIMENSION.field()
 
     steps: ClassVar[int] = 2
 

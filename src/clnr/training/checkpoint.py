@@ -24,13 +24,8 @@ _METADATA_KEY = "clnr"
 class Checkpoint:
     """A file with the state of one training; it is a ``CheckpointCallback`` of the training loop.
 
-    Args:
-        path: The file.
-        every: Epochs between two saves.
-        about: Identifies the training: a checkpoint of any other is refused.
-        resume: Whether to continue from the file; if not, it is overwritten.
-        say: Called with a line if the file is of a training with another number of threads, whose last bits differ.
-        choices: Of the engine that trains, for ``begun_with``.
+    It is overwritten unless it is to ``resume``. A checkpoint of any training but that of ``about`` is refused, and where one
+    had another number of threads, ``say`` is told, as last bits differ. ``choices`` of the engine are kept for ``begun_with``.
     """
 
     def __init__(

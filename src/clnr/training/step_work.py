@@ -24,14 +24,9 @@ class Size(NamedTuple):
 
 
 class StepWork(NamedTuple):
-    """What a step does.
+    """Of one view, the rows that all layers compute, the nodes whose features are read, and the edges that are followed.
 
-    Attributes:
-        rows: How many rows all layers compute, of one view.
-        nodes: Of how many nodes one view reads the features.
-        edges: How many edges one view follows.
-        moved: Bytes that propagation reads and writes.
-        multiplied: Operations of dense products.
+    Of all views, the bytes that propagation reads and writes, and the operations of dense products.
     """
 
     rows: float

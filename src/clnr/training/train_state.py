@@ -123,11 +123,7 @@ class TrainState:
         return state | {"written": self._history}
 
     def load_state(self, state: Mapping[str, Tensor], done: int) -> None:
-        """Take over the state of another training after ``done`` epochs.
-
-        Raises:
-            DataError: The state does not fit this training.
-        """
+        """Take over the state of another training after ``done`` epochs; a ``DataError`` if it does not fit this one."""
         epochs = self._history.shape[1]
         if not 0 <= done <= epochs:
             raise DataError(f"the checkpoint does not fit this training: it is of epoch {done} of {epochs}")

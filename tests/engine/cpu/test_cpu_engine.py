@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.cpu.threads import share_rows
+from clnr.engine.cpu.threads import share_rows, use_threads
 from clnr.engine.torch_sparse import TorchEngine
 from tests.conftest import tiny
 
@@ -23,13 +21,10 @@ def test_without_numba_it_works_slower_and_says_so(monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2, 3, 50])
 def test_every_row_is_done_once_however_many_threads(threads, width):
     indptr = np.array([0, 0, 7, 7, 900, 901, 901])
-    before, seen = torch.get_num_threads(), []
-    torch.set_num_threads(threads)
-    try:
+    seen = []
+    with use_threads(threads):
         share_rows(indptr, lambda low, high: seen.extend(range(low, high)), width=width)
         share_rows(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
-    finally:
-        torch.set_num_threads(before)
     assert sorted(seen) == list(range(6))
 
 
@@ -43,14 +38,11 @@ def test_a_failure_in_another_thread_is_not_lost(threads):
 
 
 def test_a_thread_is_woken_only_for_much_work():
-    before, calls = torch.get_num_threads(), []
-    torch.set_num_threads(4)
-    try:
+    calls = []
+    with use_threads(4):
         for width in (1, 1 << 17, 1 << 18, 1 << 30):
             calls.append([])
             share_rows(np.arange(9), lambda low, high: calls[-1].append((low, high)), width=width)
-    finally:
-        torch.set_num_threads(before)
     # Eight rows of one entry each count as 16 entries.
     assert [len(parts) for parts in calls] == [1, 2, 4, 4]
 

@@ -1,7 +1,5 @@
 """Sampled steps: the rows of some nodes, against dense float64 matrices of all nodes or of those that boolean powers reach."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,7 +15,7 @@ from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, random
-from tests.engine.dense_views import DenseOperators, close, kept, outcome, propagation, reached
+from tests.engine.dense_views import DenseOperators, assert_rows_of_the_whole, close, kept, propagation, reached
 
 CHOICE = rng.key(1, "train", 0, "neighbors", 0)
 WAYS = [*DROPS, "rates", "links", "some links"]
@@ -46,9 +44,6 @@ def view_of(engine, graph, way="half", mask="all", permuted=False, **more):
         drop = Drop(KEY, 0.5) if way == "some links" else None
     permutation = torch.arange(nodes, device=engine.device).roll(1) if permuted else None
     return View(device_graph, drop, MASKS[mask], permutation, links, **more)
-
-
-# -- the frontier ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -106,44 +101,20 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
     assert len(operators.within(far).features) == len(expected[far])
 
 
-# -- rows and gradients ----------------------------------------------------------------------------------------------------
-
-
-def assert_like_the_whole(engine, graph, *how, neighbors=None):
-    """Like all rows, of which some are selected."""
-    nodes, view = wanted(graph), view_of(engine, graph, *how, neighbors=neighbors)
-    operators = engine.sampled_operators(view, torch.tensor(nodes, device=engine.device))
-    got = outcome(operators, graph.num_features, torch.float32, engine.device)
-    expected = outcome(DenseOperators(view.bounded()), graph.num_features, torch.float64, select=nodes)
-    for one, other in zip(got, expected, strict=True):
-        close(one, other)
-
-
 @pytest.mark.parametrize(("name", "way", "mask"), pairs(GRAPHS, WAYS, MASKS))
 def test_a_frontiers_rows_and_gradients_are_those_of_the_whole(name, way, mask):
     for permuted in (False, True):
-        assert_like_the_whole(cpu_engine(), GRAPHS[name], way, mask, permuted)
+        assert_rows_of_the_whole(cpu_engine(), view_of(cpu_engine(), GRAPHS[name], way, mask, permuted), wanted(GRAPHS[name]))
 
 
 @pytest.mark.parametrize(
     ("name", "way", "neighbors"),
-    pairs(
-        ["usual", "directed, weighted, sparse", "loops of its own"],
-        ["half", "rates", "some links"],
-        [None, Neighbors(CHOICE, 2)],
-    ),
+    pairs(["small", "loops of its own"], ["half", "rates", "some links"], [None, Neighbors(CHOICE, 2)]),
 )
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_every_engines_sampled_rows_are_those_of_the_whole(engine, name, way, neighbors):
-    assert_like_the_whole(engine, GRAPHS[name], way, "columns", neighbors=neighbors)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("neighbors", [None, Neighbors(CHOICE, 1)], ids=["all", "one"])
-@pytest.mark.parametrize("way", ["half", "some links"])
-@pytest.mark.parametrize("engine", FUSED, indirect=True)
-def test_kernels_sampled_rows_are_those_of_the_whole(engine, way, neighbors):
-    assert_like_the_whole(engine, GRAPHS["loops of its own"], way, "columns", neighbors=neighbors)
+    graph = GRAPHS.get(name) or tiny(12, 24, 6, undirected=False, weighted=True, sparse=True)
+    assert_rows_of_the_whole(engine, view_of(engine, graph, way, "columns", neighbors=neighbors), wanted(graph))
 
 
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
@@ -199,9 +170,6 @@ def test_a_batch_is_the_nodes_that_a_layer_computes(encoder, name, way):
     for one, other in zip(got, own, strict=True):
         # A column that hardly varies within the batch is scaled up, and its rounding with it.
         close(one, other, rtol=1e-3, atol=1e-4)
-
-
-# -- a bound on neighbours -------------------------------------------------------------------------------------------------
 
 
 def bounded(a, key, most):

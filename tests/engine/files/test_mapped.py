@@ -1,7 +1,5 @@
 """A sampled step on a graph in files computes what it computes on the same graph in memory."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
@@ -12,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import methods
-from clnr.engine import View, choose
+from clnr import methods, rng
+from clnr.engine import Drop, View, choose
 from clnr.engine.files import mapped as module
 from clnr.engine.files.mapped import MappedFeatures
 from clnr.engine.files.mapped_graph import ReadAhead, map_folder, neighbour_rows
@@ -34,23 +32,24 @@ pa = pytest.importorskip("pyarrow")
 NODES = 400
 
 
-def written(folder, *, weighted=False, directed=False, sparse=False, dtype="float32", loops=False):
+def written(folder, *, weighted=False, directed=False, sparse=False, dtype="float32"):
     """A random graph in a folder; a few nodes have no edges."""
-    rng = np.random.default_rng(3)
-    source, target = rng.integers(0, NODES - 5, (2, 1500))
+    random = np.random.default_rng(3)
+    source, target = random.integers(0, NODES - 5, (2, 1500))
     edges = {"source": source, "target": target}
     if weighted:
-        edges["weight"] = rng.integers(1, 5, 1500).astype(float)
-    nodes = {"id": np.arange(NODES), "x": rng.normal(size=(NODES, 12)).tolist()}
+        edges["weight"] = random.integers(1, 5, 1500).astype(float)
+    nodes = {"id": np.arange(NODES), "x": random.normal(size=(NODES, 12)).tolist()}
     if sparse:
-        nodes = {"id": np.arange(NODES), "kind": [f"k{i}" for i in rng.integers(0, 60, NODES)], "size": rng.normal(size=NODES)}
+        kinds = [f"k{i}" for i in random.integers(0, 60, NODES)]
+        nodes = {"id": np.arange(NODES), "kind": kinds, "size": random.normal(size=NODES)}
     return ingest(pa.table(edges), pa.table(nodes), out=folder / "graph", directed=directed, dtype=dtype)
 
 
-def trained(device_graph, engine, method=methods.CLNR, **changes):
+def trained(device_graph, engine, **changes):
     options = {"epochs": 4, "hidden": 16, "dimension": 16, "sampled_nodes": 64, "moments": "sampled", **changes}
-    recipe = preset(method, None).recipe.but(**options)
-    return fit(method.build(recipe), engine, device_graph, recipe, 0)
+    recipe = preset(methods.CLNR, None).recipe.but(**options)
+    return fit(methods.CLNR.build(recipe), engine, device_graph, recipe, 0)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +64,8 @@ def trained(device_graph, engine, method=methods.CLNR, **changes):
         ({"sparse": True}, {"feature_mask_mode": "elements"}),
         ({"dtype": "bfloat16"}, {}),
         ({"dtype": "float16"}, {"edge_drop": 0.0, "feature_mask": 0.0}),
+        ({}, {"encoder": "mlp"}),
+        ({}, {"encoder": "gcn-bn"}),
     ],
     ids=str,
 )
@@ -74,19 +75,11 @@ def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, option
     assert folder.median_weight == (2 if options.get("weighted") else 1)
     from_files = trained(engine.to_device(replace(folder, loop_weight=folder.median_weight)), engine, **changes)
     in_memory = trained(engine.to_device(folder.graph().with_median_loops()), engine, **changes)
-    exact = not options.get("sparse")
+    exact = not options.get("sparse") and "encoder" not in changes
     for name, value in in_memory.parameters.items():
         found = from_files.parameters[name]
         assert torch.equal(found, value) if exact else torch.allclose(found, value, rtol=1e-3, atol=1e-5)
     assert torch.allclose(from_files.losses, in_memory.losses, rtol=0 if exact else 1e-4)
-
-
-@pytest.mark.parametrize("encoder", ["mlp", "gcn-bn"])
-def test_statistics_of_all_nodes_are_those_of_a_sample(tmp_path, encoder):
-    engine, folder = choose("cpu"), written(tmp_path)
-    one, other = (trained(engine.to_device(each), engine, encoder=encoder) for each in (folder, folder.graph()))
-    for name, value in other.parameters.items():
-        torch.testing.assert_close(one.parameters[name], value, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)
@@ -124,30 +117,12 @@ DAMAGE = {
     "a row that ends before it begins": ("incoming.indptr", 7, 0, {}, "row 6 is from entry"),
     "an edge from nowhere": ("incoming.indices", 3, NODES, {}, r"row \d+ has column 400 of 400"),
     "an edge twice": ("incoming.indices", "last", "before", {}, r"row \d+ is not sorted, or has a column twice"),
-    "a negative weight": (
-        "incoming.weight",
-        5,
-        -1.0,
-        {"weighted": True},
-        r"row \d+ has -1.0, and numbers must be finite and not",
-    ),
+    "a negative weight": ("incoming.weight", 5, -1.0, {"weighted": True}, r"row \d+ has -1.0, and numbers must be"),
     "an infinite weight": ("incoming.weight", 5, np.inf, {"weighted": True}, r"row \d+ has inf, and numbers must be"),
     "a weight that is no number": ("incoming.weight", 5, np.nan, {"weighted": True}, r"row \d+ has nan, and numbers must be"),
-    "weights beyond float32": (
-        "incoming.weight",
-        "all",
-        3e38,
-        {"weighted": True},
-        r"weights of row \d+ add up to more than float32",
-    ),
+    "weights beyond float32": ("incoming.weight", "all", 3e38, {"weighted": True}, r"weights of row \d+ add up to more"),
     "a feature that is no number": ("features.values", 12 * 9, np.nan, {}, "row 9 has a number that is not finite"),
-    "an infinite half": (
-        "features.values",
-        12 * 9 + 11,
-        -np.inf,
-        {"dtype": "float16"},
-        "row 9 has a number that is not finite",
-    ),
+    "an infinite half": ("features.values", 12 * 9 + 11, -np.inf, {"dtype": "float16"}, "row 9 has a number"),
     "sparse: a row before the file": ("features.indptr", 7, -1, {"sparse": True}, "row 6 is from entry"),
     "sparse: a column beyond": ("features.indices", 0, 999, {"sparse": True}, r"row 0 has column 999 of \d+"),
     "sparse: a number that is infinite": ("features.values", 0, np.inf, {"sparse": True}, "row 0 has inf"),
@@ -226,9 +201,6 @@ def test_a_file_that_shrinks_is_told_in_one_line(tmp_path):
 
 
 def test_rates_of_single_edges_are_refused(tmp_path):
-    from clnr import rng
-    from clnr.engine import Drop
-
     engine, folder = choose("cpu"), written(tmp_path)
     view = View(engine.to_device(folder), drop=Drop(rng.key(0), torch.zeros(3)))
     with pytest.raises(MethodError, match="a rate of their own"):
@@ -239,7 +211,7 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
     folder, engine = written(tmp_path), choose("cpu")
     device_graph, plain = engine.to_device(folder), engine.to_device(folder)
     begun, found = [], []
-    frontier = ReadAhead.frontier
+    frontier, rows = ReadAhead.frontier, MappedFeatures.rows
 
     def noted(self, view, nodes):
         before = len(self._ahead)
@@ -247,8 +219,12 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
         found.append((len(self._ahead) < before, threading.current_thread() is threading.main_thread()))
         return made
 
+    def counted(self, nodes):
+        begun.append(threading.current_thread().name)
+        return rows(self, nodes)
+
     monkeypatch.setattr(ReadAhead, "frontier", noted)
-    monkeypatch.setattr(MappedFeatures, "rows", counted(MappedFeatures.rows, begun))
+    monkeypatch.setattr(MappedFeatures, "rows", counted)
     ahead = trained(device_graph, engine, epochs=6)
     # Of the first step nothing is read ahead; when the second one is, nobody may know yet what a step asks for.
     assert [was_read for was_read, _ in found] == [False] * 2 + [True] * 10
@@ -259,11 +235,3 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
     alone = trained(plain, engine, epochs=6)
     assert torch.equal(ahead.losses, alone.losses)
     assert all(torch.equal(ahead.parameters[name], alone.parameters[name]) for name in alone.parameters)
-
-
-def counted(function, threads):
-    def call(*arguments):
-        threads.append(threading.current_thread().name)
-        return function(*arguments)
-
-    return call

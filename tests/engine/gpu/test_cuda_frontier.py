@@ -1,7 +1,5 @@
 """Rows of some nodes by the GPU's kernels, interpreted where there is no GPU, against all rows of the reference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,8 @@ from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from tests.conftest import tiny
-from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact, random, reference
+from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact, reference
+from tests.engine.dense_views import assert_rows_of_the_whole
 
 csr_layout = pytest.importorskip("clnr.engine.gpu.triton.csr_layout", reason="Triton is not installed")
 listed_rows = pytest.importorskip("clnr.engine.gpu.triton.listed_rows", reason="Triton is not installed")
@@ -32,8 +31,6 @@ SOME = {
     "directed": tiny(**SMALL, undirected=False),
     **{name: GRAPHS[name] for name in ("one node", "no edges", "loops of its own", "no features but zeros")},
 }
-
-
 PAYS = cuda_frontier.ListedFrontier.pays
 
 
@@ -74,61 +71,24 @@ def wanted(graph, device="cpu"):
     return torch.tensor(list(dict.fromkeys([count - 1, 0, *(7 % count, 3 % count)])), device=device)
 
 
-def assert_rows_equal(engine, graph, drop, mask, layers=2, neighbors=None, given=None):
-    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights.
-
-    The engine is ``given`` the graph in another form, or as it is.
-    """
-    nodes = wanted(graph)
-    weights = random(graph.num_features, 4), random(graph.num_features, 17, seed=3), random(4, 4, seed=4), random(17, 4, seed=5)
-    target = random(len(nodes), 4, seed=6)
-
-    def outcome(engine, graph, drop, mask):
-        view = View(engine.to_device(graph), drop, mask, neighbors=neighbors)
-        operators = engine.sampled_operators(view, nodes.to(engine.device))
-        some = [torch.tensor(w, dtype=torch.float32, device=engine.device, requires_grad=True) for w in weights]
-        narrow, wide, between, last = some
-        bias, shift = (torch.linspace(-1, 1, width, device=engine.device, requires_grad=True) for width in (4, 17))
-        maps = [operators.within(hops) for hops in range(layers + 1)]
-        rows = [maps[0].project(narrow, bias)]
-        rows.append(maps[1].convolve(last, bias, maps[2].convolve(wide, shift), relu=True))
-        if layers == 3:
-            h = maps[2].convolve(between, bias, maps[3].convolve(narrow, bias))
-            rows.append(maps[1].propagate(h, relu=True))
-        aim = torch.tensor(target, dtype=torch.float32, device=engine.device)
-        loss = sum((each * aim).sum() + each.square().sum() / 9 for each in rows)
-        gradients = torch.autograd.grad(loss, [*some, bias, shift], allow_unused=True)
-        found = [*rows, maps[0].features, *(each for each in gradients if each is not None)]
-        return operators, [each.detach().cpu().numpy() for each in found]
-
-    operators, got = outcome(engine, given or graph, *(_moved(each, engine.device) for each in (drop, mask)))
-    _, expected = outcome(reference(), graph, drop, mask)
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-4, atol=3e-5)
-    return operators
+def assert_rows_equal(engine, graph, drop, mask, neighbors=None):
+    view = View(engine.to_device(graph), drop, mask, neighbors=neighbors)
+    return assert_rows_of_the_whole(engine, view, wanted(graph).tolist(), rtol=2e-4, atol=3e-5)
 
 
-def _moved(rule, device):
-    each = rule is not None and isinstance(rule.rate, torch.Tensor)
-    return rule._replace(rate=rule.rate.to(device)) if each else rule
+VIEWS = [
+    *((name, "half", "columns") for name in SOME),
+    *(("usual", drop, "all") for drop in DROPS),
+    *(("sparse features", "all", mask) for mask in MASKS),
+    ("usual", "half", "elements"),
+]
 
 
 @pytest.mark.usefixtures("places")
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize(("name", "drop", "mask"), VIEWS)
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_rows_of_some_nodes_of_every_graph(engine, name):
-    operators = assert_rows_equal(engine, SOME[name], DROPS["half"], MASKS["columns"], layers=3 if name == "directed" else 2)
-    assert isinstance(operators, ListedOperators)
-
-
-VIEWS = [("usual", drop, "all") for drop in DROPS] + [("sparse features", "all", mask) for mask in MASKS]
-
-
-@pytest.mark.usefixtures("places")
-@pytest.mark.parametrize(("name", "drop", "mask"), [*VIEWS, ("usual", "half", "elements")])
-@pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
-    assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask])
+def test_rows_of_some_nodes_of_every_graph_and_view(engine, name, drop, mask):
+    assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask]), ListedOperators)
 
 
 @pytest.mark.usefixtures("places")
@@ -139,15 +99,17 @@ def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
         ("usual", "half", 2, 2),
         ("directed, weighted, sparse", "half", 2, 256),
         ("usual", "half", 40, 256),
+        ("sparse features", "half", None, 2),
+        ("directed, weighted, sparse", "half", None, 2),
     ],
 )
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_rows_with_a_bound_on_neighbours(engine, name, drop, most, segment, monkeypatch):
-    """Also where hubs are split, and where there are fewer neighbours than the bound."""
-    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", min(csr_layout.SHORT_ROW_ENTRIES, segment))
+def test_rows_with_a_bound_on_neighbours_and_of_hubs_that_are_split(engine, name, drop, most, segment, monkeypatch):
+    """Also where there are fewer neighbours than the bound."""
+    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", min(csr_layout.SHORT_ROW_ENTRIES, segment // 2))
     monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", segment)
-    bound = Neighbors(OTHER, most)
-    assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, 2 + (most == 2), bound), ListedOperators)
+    bound = None if most is None else Neighbors(OTHER, most)
+    assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, bound), ListedOperators)
 
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
@@ -170,19 +132,10 @@ def test_a_bound_on_neighbours_bounds_what_is_reached_from_a_hub(engine, monkeyp
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_each_edge_and_each_column_has_its_own_rate(engine, pairs):
     graph = SOME["directed, weighted, sparse"]
-    links = reference().to_device(graph).edges
+    links = engine.to_device(graph).edges
     rates = (links.rows + links.columns if pairs else 7 * links.rows + 3 * links.columns) % 10 / 10
-    columns = torch.arange(graph.num_features).double() % 4 / 4
+    columns = torch.arange(graph.num_features, device=engine.device).double() % 4 / 4
     assert_rows_equal(engine, graph, Drop(KEY, rates.double(), pairs), Mask(OTHER, columns, False, 1.5))
-
-
-@pytest.mark.usefixtures("places")
-@pytest.mark.parametrize("name", ["sparse features", "directed, weighted, sparse"])
-@pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_long_rows_are_split(engine, name, monkeypatch):
-    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", 1)
-    monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", 2)
-    assert_rows_equal(engine, SOME[name], DROPS["half"], None)
 
 
 @pytest.mark.parametrize("large", [0, 1 << 30])
@@ -284,12 +237,6 @@ def test_the_bound_for_known_draws_holds_and_is_tighter(hops):
         assert bound < reach.links.indptr.diff().numpy()[draws].sum(1).max() + 64
 
 
-def test_the_bound_without_edges_is_the_number_of_wanted_nodes_and_some():
-    links = reference().to_device(Graph.from_edges([], [], np.ones((1000, 1)))).edges
-    assert 50 <= capacity(links, 50, 0.5, 2) <= 128
-    assert capacity(links, 990, 0.5, 2) == 1000
-
-
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_what_cannot_be_computed_apart_is_selected(engine):
     device_graph, nodes = engine.to_device(SOME["usual"]), wanted(SOME["usual"], engine.device)
@@ -317,9 +264,9 @@ def test_where_it_does_not_pay_all_is_computed_but_for_a_perceptron(engine, few,
         assert_rows_equal(engine, graph, DROPS["half"], None, neighbors=neighbors)
 
 
-def loss_and_gradients(engine, graph, **keys):
+def loss_and_gradients(engine, graph):
     """Of a step of CLNR with sampled moments: its loss and the gradients of its weights."""
-    model = CLNR.build(Recipe(hidden=8, dimension=8, sampled_nodes=5, moments="sampled", **keys))
+    model = CLNR.build(Recipe(hidden=8, dimension=8, sampled_nodes=5, moments="sampled"))
     fresh = model.init(graph.num_features, 0)
     parameters = {key: value.to(engine.device).requires_grad_() for key, value in fresh.items()}
     loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
@@ -328,12 +275,14 @@ def loss_and_gradients(engine, graph, **keys):
 
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_in_bfloat16_a_step_is_that_with_all_rows(engine, monkeypatch):
-    engine = KernelEngine(engine.device, torch.bfloat16)
-    apart = loss_and_gradients(engine, SOME["sparse features"])
+def test_in_bfloat16_a_step_is_that_with_all_rows_and_near_that_in_float32(engine, monkeypatch):
+    narrow = KernelEngine(engine.device, torch.bfloat16)
+    apart, exact = (loss_and_gradients(each, SOME["sparse features"]) for each in (narrow, engine))
     monkeypatch.setattr(KernelEngine, "sampled_operators", Engine.sampled_operators)
-    for one, other in zip(apart, loss_and_gradients(engine, SOME["sparse features"]), strict=True):
+    for one, other, wide in zip(apart, loss_and_gradients(narrow, SOME["sparse features"]), exact, strict=True):
         assert float((one - other).norm()) <= 0.03 * float(other.norm())
+        assert one.dtype == torch.float32
+        assert 0 < float((one - wide).norm()) < 0.05 * float(wide.norm())
 
 
 @pytest.mark.gpu

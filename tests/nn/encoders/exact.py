@@ -1,7 +1,5 @@
 """Views of small graphs, and parameters to encode them with."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,22 +1,14 @@
-from __future__ import annotations
-
+import numpy as np
 import pytest
 import torch
 
 from clnr import rng
-from clnr.nn.encoders import GCN, MLP, Backbone, BatchGCN
+from clnr.nn.encoders import GCN, MLP, Backbone, BatchGCN, Features, NoEncoder
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.encoders.exact import differentiable, exact, jittered, operators
+from tests.nn.encoders.exact import operators
 
 KEY = rng.key(0, "encoder")
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_gradients_equal_differences(layers):
-    graph = tiny(9, 14, 3)
-    encoder = MLP(layers, 4, 2)
-    assert differentiable(lambda weights: encoder(weights, exact(graph)), jittered(encoder.init(3, KEY)))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -55,3 +47,22 @@ def test_backbone_is_the_encoder_that_it_names():
         assert torch.equal(chosen(parameters, seen), encoder(parameters, seen))
         assert chosen.finalize(parameters, [seen]).keys() == encoder.finalize(parameters, [seen]).keys()
         assert chosen.width(12) == 4
+
+
+def test_features_are_the_features():
+    graph = tiny(sparse=True)
+    x = oracles.dense(graph.features).astype(np.float32)
+    encoder = Features()
+    assert encoder.init(12, rng.key(0)) == {}
+    assert encoder.width(12) == 12
+    np.testing.assert_array_equal(encoder({}, operators(graph)).numpy(), x)
+    np.testing.assert_array_equal(encoder.embed({}, [operators(graph)]).numpy(), x)
+
+
+def test_no_encoder_gives_nothing():
+    seen = operators(tiny())
+    encoder = NoEncoder()
+    assert encoder.init(12, rng.key(0)) == {}
+    assert encoder.width(12) == 0
+    assert encoder.outputs({}, [seen]) == []
+    assert encoder({}, seen).shape == encoder.embed({}, [seen]).shape == (40, 0)

@@ -1,7 +1,5 @@
 """A moment of training, and rows to put into an objective."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

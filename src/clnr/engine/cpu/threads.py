@@ -74,13 +74,8 @@ def use_threads(count: int) -> Iterator[int]:
 def share_rows(load: Array, function: Callable[..., None], *arguments: Any, width: int = _NUMBERS_PER_ENTRY) -> None:
     """Call ``function(*arguments, low, high)`` for all rows, in threads with an equal share of the entries each.
 
-    No more threads than the work is worth are woken. How rows are shared out does not change them.
-
-    Args:
-        load: How many entries the rows before each one have, and all of them: ``indptr``.
-        function: What to call.
-        arguments: Its first arguments.
-        width: How many numbers are read for an entry.
+    No more threads than the work is worth are woken. How rows are shared out does not change them. ``load`` is an ``indptr``;
+    ``width`` numbers are read for an entry.
     """
     rows = len(load) - 1
     # A row counts as an entry.

@@ -75,9 +75,6 @@ class WorkerGroup(Workers):
     def all_reduce_with_grad(self, value: Tensor) -> Tensor:
         return _Sum.apply(value, self)
 
-    def all_gather_with_grad(self, rows: Tensor) -> Tensor:
-        return _Gather.apply(rows, self)
-
     def all_gather(self, rows: Tensor) -> Tensor:
         return self._concatenated(rows, [high - low for low, high in map(self._bounds, range(self.size))])
 
@@ -214,11 +211,8 @@ class WorkerGroup(Workers):
 def join(device: str, timeout: float) -> Workers:
     """Join the workers that were started together with this process; ``ALONE`` where there are none.
 
-    Each worker of a machine takes the GPU of its number there, if it computes on GPUs.
-
-    Args:
-        device: Where it will compute: ``auto``, ``cpu`` or ``cuda``.
-        timeout: Seconds after which a worker that does not answer is given up.
+    Each worker of a machine takes the GPU of its number there, if it computes on GPUs. After ``timeout`` seconds a worker that
+    does not answer is given up.
     """
     place = Place.from_environment()
     if place is None or place.size == 1:
@@ -285,17 +279,3 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return ctx.workers.all_reduce(grads[0])[0], None
-
-
-class _Gather(torch.autograd.Function):
-    """Each worker has gradients of all rows; a row's is their sum."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, workers: WorkerGroup) -> Tensor:
-        ctx.workers = workers
-        return workers.all_gather(rows)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        (total,) = ctx.workers.all_reduce(grads[0])
-        return ctx.workers.share(total), None

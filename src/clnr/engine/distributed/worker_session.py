@@ -18,11 +18,7 @@ from clnr.support.processes.launch import LOST, USER_ERROR, Place, launched_here
 def session(place: Place, device: str, timeout: float, report: Callable[[str], None]) -> Iterator[None]:
     """Be one of the workers. Where another one is lost, or tells of an error, the process ends with an exit code.
 
-    Args:
-        place: Which worker this is.
-        device: Where it will compute.
-        timeout: Seconds after which a worker that does not answer is given up.
-        report: Is told of a lost worker, unless the process that launched this one sees it by the exit code.
+    ``report`` is told of a lost worker, unless the process that launched this one sees it by the exit code.
     """
     if place.rank:
         warnings.simplefilter("ignore")

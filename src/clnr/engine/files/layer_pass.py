@@ -28,16 +28,9 @@ class LayerOperators(Operators):
     """The maps of a block of nodes in one pass: an encoder is run again for each layer, and only that layer is computed.
 
     A layer is a call of ``propagate`` or ``convolve``. Those before this pass's give zeros, which nothing is made of; its own
-    reads the rows that it would be given from what the pass before has stored, for the block's nodes and their neighbours;
-    the one after it ends the pass with ``LayerEndError``. So an encoder must give each layer what the one before has made, and
-    nothing besides: no other rows are the block's.
-
-    Args:
-        view: The graph.
-        engine: Computes the rows of some nodes (``sampled_operators``).
-        nodes: The nodes of the block.
-        layer: Which layer this pass computes, from 0 on.
-        stored: The rows that this layer is given; None for the first one, which reads the features.
+    reads the rows that it would be given from what the pass before has ``stored`` (the first one reads the features), for the
+    block's nodes and their neighbours; the one after it ends the pass with ``LayerEndError``. So an encoder must give each
+    layer what the one before has made, and nothing besides: no other rows are the block's.
     """
 
     def __init__(self, view: View, engine: Engine, nodes: Tensor, layer: int, stored: ReadRows | None):

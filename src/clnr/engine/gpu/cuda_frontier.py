@@ -52,17 +52,9 @@ def capacity(
     .. math:: g_{h+1}(i) = t + \sum_{j \to i} \log(p + (1 - p) e^{g_h(j)})
 
     for a drop rate p. Chernoff's bound for the trees of some nodes is :math:`(\sum_i g(i) + 64 \log 2) / t`, of which the least
-    over t is taken, and of all draws the largest. Where these are not known, the sum is replaced by
-    :math:`m \log \frac{1}{N} \sum_i e^{g(i)}` for m nodes drawn uniformly, which holds without replacement, too (Hoeffding,
-    1963); a hub that may be drawn then makes the bound much larger.
-
-    Args:
-        links: The edges, by target.
-        wanted: How many nodes are drawn.
-        rate: The drop rate.
-        hops: How far.
-        draws: All nodes that may be drawn together, one draw a row.
-        sizes: What each node counts for; 1 where None.
+    over t is taken, and of all ``draws``, one a row, the largest. Where these are not known, the sum is replaced by :math:`m
+    \log \frac{1}{N} \sum_i e^{g(i)}` for m ``wanted`` nodes drawn uniformly, which holds without replacement, too (Hoeffding,
+    1963); a hub that may be drawn then makes the bound much larger. A node counts for its ``sizes``, or for 1.
     """
     count = links.shape[0]
     total = count if sizes is None else int(sizes.sum())

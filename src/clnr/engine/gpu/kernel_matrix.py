@@ -19,14 +19,9 @@ from clnr.engine.view import Drop, Mask
 
 
 class KernelMatrix(FusedMatrix):
-    """A matrix without what one view drops; its transpose is built when a gradient needs it.
+    """A matrix without what one view drops, its rows times ``left`` and its columns times ``right``, laid out for the kernels.
 
-    Args:
-        dense: The engine's dense operations.
-        forward: The matrix, laid out for the kernels.
-        transposed: Builds its transpose.
-        left: What rows are multiplied by.
-        right: What columns are multiplied by.
+    Its transpose is built when a gradient needs it.
     """
 
     def __init__(

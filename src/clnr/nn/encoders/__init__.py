@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder, PlainEncoder
-from clnr.nn.encoders.gat import GAT
-from clnr.nn.encoders.gcn import GCN, BatchGCN, GaussianGCN, PReLUGCN
+from clnr.nn.encoders.gcn import GAT, GCN, BatchGCN, GaussianGCN, PReLUGCN
 from clnr.nn.encoders.mlp import MLP, Backbone
 from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 

@@ -49,14 +49,9 @@ class Encoder(ABC):
 
     @abstractmethod
     def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
-        """What an objective sees of one view, one row per node; of several encoders, each one's rows.
+        """What an objective sees of the epoch's view number ``index``, one row per node; of several encoders, each one's rows.
 
         An objective is given the first encoder's rows of all views, then the second's, and so on.
-
-        Args:
-            parameters: Of this encoder.
-            operators: Of the view.
-            index: Which of the epoch's views it is.
         """
 
     @abstractmethod

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from clnr.nn.objectives.agreement import CCA, Bootstrap
-from clnr.nn.objectives.contrast import Infomax, NTXent
+from clnr.nn.objectives.losses import CCA, Bootstrap, CrossEntropy, Infomax, NTXent, Reconstruct, Variational
 from clnr.nn.objectives.objective import SOME, Objective, SampledObjective, StepContext, Supervision
-from clnr.nn.objectives.prediction import CrossEntropy, Reconstruct, Variational
 
 __all__ = [
     "CCA",

@@ -68,12 +68,8 @@ class Workers:
         """The sum of all workers' values, on each of them; gradients pass."""
         return value
 
-    def all_gather_with_grad(self, rows: Tensor) -> Tensor:
-        """All workers' rows in the order of the step's nodes; gradients pass."""
-        return rows
-
     def all_gather(self, rows: Tensor) -> Tensor:
-        """``all_gather_with_grad`` without gradients."""
+        """All workers' rows in the order of the step's nodes, without gradients."""
         return rows
 
     def all_reduce(self, *values: Tensor) -> list[Tensor]:

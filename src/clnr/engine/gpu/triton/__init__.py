@@ -1,4 +1,5 @@
 """Triton kernels for the hot operations; importing it needs Triton."""
+# ruff: noqa: F401
 
 from __future__ import annotations
 
@@ -19,30 +20,3 @@ from clnr.engine.gpu.triton.linear_moments import linear_moments, linear_moments
 from clnr.engine.gpu.triton.listed_rows import Places, inverse_roots, list_rows, number_nodes
 from clnr.engine.gpu.triton.normalize_and_mask import masked_weight, unit_rows
 from clnr.engine.gpu.triton.spmm import drop_entries, multiply
-
-__all__ = [
-    "Dropped",
-    "Places",
-    "Structure",
-    "adam",
-    "centred",
-    "column_sums",
-    "drop_entries",
-    "inverse_roots",
-    "linear_moments",
-    "linear_moments_backward",
-    "list_rows",
-    "mark_columns",
-    "masked_weight",
-    "multiply",
-    "nt_xent",
-    "number_nodes",
-    "prepare",
-    "standardise",
-    "standardise_backward",
-    "standardised",
-    "standardised_backward",
-    "take_neighbors",
-    "transpose",
-    "unit_rows",
-]

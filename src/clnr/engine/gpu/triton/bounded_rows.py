@@ -20,14 +20,10 @@ _COLUMN_BEYOND_ALL = 2**31 - 1
 
 
 def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: Tensor | None) -> Structure:
-    """Of each row at most so many entries, scaled up, and its self-loop (``engine.view.Neighbors``).
+    """Of each row at most ``most`` entries, scaled up, and its self-loop (``engine.view.Neighbors``).
 
-    Args:
-        kept: Rows through ``list_rows``, each alone, and ``drop_entries``; their columns in order.
-        places: Of these rows.
-        key: Of the draws.
-        most: How many.
-        loops: The value of each node's self-loop, float32 [N]; None where all values are 1.
+    Rows have been through ``list_rows``, each alone, and ``drop_entries``; their columns are in order. ``loops`` are the values
+    of the nodes' self-loops, float32 [N]; None where all values are 1.
     """
     count, device, split = len(places), places.place.device, kept.split
     row = torch.arange(count, device=device, dtype=torch.int32)

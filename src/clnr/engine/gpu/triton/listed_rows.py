@@ -110,12 +110,7 @@ def _list(
 
 
 def number_nodes(found: Tensor, capacity: int) -> Places:
-    """Give nodes places in their order; where there is one for every node, each stays at its own.
-
-    Args:
-        found: 1 for these nodes, else 0, int8 [N].
-        capacity: How many places there are.
-    """
+    """Give nodes for which ``found``, int8 [N], is 1 places in their order; with one for every node, each stays at its own."""
     count, device = len(found), found.device
     place, nodes, excess, behind = torch.empty(count, device=device, dtype=torch.int32), None, None, None
     grid = (blocks(count, _NODES_PER_BLOCK),)

@@ -30,13 +30,8 @@ def masked_weight(
 ) -> Tensor:
     r"""Row k of W times ``scale`` where :math:`\mathrm{draw}(k, 0) \ge` threshold, else zero; without a key, only a cast.
 
-    Args:
-        weight: float32, [K, F].
-        key: The key of the draws.
-        threshold: At most 2^32; or int64 [K], one for each row.
-        scale: The factor of what is kept.
-        dtype: The type of the result; that of ``weight`` where None.
-        rows: How many rows the result has, zeros below those of ``weight``; as many as ``weight`` where 0.
+    W is float32. The threshold is at most 2^32, or int64 with one for each row. The result may have more ``rows`` than W, of
+    zeros, and is in ``dtype``, or the type of W.
     """
     drop_rule = to_drop_rule(key, threshold)
     return _MaskedWeight.apply(weight, drop_rule, 1.0 if key is None else scale, dtype or weight.dtype, rows or weight.shape[0])

@@ -29,14 +29,8 @@ def multiply(
 ) -> Tensor:
     r"""Row r becomes :math:`[l_r \sum_c v_{rc} r_c f(h_c) + b] \cdot (m_r > 0)`, summed in float32.
 
-    Args:
-        structure: The matrix, R x C.
-        h: Rows to add up, [C, F].
-        left: The factor of each sum, float32 [R].
-        right: The factor of each row of ``h``, float32 [C].
-        relu: Whether f is ReLU or the identity.
-        mask: The result is zero where this is not above zero, [R, F].
-        bias: float32 [F].
+    The matrix v is R x C, and f is ReLU or the identity; left, right and bias are float32 [R], [C] and [F], h is [C, F] and the
+    mask [R, F].
     """
     width = h.shape[1]
     h = h.contiguous()
@@ -77,9 +71,9 @@ def drop_entries(
     ``list_rows`` had room for it, so that products read nothing else and no draw is made twice.
 
     Args:
-        structure: The matrix.
+        structure: The matrix, or with ``transposed`` the transpose of the one that ``drop`` is about.
         drop: Which entries are dropped; None for none.
-        transposed: Whether ``structure`` is the transpose of the matrix that ``drop`` is about.
+        transposed: See ``structure``.
         nodes: Which row of the whole matrix each row is, int32, where ``structure`` has been through ``list_rows``.
         place: The new number of each column, int32; where it is below zero, entries are dropped as well.
         found: int8 [C]; becomes 1 where a column, by its old number, has an entry that is kept.

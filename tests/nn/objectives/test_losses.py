@@ -1,18 +1,102 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
+from clnr import rng
 from clnr.graph import Graph
 from clnr.nn import autograd
-from clnr.nn.objectives import CrossEntropy, Reconstruct, Supervision, Variational
+from clnr.nn.objectives import CCA, Bootstrap, CrossEntropy, Infomax, NTXent, Reconstruct, Supervision, Variational
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.objectives.moments import differentiable, rows, step, value
+
+
+def loss(views, temperature=0.5, sampled=0, when=None):
+    return value(NTXent(temperature, sampled_nodes=sampled), views, when)
+
+
+def test_the_rows_that_it_is_given_are_all_contrasted():
+    u, v = rows(2, 40, 6)
+    for sampled in (0, 9, 40, 1024):
+        assert loss([u, v], sampled=sampled) == pytest.approx(oracles.nt_xent(u, v, 0.5))
+
+
+def test_gradient_of_nt_xent():
+    assert differentiable(NTXent(0.5), rows(2, 5, 3))
+
+
+def test_of_several_encoders_each_ones_views_are_contrasted_by_themselves():
+    a, b = rows(2, 20, 6, seed=1), rows(2, 20, 6, seed=2)
+    both = oracles.nt_xent(*a, 0.5) + oracles.nt_xent(*b, 0.5)
+    assert loss([*a, *b]) == pytest.approx(both)
+
+
+def bilinear_weights(width, seed=1):
+    random = np.random.default_rng(seed)
+    return {"weight": random.standard_normal((width, width)), "bias": random.standard_normal(())}
+
+
+def test_one_view_against_its_own_summary():
+    h, corrupted = rows(2, 9, 4)
+    expected = oracles.infomax([(h, corrupted, h)], **bilinear_weights(4))
+    assert value(Infomax(), [h, corrupted], parameters=bilinear_weights(4)) == pytest.approx(expected)
+
+
+def test_two_views_each_against_the_others_summary():
+    h1, h2, c1, c2 = rows(4, 9, 4)
+    expected = oracles.infomax([(h1, c1, h2), (h2, c2, h1)], **bilinear_weights(4))
+    assert value(Infomax(), [h1, h2, c1, c2], parameters=bilinear_weights(4)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("views", [2, 4])
+def test_gradient_of_infomax(views):
+    assert differentiable(Infomax(), rows(views, 5, 3), parameters=bilinear_weights(3))
+
+
+KEY = rng.key(0, "objective")
+NAMES = ("0.weight", "0.bias", "1.weight", "1.bias")
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (20, 4), (3, 6)])
+@pytest.mark.parametrize("decorrelation", [0.0, 1e-3, 2.0])
+def test_cca_equals_the_loop(shape, decorrelation):
+    u, v = rows(2, *shape)
+    assert value(CCA(decorrelation), [u, v]) == pytest.approx(oracles.cca(u, v, decorrelation))
+
+
+def test_gradient_of_cca():
+    assert differentiable(CCA(0.3), rows(2, 6, 3))
+
+
+def predictor_weights(width, hidden, seed=1):
+    random = np.random.default_rng(seed)
+    shapes = ((width, hidden), (hidden,), (hidden, width), (width,))
+    parameters = {name: random.standard_normal(shape) for name, shape in zip(NAMES, shapes, strict=True)}
+    return parameters | {"0.slope": np.array(0.3)}
+
+
+def test_bootstrap_equals_the_loop():
+    views, parameters = rows(4, 7, 3), predictor_weights(3, 5)
+
+    def predict(z):
+        return oracles.perceptron(z, *(parameters[name] for name in NAMES), lambda x: oracles.leaky(x, 0.3))
+
+    assert value(Bootstrap(5), views, parameters=parameters) == pytest.approx(oracles.bootstrap(*views, predict))
+
+
+def test_gradient_of_bootstrap():
+    assert differentiable(Bootstrap(4), rows(4, 5, 3), parameters=predictor_weights(3, 4))
+
+
+@pytest.mark.parametrize(("head_width", "hidden"), [(0, 6), (9, 9)])
+def test_initial_weights_of_bootstrap(head_width, hidden):
+    parameters = Bootstrap(head_width).init(3, KEY)
+    shapes = {name: tuple(value.shape) for name, value in parameters.items()}
+    assert shapes == {"0.weight": (3, hidden), "0.bias": (hidden,), "1.weight": (hidden, 3), "1.bias": (3,), "0.slope": ()}
+    assert float(parameters["0.slope"]) == 0.25
+
 
 COMPLETE = Graph.from_edges(*np.nonzero(1 - np.eye(5)), np.ones((5, 1)))
 GRAPHS = {
@@ -45,26 +129,6 @@ def test_values_equal_the_loop_over_edges_and_drawn_pairs(name):
         assert value(Reconstruct(), [z], step(epoch, seed, graph)) == pytest.approx(expected)
     if name in ("usual", "directed", "weighted"):
         assert len(seen) == 3
-
-
-def kipf_and_welling(z, graph):
-    """Their weighted cross entropy over all pairs of two nodes: edges weigh as much as all else, and all is halved."""
-    n = graph.num_nodes
-    free = oracles.non_edges(graph)
-    label = torch.ones(n, n, dtype=torch.float64)
-    label[tuple(zip(*free, strict=True))] = 0
-    apart = ~torch.eye(n, dtype=torch.bool)
-    edges = n * (n - 1) - len(free)
-    logits = torch.tensor(z @ z.T)[apart]
-    weight = torch.tensor(len(free) / edges)
-    return n * (n - 1) / (2 * len(free)) * float(bce(logits, label[apart], pos_weight=weight))
-
-
-@pytest.mark.parametrize("name", ["usual", "directed"])
-def test_over_all_non_edges_it_is_kipf_and_wellings_loss(name):
-    (z,) = rows(1, 40, 3)
-    full = oracles.reconstruction(z, GRAPHS[name], oracles.non_edges(GRAPHS[name]))
-    assert full == pytest.approx(kipf_and_welling(z, GRAPHS[name]))
 
 
 @pytest.mark.parametrize("name", ["directed", "loops of its own", "no edges", "one node", "complete"])
