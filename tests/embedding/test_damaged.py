@@ -192,7 +192,8 @@ def attempt(group: str, case: str, use: str) -> None:
 
 @pytest.fixture(scope="module")
 def apart():
-    with process_apart() as call:
+    # PyG is imported once, and not in every case.
+    with process_apart("tests.embedding.test_damaged:pyg") as call:
         yield lambda *arguments: call("tests.embedding.test_damaged:attempt", *arguments)
 
 

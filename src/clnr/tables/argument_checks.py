@@ -10,8 +10,9 @@ from typing import Any
 from clnr.errors import DataError, UnknownName
 from clnr.support.arguments import check_choice, check_type
 from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
 from clnr.tables.roles.column_names import check_apart
-from clnr.tables.table_arguments import COLUMN_WORDS, NEGATIVE_WEIGHTS, TableArguments
+from clnr.tables.table_arguments import COLUMN_WORDS, TableArguments
 from clnr.tables.table_graph import TableGraph
 from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 
+NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
+"""What can be done with negative weights."""
 NOT_USED = "not used"
 # The least columns, one after the other, that share a line if they are read alike.
 _ALIKE_COLUMNS = 5

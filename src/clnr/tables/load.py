@@ -20,12 +20,12 @@ from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.roles.column_names import check_named, column_called, find_column, for_edges, for_nodes, with_one_weight
+from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import NODE_NAME, OpenTables
+from clnr.tables.table_kinds import OpenTables, check_named, for_edges, for_nodes, with_one_weight
 
 # The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000

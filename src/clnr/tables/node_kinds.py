@@ -12,10 +12,9 @@ from clnr.graph.csr import Array
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import Connection, fetch_table, quoted, run
-from clnr.tables.roles.column_names import qualified_name
+from clnr.tables.roles.column_names import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id, qualified_name
 from clnr.tables.roles.node_names import guess_name, may_name
 from clnr.tables.roles.roles import Roles
-from clnr.tables.table_kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id
 
 # Rows of a kind by which names are guessed.
 _GUESSING_ROWS = 1 << 16

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
+from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
+
 if TYPE_CHECKING:
     from clnr.tables.columns.feature_encoder import FeatureEncoder
     from clnr.tables.table_graph import TableGraph
@@ -19,8 +21,6 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _OPTION = "option"
 
-NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
-"""What can be done with negative weights."""
 COLUMN_WORDS = ("text", "category", "number", "date", "bool", "tags", "id")
 """What a user can say that a column holds: the words of ``COLUMN_TYPES``, or an id, which is no feature."""
 

@@ -17,10 +17,9 @@ from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import check_columns
-from clnr.tables.ingest_report import ColumnInfo, IngestReport
+from clnr.tables.ingest_report import NEGATIVE_WEIGHTS, ColumnInfo, IngestReport
+from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
-from clnr.tables.table_arguments import NEGATIVE_WEIGHTS
-from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
 
 
 class TableGraph(NamedTuple):

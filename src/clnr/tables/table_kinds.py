@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import KnownNames
 from clnr.tables.io.query import query_table
 from clnr.tables.io.source import Table, is_table, open_table
 from clnr.tables.io.sql import Connection
-from clnr.tables.roles.column_names import LABELS, SOURCES, TARGETS, end_names, id_names
+from clnr.tables.roles.column_names import (
+    LABELS,
+    NO_COLUMN,
+    SOURCES,
+    TARGETS,
+    check_apart,
+    column_called,
+    end_names,
+    id_names,
+    named_columns,
+    no_column,
+)
+from clnr.tables.table_arguments import TableArguments
 
-if TYPE_CHECKING:
-    from clnr.tables.table_arguments import TableArguments
-
-NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"
-"""The columns that say of which kind a node is, which id it has in its table, and its name if kinds have several columns."""
+_OF_EDGES = ("source", "target")
+_OF_NODES = ("id", "label", "time")
 _RESERVED_SIGNS = frozenset(",:=.")
 _EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
-
-
-def node_id(kind: str, original_id: str) -> str:
-    """The id of a node of some kind among those of all."""
-    return f"{kind}:{original_id}"
-
-
-def kind_of(node: str) -> str:
-    """The kind of a node, by its id among those of all."""
-    return node.partition(":")[0]
 
 
 class Ends(NamedTuple):
@@ -172,3 +172,74 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
     # Those of edges show that a table of edges was given for one of nodes.
     known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
     return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "")
+
+
+# -- which of their columns are named ----------------------------------------------------------------------------------------
+
+
+def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
+    """What was named of the columns of one table of edges."""
+    named: dict[str, Any] = {name: column_called(getattr(arguments, name), table) for name in _OF_EDGES}
+    named |= _weight_and_time(arguments, table)
+    return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table), features=None, types={})
+
+
+def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
+    """What was named of the columns of the table of one kind of nodes: ``age``, or ``user.age`` for this kind alone."""
+    named: dict[str, Any] = {name: column_called(getattr(arguments, name), table, kind) for name in _OF_NODES}
+    if arguments.label is not None and named["label"] is None:
+        named["label"] = NO_COLUMN
+    features = None if arguments.features is None else _columns_of(arguments.features, table, kind)
+    types = {column: each for name, each in arguments.types.items() for column in _columns_of((name,), table, kind)}
+    return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table, kind), features=features, types=types)
+
+
+def _columns_of(names: Iterable[str], table: Table, kind: str | None = None) -> tuple[str, ...]:
+    return tuple(column for _, columns in named_columns(names, [(table, kind)]) for column in columns)
+
+
+def with_one_weight(arguments: TableArguments, table: Table) -> TableArguments:
+    """The same for the only table of edges, which must have the column of weights that is named."""
+    for name in arguments.weights:
+        if column_called(name, table) is None:
+            raise no_column(name, "for weight", [table])
+    return replace(arguments, **_weight_and_time(arguments, table))
+
+
+def _weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
+    """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
+    weight = _one_of(arguments.weights, table, "weights", "weight")
+    time = _one_of(arguments.edge_times, table, "times", "edge_time")
+    check_apart([weight], [time])
+    # All tables must have times, if one has: that a column is missing is said where it is looked for.
+    return {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
+
+
+def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:
+    """The column of a table of those that are named; None if it has none of them."""
+    columns = list(dict.fromkeys(filter(None, (column_called(name, table) for name in names))))
+    if len(columns) > 1:
+        raise DataError(
+            f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and {what} are one column of a table; leave out one "
+            f"--{argument.replace('_', '-')} ({argument}=)"
+        )
+    return columns[0] if columns else None
+
+
+def check_named(arguments: TableArguments, tables: OpenTables) -> None:
+    """Raise if a column is named that no table has."""
+    edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
+    nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in tables.nodes]
+    checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
+        *(((getattr(arguments, role),), edges, f"for {role}") for role in _OF_EDGES),
+        *(((getattr(arguments, role),), nodes, f"for {role}") for role in _OF_NODES),
+        (arguments.weights, edges, "for weight"),
+        (arguments.features or (), nodes, "for features"),
+        (arguments.types, nodes, "as a type (--as)"),
+        (arguments.ignore, [*edges, *nodes], "to ignore"),
+    ]
+    for names, of, role in checks:
+        for name, columns in named_columns(filter(None, names), of):
+            if not columns:
+                there = ", ".join(dict.fromkeys(column for table, _ in of for column in table.columns)) or "none"
+                raise DataError(f"no table has a column '{name}' {role}; there are {there}")

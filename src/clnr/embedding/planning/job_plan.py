@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
@@ -15,9 +15,6 @@ from clnr.experiments.cost import Size, sent
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.structure import STEPS
-
-if TYPE_CHECKING:
-    from clnr.embedding.stages.stages import Stage
 
 
 class StageCost(NamedTuple):
@@ -117,6 +114,12 @@ class JobSizes(ABC):
         return StageCost()
 
 
+class HasCost(Protocol):
+    """A stage, as a plan sees it."""
+
+    def cost(self, sizes: JobSizes) -> StageCost: ...
+
+
 @dataclass(frozen=True, repr=False)
 class Plan(ABC):
     """What is known before a job runs; ``print`` shows it in lines.
@@ -124,7 +127,7 @@ class Plan(ABC):
     Facts are values by name, and counts the same as numbers; choices follow from the graph.
     """
 
-    stages: ClassVar[Sequence[Stage]]
+    stages: ClassVar[Sequence[HasCost]]
 
     sizes: JobSizes
     facts: dict[str, str]

@@ -13,7 +13,7 @@ from clnr.embedding.search.stored_index import build_index
 from clnr.errors import ClnrError
 from clnr.graph.kind_rows import KindScale, unit
 from clnr.support.arguments import check_choice
-from clnr.tables.table_kinds import kind_of, node_id
+from clnr.tables.roles.column_names import kind_of, node_id
 
 if TYPE_CHECKING:
     from clnr.embedding.search.nodes import Nodes

@@ -18,8 +18,7 @@ from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.io.source import Table, fetch_chunks
 from clnr.tables.io.sql import Connection, run
-from clnr.tables.roles.column_names import plain_name, qualified_name
-from clnr.tables.table_kinds import NODE_KIND
+from clnr.tables.roles.column_names import NODE_KIND, plain_name, qualified_name
 
 FORMAT_VERSION = 5
 # Kinds of columns as formats 1 to 3 have them, and those whose values are all hashed there.

@@ -9,8 +9,9 @@ from clnr.errors import DataError, shorten
 from clnr.tables.ingest_report import MUCH_SHARE
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.roles.column_names import node_id
 from clnr.tables.roles.roles import Roles
-from clnr.tables.table_kinds import Ends, node_id
+from clnr.tables.table_kinds import Ends
 
 # The most edges that are joined with nodes once more.
 _MOST_JOINED_ROWS = 20_000_000

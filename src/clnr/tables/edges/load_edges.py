@@ -11,9 +11,10 @@ from clnr.tables.edges.edge_mistakes import check_guessed_ends, one_sort_notes
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
+from clnr.tables.roles.column_names import node_id
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import NamedTable, node_id
+from clnr.tables.table_kinds import NamedTable
 
 TablesAndRoles = tuple[tuple[NamedTable, Roles], ...]
 """Tables of edges or of nodes, and which column of each holds what."""

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError, did_you_mean, one_line
 from clnr.tables.io.source import Table
-
-if TYPE_CHECKING:
-    from clnr.tables.table_arguments import TableArguments
-    from clnr.tables.table_kinds import OpenTables
 
 SOURCES = ("source", "src", "from", "source_id", "from_id", "head", "u", "node1", "subject")
 TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "tail", "v", "node2", "object")
 WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
-_OF_EDGES = ("source", "target")
-_OF_NODES = ("id", "label", "time")
 NO_COLUMN = ""
 """The name of no column, where one with a common name is not meant."""
+NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"
+"""The columns that say of which kind a node is, which id it has in its table, and its name if kinds have several columns."""
+
+
+def node_id(kind: str, original_id: str) -> str:
+    """The id of a node of some kind among those of all."""
+    return f"{kind}:{original_id}"
+
+
+def kind_of(node: str) -> str:
+    """The kind of a node, by its id among those of all."""
+    return node.partition(":")[0]
 
 
 def id_names(kind: str | None) -> tuple[str, ...]:
@@ -75,78 +79,10 @@ def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
     return DataError(f"{missing}; {near}{there}")
 
 
-def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
-    """What was named of the columns of one table of edges."""
-    named: dict[str, Any] = {name: column_called(getattr(arguments, name), table) for name in _OF_EDGES}
-    named |= _weight_and_time(arguments, table)
-    return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table), features=None, types={})
-
-
-def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
-    """What was named of the columns of the table of one kind of nodes: ``age``, or ``user.age`` for this kind alone."""
-    named: dict[str, Any] = {name: column_called(getattr(arguments, name), table, kind) for name in _OF_NODES}
-    if arguments.label is not None and named["label"] is None:
-        named["label"] = NO_COLUMN
-    features = None if arguments.features is None else _columns_of(arguments.features, table, kind)
-    types = {column: each for name, each in arguments.types.items() for column in _columns_of((name,), table, kind)}
-    return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table, kind), features=features, types=types)
-
-
-def _columns_of(names: Iterable[str], table: Table, kind: str | None = None) -> tuple[str, ...]:
-    return tuple(column for _, columns in named_columns(names, [(table, kind)]) for column in columns)
-
-
-def with_one_weight(arguments: TableArguments, table: Table) -> TableArguments:
-    """The same for the only table of edges, which must have the column of weights that is named."""
-    for name in arguments.weights:
-        if column_called(name, table) is None:
-            raise no_column(name, "for weight", [table])
-    return replace(arguments, **_weight_and_time(arguments, table))
-
-
-def _weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
-    """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
-    weight = _one_of(arguments.weights, table, "weights", "weight")
-    time = _one_of(arguments.edge_times, table, "times", "edge_time")
-    check_apart([weight], [time])
-    # All tables must have times, if one has: that a column is missing is said where it is looked for.
-    return {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
-
-
 def check_apart(weights: Iterable[str | None], edge_times: Iterable[str | None]) -> None:
     """Raise if a column is named as one of weights and one of times."""
     if both := [each for each in edge_times if each is not None and each in weights]:
         raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight (weight)")
-
-
-def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:
-    """The column of a table of those that are named; None if it has none of them."""
-    columns = list(dict.fromkeys(filter(None, (column_called(name, table) for name in names))))
-    if len(columns) > 1:
-        raise DataError(
-            f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and {what} are one column of a table; leave out one "
-            f"--{argument.replace('_', '-')} ({argument}=)"
-        )
-    return columns[0] if columns else None
-
-
-def check_named(arguments: TableArguments, tables: OpenTables) -> None:
-    """Raise if a column is named that no table has."""
-    edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
-    nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in tables.nodes]
-    checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
-        *(((getattr(arguments, role),), edges, f"for {role}") for role in _OF_EDGES),
-        *(((getattr(arguments, role),), nodes, f"for {role}") for role in _OF_NODES),
-        (arguments.weights, edges, "for weight"),
-        (arguments.features or (), nodes, "for features"),
-        (arguments.types, nodes, "as a type (--as)"),
-        (arguments.ignore, [*edges, *nodes], "to ignore"),
-    ]
-    for names, of, role in checks:
-        for name, columns in named_columns(filter(None, names), of):
-            if not columns:
-                there = ", ".join(dict.fromkeys(column for table, _ in of for column in table.columns)) or "none"
-                raise DataError(f"no table has a column '{name}' {role}; there are {there}")
 
 
 def named_columns(names: Iterable[str], tables: Sequence[tuple[Table, str | None]]) -> Iterator[tuple[str, list[str]]]:
