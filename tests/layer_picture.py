@@ -18,7 +18,7 @@ def picture() -> str:
     def package(module: str) -> str:
         return module.split(".")[1]
 
-    inner = [arrow for arrow in arrows() if "." in arrow.source and "." in arrow.target and not arrow.for_types]
+    inner = [arrow for arrow in arrows() if "." in arrow.source and "." in arrow.target]
     pairs = {(package(arrow.source), package(arrow.target)) for arrow in inner}
     graph = nx.DiGraph((source, target) for source, target in pairs if source != target)
     graph.remove_nodes_from([name for name in ("version", "__main__") if name in graph])

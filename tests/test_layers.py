@@ -26,11 +26,10 @@ PAPER_COMMAND = "clnr.cli.cmd_paper"
 
 
 class Arrow(NamedTuple):
-    """That a module names another, and whether only the type checker reads it."""
+    """That a module names another, be it for the type checker alone."""
 
     source: str
     target: str
-    for_types: bool
 
 
 @functools.cache
@@ -44,23 +43,20 @@ def modules() -> dict[str, Path]:
 def arrows() -> list[Arrow]:
     """Every arrow from a module to another, each file parsed once."""
     return [
-        Arrow(source, target, for_types)
+        Arrow(source, target)
         for source, path in modules().items()
-        for node, for_types in walk(ast.parse(path.read_text()))
+        for node in walk(ast.parse(path.read_text()))
         for target in named(node)
         if target != source
     ]
 
 
-def walk(node: ast.AST, for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """All of a syntax tree, wherever it stands, without docstrings; and whether it is below ``if TYPE_CHECKING``."""
-    yield node, for_types
-    checking = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    for field, value in ast.iter_fields(node):
-        for child in value if isinstance(value, list) else [value]:
-            is_text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
-            if isinstance(child, ast.AST) and not is_text:
-                yield from walk(child, for_types or (checking and field == "body"))
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All of a syntax tree, wherever it stands, without docstrings."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            yield from walk(child)
 
 
 def named(node: ast.AST) -> list[str]:
@@ -95,8 +91,8 @@ def test_no_arrow_runs_up():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """At import, in a function, or by a text; the package itself imports its public names when they are asked for."""
-    graph = nx.DiGraph((arrow.source, arrow.target) for arrow in arrows() if not arrow.for_types)
+    """At import, in a function, for the type checker, or by a text; the package itself imports names when asked for them."""
+    graph = nx.DiGraph(arrows())
     graph.remove_node("clnr")
     circle = [] if nx.is_directed_acyclic_graph(graph) else nx.find_cycle(graph)
     assert not circle, " -> ".join([source for source, _ in circle] + [circle[0][0]])
@@ -132,8 +128,8 @@ def call():
     from clnr import rng
     return ["-c", f"from clnr.cli.app import app; {1}"]
 """
-    seen = [(name, for_types) for node, for_types in walk(ast.parse(script)) for name in named(node)]
-    assert seen == [("clnr.graph", True), ("clnr.graph.graph", False), ("clnr.rng", False), ("clnr.cli.app", False)]
+    seen = [name for node in walk(ast.parse(script)) for name in named(node)]
+    assert seen == ["clnr.graph", "clnr.graph.graph", "clnr.rng", "clnr.cli.app"]
 
 
 def test_the_picture_of_the_layers_is_that_of_the_imports():
