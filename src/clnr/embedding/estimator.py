@@ -24,7 +24,7 @@ from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.neighbors import most_similar
+from clnr.embedding.search.similar import most_similar
 from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import Output, write_folder

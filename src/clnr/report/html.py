@@ -20,8 +20,6 @@ from clnr.errors import DataError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MOST_MAP_NODES = 100_000
-"""The most nodes that the map shows."""
 VERDICTS = ("", "good", "fair", "poor")
 _LONG_CHARACTERS = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")

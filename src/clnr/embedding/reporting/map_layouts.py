@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clnr.report import MOST_MAP_NODES
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import duration
 from clnr.support.lazy import check_installed, import_optional
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from clnr.embedding.search.neighbors import NeighborList
     from clnr.graph.csr import Array
 
+MOST_MAP_NODES = 100_000
+"""The most nodes that a map shows."""
 # A map that takes longer than so many seconds is announced with an estimate.
 _SLOW_MAP_SECONDS = 15.0
 _PERPLEXITY = 30

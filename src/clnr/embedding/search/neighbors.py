@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from clnr.embedding.search.stored_index import build_index
-from clnr.errors import ClnrError
 from clnr.graph.kind_rows import KindScale, unit
-from clnr.support.arguments import check_choice
 from clnr.tables.roles.column_names import kind_of, node_id
 
 if TYPE_CHECKING:
-    from clnr.embedding.search.nodes import Nodes
     from clnr.graph.csr import Array
 
 # Cosines that are in memory at a time where each node is compared with all.
@@ -96,35 +93,6 @@ class ArrayRows(Rows):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._z,)
-
-
-def most_similar(
-    rows: Rows,
-    nodes: Nodes,
-    node: int,
-    k: int,
-    *,
-    kind: str | None = None,
-    unlinked: bool = False,
-    approximate: bool = False,
-) -> NeighborList:
-    """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours."""
-    if kind is not None:
-        if not (kinds := nodes.info.ingest_report.node_kinds):
-            raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
-        check_choice("kind of nodes", kind, kinds)
-        if approximate:
-            raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
-    linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
-    count = k + len(linked) if unlinked else k
-    if kind is None:
-        near = nearest(rows, node, count, approximate)
-    else:
-        near = nearest_of_kind(rows, nodes.ids.texts, kind, (node, str(nodes.ids[node])), count, linked)
-    if not unlinked:
-        return near
-    kept = np.flatnonzero(~np.isin(near.nodes, list(linked)))[:k]
-    return NeighborList(near.nodes[kept], near.cosine[kept])
 
 
 def nearest(rows: Rows, node: int, k: int, approximate: bool = False) -> NeighborList:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import graph_facts, table_warnings
+from clnr.embedding.reporting.map_layouts import MOST_MAP_NODES
 from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.report import MOST_MAP_NODES
 from clnr.tables import TableGraph
 from clnr.tables.io.source import Column, Table
 from clnr.tables.roles.column_names import find_column

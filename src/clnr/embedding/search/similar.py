@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clnr.embedding.search.neighbors import ArrayRows, Rows, most_similar
+import numpy as np
+
+from clnr.embedding.search.neighbors import ArrayRows, NeighborList, Rows, nearest, nearest_of_kind
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.stored_index import kept_index
 from clnr.embedding.store.artifact_files import DIGESTS, SOURCE, VECTORS, ArtifactFiles
@@ -14,6 +16,7 @@ from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.errors import ClnrError
+from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import errors_name, read_stable, sha256
 
 
@@ -87,3 +90,32 @@ def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:
         return kept_index((z.shape[0], z.shape[1]), digest, lambda: [z])
 
     return ArrayRows(z, index), ArtifactNodes(files, ids)
+
+
+def most_similar(
+    rows: Rows,
+    nodes: Nodes,
+    node: int,
+    k: int,
+    *,
+    kind: str | None = None,
+    unlinked: bool = False,
+    approximate: bool = False,
+) -> NeighborList:
+    """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours."""
+    if kind is not None:
+        if not (kinds := nodes.info.ingest_report.node_kinds):
+            raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
+        check_choice("kind of nodes", kind, kinds)
+        if approximate:
+            raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
+    linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
+    count = k + len(linked) if unlinked else k
+    if kind is None:
+        near = nearest(rows, node, count, approximate)
+    else:
+        near = nearest_of_kind(rows, nodes.ids.texts, kind, (node, str(nodes.ids[node])), count, linked)
+    if not unlinked:
+        return near
+    kept = np.flatnonzero(~np.isin(near.nodes, list(linked)))[:k]
+    return NeighborList(near.nodes[kept], near.cosine[kept])
