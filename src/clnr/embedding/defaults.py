@@ -81,7 +81,8 @@ class Choice(NamedTuple):
 def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> list[Choice]:
     """Hyper-parameters that follow from a graph's size, density and features; all others are the paper's usual ones.
 
-    Not all are looked for but the ``keys`` that matter. ``featureless`` nodes have features that follow from edges, at most.
+    What takes long to choose is chosen only if it is among ``keys``. Nodes are ``featureless`` if all that they have follows
+    from edges.
     """
     nodes, degree = graph.num_nodes, graph.num_edges / max(1, graph.num_nodes)
     if nodes < _SMALL_NODES:

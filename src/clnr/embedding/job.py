@@ -36,9 +36,11 @@ def as_begun(settings: Settings, out: Path | None = None) -> Settings:
     """Settings with the engine that a run which is resumed was begun with, except for what is asked for."""
     if not settings.resume or settings.checkpoint is None:
         return settings
-    begun, where = begun_with(settings.checkpoint), settings.checkpoint
-    if out is not None and (left := begun_choices(out)) is not None:
-        begun, where = left, work_path(out)
+    begun, where = None, settings.checkpoint
+    if out is not None and (begun := begun_choices(out)) is not None:
+        where = work_path(out)
+    else:
+        begun = begun_with(settings.checkpoint)
     begun = settings.workers.broadcast_object(begun)
     if begun is None:
         return settings

@@ -114,7 +114,7 @@ class GraphNodes(Nodes):
 
 
 def sample_nodes(count: int, most: int) -> Array:
-    """Nodes that stand for all, of which there are so many, sorted: all, or so many drawn uniformly, the same at every call."""
+    """A sample of ``count`` nodes, sorted: all, or ``most`` of them, drawn uniformly and the same at every call."""
     if count <= most:
         return np.arange(count)
     # Questions for similar nodes do not need it.

@@ -50,8 +50,8 @@ def describe_nodes(
     """How each column of a stored node table was read."""
     encoders = {each.column: each for each in encoder.column_encoders}
     by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
-    asks = [_query_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
-    answers = run_column_queries(db, table.name, asks)
+    queries = [_query_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
+    answers = run_column_queries(db, table.name, queries)
     infos, ignored = [], dict.fromkeys(roles.ignored, "ignored")
     for column, (missing, kind) in zip(table.columns, answers, strict=True):
         role, note, features = by_column.get(column, NOT_USED), "", 0
