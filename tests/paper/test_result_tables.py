@@ -20,11 +20,14 @@ def cells(table, *beginning):
     return [cell.text for cell in line[len(beginning) :]]
 
 
-def test_architectures_are_derived_and_are_the_papers():
+def test_architectures_are_derived_and_are_the_papers(monkeypatch):
     table = result_tables.architectures(SCOPE, results_of())
+    assert "every cell is as in the paper" in table.notes[0]
     assert cells(table, "CLNR") == ["N-N", "-", "-", "-", "✓"]
     assert cells(table, "MVGRL") == ["N-G", "✓", "✓", "✓", "✓"]
     assert len(table.groups[0]) == 6
+    monkeypatch.setitem(result_tables._PUBLISHED_ARCHITECTURES, GRACE, ("N-G", True, True, False, True))
+    assert "differs from the paper for GRACE" in result_tables.architectures(SCOPE, results_of()).notes[0]
 
 
 def test_accuracies_of_both_protocols_stand_beside_what_was_published():
@@ -106,10 +109,14 @@ def test_a_size_that_differs_from_the_papers_is_named(monkeypatch):
     assert f"differ for Cora (40 / {tiny().num_edges} / 12 / 3)." in table.notes[0]
 
 
-def test_settings_are_the_recipes():
+def test_settings_are_the_recipes_and_the_papers(monkeypatch):
     table = result_tables.settings(SCOPE, results_of())
+    assert "every value is as in the paper" in table.notes[0]
     assert cells(table, "CiteSeer") == ["50", "1", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.01", "0.01"]
     assert len(table.groups[0]) == len(SETS)
+    printed = result_tables._PUBLISHED_SETTINGS
+    monkeypatch.setitem(printed, "cora", printed["photo"])
+    assert "differs from the paper for Cora" in result_tables.settings(SCOPE, results_of()).notes[0]
 
 
 def test_clusters_are_means_over_seeds_beside_the_papers():
