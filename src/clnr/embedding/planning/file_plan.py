@@ -19,7 +19,7 @@ from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folde
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.stages import all_stages
-from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
+from clnr.embedding.stages.stored_readout import MOST_FEATURES
 from clnr.errors import DataError, MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
 from clnr.graph.graph_folder import GraphFolder
@@ -27,6 +27,7 @@ from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
+from clnr.nn.readout_blocks import FITTED_NODES
 from clnr.support.humanize import duration, gigabytes
 from clnr.support.machine import memory
 from clnr.support.storage.atomic_io import resolve_path
