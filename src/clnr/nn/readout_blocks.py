@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
+    from clnr.engine.streams import IdentityKey
 else:
     torch = lazy("torch")
     unit_rows = lazy("clnr.engine", "unit_rows")
+    IdentityKey = lazy("clnr.engine.streams", "IdentityKey")
 
 Matrix = TypeVar("Matrix")
 MOST_INNER_PRODUCTS = 2048
@@ -209,7 +211,12 @@ class ReducedFeatures(Block):
         return [min(inputs, self._count)] if self.reduced else []
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        return [self.map(context.operators, parameters["directions"])] if self.reduced else []
+        if not self.reduced:
+            return []
+        directions = parameters["directions"]
+        # On the graph that these were found on, they are asked for again, and by several methods.
+        asker = type(self).__name__, IdentityKey(directions)
+        return [context.device_graph.once(asker, lambda: self.map(context.operators, directions))]
 
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         return [Product(Source(), self.steps, parameters.get("directions"))] if self.reduced else []
