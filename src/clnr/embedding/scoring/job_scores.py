@@ -28,6 +28,7 @@ from clnr.evaluation import (
 from clnr.evaluation.logistic_regression import MOST_ITERATIONS, MOST_NODES
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import sparse_unit
 from clnr.methods import RAW, Method
 from clnr.support.machine.memory import enough_memory
 
@@ -117,9 +118,7 @@ class Scorer:
 def _comparable(rows: Any, links: LinkSplit) -> Any:
     """Rows as ``link_cosines`` takes them: of length 1, unless nodes are of several kinds."""
     if sp.issparse(rows):
-        from sklearn.preprocessing import normalize
-
-        return normalize(sp.csr_array(rows))
+        return sparse_unit(sp.csr_array(rows))
     tensor = rows if isinstance(rows, torch.Tensor) else torch.tensor(rows)
     return unit_rows(tensor) if links.kinds is None else tensor
 
