@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from clnr import rng
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import sparse_unit
+from clnr.nn.ranking import roc_auc
 
 LEAST_WEIGHT = 0.2
 """What columns that come from edges weigh where these tell nothing."""
@@ -85,10 +85,10 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
         known, column = np.unique(neighbour[some], return_inverse=True)
         if len(known):
             share = sp.csr_array((1 / sizes[place[some]], (place[some] - start, column)), shape=(_NODES_PER_PART, len(known)))
-            unit = normalize(read(known).double().numpy(force=True) - middle)
+            unit = _unit(read(known).double().numpy(force=True) - middle)
             around[start : start + _NODES_PER_PART] = (share @ unit)[: len(nodes) - start]
     linked = sizes > 0
-    centred, around = normalize(rows[linked] - middle), around[linked] - around[linked].mean(0)
+    centred, around = _unit(rows[linked] - middle), around[linked] - around[linked].mean(0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :_COMPARED_AXES]
     centred, around = centred @ axes, around @ axes
     predicted = np.empty_like(centred)
@@ -135,9 +135,15 @@ def _auc(rows: Array | sp.csr_array, partners: Array | sp.csr_array) -> float | 
     count = rows.shape[0]
     if count < _FEWEST_NODES:
         return None
-    rows, partners = (normalize(sp.csr_array(each)) for each in (rows, partners))
+    rows, partners = (sparse_unit(sp.csr_array(each)) for each in (rows, partners))
     shifted = [partners[np.roll(np.arange(count), shift)] for shift in range(_OTHER_PARTNERS + 1)]
     cosines = np.stack([np.asarray(rows.multiply(each).sum(1)).ravel() for each in shifted])
     if np.count_nonzero(cosines[0]) < _FEWEST_NODES:
         return None
-    return float(roc_auc_score(np.arange(cosines.size) < count, cosines.ravel()))
+    return roc_auc(np.arange(cosines.size) < count, cosines.ravel())
+
+
+def _unit(rows: Array) -> Array:
+    """Rows of length 1; those that are zero but for rounding stay."""
+    length = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    return rows / np.where(length < 10 * np.finfo(rows.dtype).eps, 1, length)[:, None]

@@ -91,7 +91,8 @@ def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
         images = apply(given)
         with warnings.catch_warnings():  # Where it is the first gradient on a GPU, torch says that it sets up cuBLAS for it.
             warnings.filterwarnings("ignore", "Attempting to run cuBLAS", UserWarning)
-            (back,) = torch.autograd.grad(images, given, _scaled(images.detach()))
+            # The gradient of this sum at the images are those factors, exactly. Given to torch as such, it would import SymPy.
+            (back,) = torch.autograd.grad((images * _scaled(images.detach())).sum(), given)
     return back.to(torch.float32)
 
 

@@ -28,6 +28,7 @@ from clnr.evaluation import (
 from clnr.evaluation.logistic_regression import MOST_ITERATIONS, MOST_NODES
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import sparse_unit
 from clnr.methods import RAW, Method
 from clnr.support.machine.memory import enough_memory
 
@@ -121,9 +122,7 @@ def cosines_of(rows: Any, links: LinkSplit | None) -> Array | None:
     if links is None:
         return None
     if sp.issparse(rows):
-        from sklearn.preprocessing import normalize
-
-        return link_cosines(normalize(sp.csr_array(rows)), links)
+        return link_cosines(sparse_unit(sp.csr_array(rows)), links)
     tensor = rows if isinstance(rows, torch.Tensor) else torch.tensor(rows)
     return link_cosines(unit_rows(tensor) if links.kinds is None else tensor, links)
 
