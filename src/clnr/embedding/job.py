@@ -25,6 +25,7 @@ from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.progress import Bar
+from clnr.support.stage_clock import StageClock, stage, use_clock
 from clnr.support.storage.atomic_io import check_folder, reserve_folder
 from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
@@ -70,10 +71,13 @@ def embed(
     The source is opened when the output folder is reserved; without an output, which a graph in files needs, nothing is
     written.
     """
-    workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
-    with _reserved(output, settings) as finished:
-        source = open_source()
-        recipe, planned = source.plan(settings, output)
+    workers, shown = settings.workers, bar or Bar(None, quiet=True)
+    log, clock = shown.note, StageClock(on_slow=None if bar is None else bar.slow_stage)
+    with use_clock(clock), _reserved(output, settings) as finished:
+        with stage("read"):
+            source = open_source()
+        with stage("plan"):
+            recipe, planned = source.plan(settings, output)
         workers.check_same_on_all_ranks(lambda: settings.about(source.digest, recipe, source.what))
         done = finished and output is not None and _is_finished(source, settings, recipe, output)
         if done and output is not None:
