@@ -191,7 +191,7 @@ def embed(
         elif model is not None:
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
+            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
         if group.first:
             print_stdout(json.dumps(plan.to_dict()) if as_json else str(plan))
         return

@@ -30,7 +30,7 @@ STAGES = (
 """The stages of ``clnr embed``, in their order."""
 SLOW_SECONDS = 2.0
 """A stage that takes longer is shown while it runs."""
-_LEAST_SECONDS = 1e-3
+_LEAST_SECONDS = 0.01
 
 SlowStage = Callable[[str], Callable[[], None]]
 """Shows that a stage runs; returns what ends that."""

@@ -45,7 +45,7 @@ class Stage(ABC):
         """Do this worker's share of it."""
 
     def cost(self, sizes: JobSizes) -> StageCost:
-        """What it takes, if that counts: a plan adds up seconds and passes, and takes the most memory and disk of any stage."""
+        """What it takes, if that counts: a plan takes the most memory and disk of any stage."""
         return StageCost()
 
 
@@ -94,9 +94,6 @@ class Tune(Stage):
             assert isinstance(job.graph, GraphInMemory)
             with timed(self.name, whole=True):
                 job.recipe = job.graph.tune(job)
-
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.tune()
 
 
 class Train(KeptStage):
@@ -203,9 +200,6 @@ class Score(Stage):
         if not job.settings.workers.alone:
             job.log(f"this worker sent {job.settings.workers.sent / 1e6:,.1f} MB to others")
 
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.score()
-
 
 class TakeBest(Stage):
     """Take the baseline with the best score by validation nodes or, without labels, by edges, if that is asked for."""
@@ -249,9 +243,6 @@ class WriteFolder(Stage):
         with enough_memory(), threads:
             write_reserved(job.graph.result(job), job.output, begun, job.log)
         job.settings.remove_checkpoint()
-
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.draw()
 
 
 FITTING = (Train(), FitReadout(), Embed(), Score())

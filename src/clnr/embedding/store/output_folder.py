@@ -66,8 +66,10 @@ def write_reserved(
 
     ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
     """
-    with stage("draw"):
-        html = None if output.layout is None else report_html(result, output.title, output.layout, log)
+    html = None
+    if output.layout is not None:
+        with stage("draw"):
+            html = report_html(result, output.title, output.layout, log)
     with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)
