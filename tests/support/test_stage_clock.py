@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import threading
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
+from rich.progress import Progress, TextColumn
 
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
@@ -152,3 +155,39 @@ def test_each_stage_has_its_own_peak_of_memory():
     assert train.peak_bytes - embed.peak_bytes > 2e8
     assert train.to_dict() == {"stage": "train", "seconds": train.seconds, "peak_bytes": train.peak_bytes}
     assert train._replace(device_peak_bytes=7).to_dict()["device_peak_bytes"] == 7
+
+
+def test_a_gpu_is_waited_for_where_it_is_in_use_and_measured(monkeypatch):
+    """By functions in place of CUDA's."""
+    calls, peaks, in_use = [], iter([7, 3]), [False]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: in_use[0])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: calls.append("wait"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: calls.append("reset"))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: next(peaks))
+    clock = StageClock(torch.device("cuda"), now=itertools.count().__next__)
+    with use_clock(clock), stage("read"):
+        in_use[0] = True
+    assert calls == ["wait"]
+    for _ in range(2):
+        with use_clock(clock), stage("train"):
+            calls.append("train")
+    assert calls == ["wait", *2 * ["wait", "reset", "train", "wait"]]
+    assert [(each.stage, each.device_peak_bytes) for each in clock.stages] == [("read", 0), ("train", 7)]
+    unmeasured = StageClock(now=itertools.count().__next__)
+    with use_clock(unmeasured), stage("train"):
+        pass
+    assert len(calls) == 9
+    assert unmeasured.stages[0].peak_bytes == 0
+
+
+def test_on_a_terminal_a_slow_stage_is_a_bar_unless_there_is_one():
+    with Progress(TextColumn("{task.description}"), console=Console(file=io.StringIO(), force_terminal=True)) as progress:
+        bar = Bar(progress, quiet=False)
+        end = bar.slow_stage("baselines")
+        assert [task.description for task in progress.tasks] == ["baselines"]
+        end()
+        assert progress.tasks == []
+        with bar.training("CLNR on 9 nodes", 10):
+            end = bar.slow_stage("train")
+            assert [task.description for task in progress.tasks] == ["CLNR on 9 nodes"]
+            end()

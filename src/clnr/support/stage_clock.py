@@ -109,7 +109,7 @@ class StageClock:
             self._switch(outer)
 
     def _switch(self, name: str | None) -> None:
-        if self._device is not None and self._device.type == "cuda":
+        if self._has_gpu:
             torch.cuda.synchronize(self._device)
         now = self._now()
         if self._running is not None:
@@ -122,10 +122,15 @@ class StageClock:
         if self._on_slow is not None:
             self._watch(name)
 
+    @property
+    def _has_gpu(self) -> bool:
+        """Whether a GPU is measured, and the stage that first uses it has begun: what that takes is that stage's."""
+        return self._device is not None and self._device.type == "cuda" and torch.cuda.is_initialized()
+
     def _new_meters(self) -> list[MemoryMeter]:
         if self._device is None:
             return []
-        return [MemoryMeter(each) for each in dict.fromkeys((torch.device("cpu"), self._device))]
+        return [MemoryMeter(each) for each in (torch.device("cpu"), self._device)[: 1 + self._has_gpu]]
 
     # -- what is shown of a slow stage ----------------------------------------------------------------------------------
 

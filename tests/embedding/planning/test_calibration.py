@@ -9,8 +9,10 @@ import pytest
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.job_sources import InMemory
 from clnr.embedding.planning import calibration
 from clnr.embedding.planning.memory_plan import plan
+from clnr.embedding.store.output_folder import Output
 from clnr.engine import cpu_engine
 from clnr.methods import CLNR_MIX
 from clnr.support.stage_clock import StageClock, StageTime, use_clock
@@ -82,14 +84,16 @@ def test_a_folder_that_cannot_be_written_is_no_error(home):
     assert corrected("train", 2.0) is None
 
 
-def test_the_next_estimate_is_what_a_run_took_and_changes_no_result():
+def test_the_next_estimate_is_what_a_run_took_and_changes_no_result(tmp_path, home):
     """By a clock that moves an hour each time that it is looked at."""
     table_graph, settings = as_table_graph(tiny()), Settings(CLNR_MIX, cpu_engine(), changes={"epochs": 2, "dimension": 8})
+    job.fit(table_graph, settings)
+    assert not (home / "cache" / "stage_seconds.json").exists(), "where nothing is written, nothing is"
     _, first = plan(table_graph, settings)
     assert first.lines[-1].startswith("rough estimate: ")
     clock = StageClock(now=itertools.count(step=3600.0).__next__)
     with use_clock(clock):
-        before = job.fit(table_graph, settings)
+        before = job.embed(lambda: InMemory(table_graph), settings, Output(tmp_path / "first"))
     _, second = plan(table_graph, settings)
     assert second.lines[-1].startswith("estimate by earlier runs on this machine: ")
     took = {each.stage: each.seconds for each in clock.stages if each.stage in first.modelled}
@@ -97,6 +101,6 @@ def test_the_next_estimate_is_what_a_run_took_and_changes_no_result():
     believed = {stage: min(seconds, 100 * first.modelled[stage]) for stage, seconds in took.items()}
     assert {stage: second.estimate[stage] for stage in took} == pytest.approx(believed, rel=0.01)
     assert second.modelled == first.modelled
-    after = job.fit(table_graph, settings)
+    after = job.embed(lambda: InMemory(table_graph), settings, Output(tmp_path / "second"))
     assert np.array_equal(before.z, after.z)
     assert before.scores == after.scores
