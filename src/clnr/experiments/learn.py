@@ -21,6 +21,7 @@ from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.arguments import check_list, check_type
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.stage_clock import stage
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
 
 LARGEST_SEED = 2**63 - 1
@@ -63,7 +64,8 @@ def learn_shared(
     """
     if embedders.alone and not workers.first:
         with memory.enough_memory():
-            prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine, engine)
+            with stage("prepare"):
+                prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine, engine)
             train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
         return None
     with memory.enough_memory(), engine.use_threads():
@@ -99,11 +101,13 @@ def learn_seeds(
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     shared = engine.among(embedders)
     for adapted, supervisions in by_recipe.items():
-        prepared = _Prepared(method.build(adapted), seen, engine, shared)
+        with stage("prepare"):
+            prepared = _Prepared(method.build(adapted), seen, engine, shared)
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
         fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
         for seed, each in zip(supervisions, fitted, strict=True):
-            learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
+            with stage("embed"):
+                learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
     return [learned[seed] for seed in seeds]
 
 

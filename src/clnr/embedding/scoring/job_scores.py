@@ -31,6 +31,7 @@ from clnr.graph.csr import Array
 from clnr.graph.kind_rows import sparse_unit
 from clnr.methods import RAW, Method
 from clnr.support.machine.memory import enough_memory
+from clnr.support.stage_clock import stage
 
 NO_LINKS = "too few edges, or too few pairs without an edge, to hold some out: no link scores"
 _NOT_CONVERGED = f"the linear probe has not converged after {MOST_ITERATIONS:,} iterations: its accuracy may be too low"
@@ -190,7 +191,8 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
     if links is not None:
         scores["links_held_out"] = float(links.positives.shape[1])
     warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
-    baselines, skipped = _score_baselines(samples, scorer, ours)
+    with stage("baselines", whole=True):
+        baselines, skipped = _score_baselines(samples, scorer, ours)
     warnings += [*ours.warnings, *score_warnings(samples.graph, model.method, scores, baselines), *skipped]
     return Scores(scores, (*warnings, *samples.remarks(scorer)), baselines)
 

@@ -29,6 +29,7 @@ from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.machine.memory import enough_memory
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 from clnr.training.step_work import Size, sharing_pays
@@ -74,10 +75,11 @@ class GraphInMemory(JobGraph):
     ) -> tuple[FittedModel | None, tuple[float, ...]]:
         settings, method, engine, workers = self.settings, self.settings.method, self.settings.engine, self.settings.workers
         self._recipe = recipe
-        self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+        with stage("prepare"):
+            self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+            if self._seen.num_nodes:
+                self._on_device = engine.to_device(self._seen.without_labels())
         self._embedders = _embedders(workers, recipe, self._seen)
-        if self._seen.num_nodes:
-            self._on_device = engine.to_device(self._seen.without_labels())
         shared = progress, checkpoint, workers, self._embedders, self._on_device
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
         if trained is None:
@@ -85,8 +87,9 @@ class GraphInMemory(JobGraph):
         model = _fitted(method, trained, self._seen, Provenance.of(settings.hold_out, engine, trained.fitted.threads))
         # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
         if workers.first:
-            self._geometry = _geometry_scores(method, engine, trained)
-            self._cosines = cosines_of(trained.z, self._split)
+            with stage("score"):
+                self._geometry = _geometry_scores(method, engine, trained)
+                self._cosines = cosines_of(trained.z, self._split)
         if self._split is None:
             self._vectors = trained.z.cpu().numpy()
         return model, tuple(trained.fitted.losses.tolist())
