@@ -1,4 +1,4 @@
-"""The median weight of edges, and neighbours that are drawn."""
+"""The median weight of edges, neighbours that are drawn, and distinct numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clnr.graph import Graph, csr
-from clnr.graph.csr import draw_neighbours, median_weight
+from clnr.graph.csr import are_among, distinct, draw_neighbours, median_weight
 from tests.conftest import tiny
 
 
@@ -94,3 +94,12 @@ def test_of_many_edges_some_are_looked_at(monkeypatch):
 def test_edges_outside_of_the_graph_are_refused(indptr, indices):
     with pytest.raises(IndexError):
         draw_neighbours([(np.array(indptr), np.array(indices))], np.arange(2), 3)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1000])
+def test_distinct_numbers_and_members_are_numpys(count):
+    random = np.random.default_rng(count)
+    values, others = (random.integers(-50, 50, size) for size in (count, count // 2))
+    np.testing.assert_array_equal(distinct(values), np.unique(values))
+    np.testing.assert_array_equal(are_among(values, np.sort(others)), np.isin(values, others))
+    assert not are_among(values, others[:0]).any()

@@ -10,7 +10,7 @@ import torch
 from clnr import rng
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.csr import Array, to_csr, transpose
+from clnr.graph.csr import Array, are_among, distinct, to_csr, transpose
 
 # Rounds of drawing until the rest is listed: enough where at least a fifth of all pairs are left to draw.
 _DRAW_ROUNDS = 16
@@ -24,7 +24,7 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes
-    edges = np.unique(pair_keys(source, target, count))
+    edges = distinct(pair_keys(source, target, count))
     wanted = round(rate * len(edges))
     if wanted > (free := count * (count - 1) // 2 - len(edges)):
         raise DataError(f"{graph.name} has room for {free:,} more edges, not for the {wanted:,} of edge_noise={rate:g}")
@@ -52,7 +52,7 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: 
         one, other = first[draws[::2] * len(first) >> 32], second[draws[1::2] * len(second) >> 32]
         drawn = np.concatenate([drawn, pair_keys(one, other, count)])
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-        drawn = drawn[~np.isin(drawn, edges)]
+        drawn = drawn[~are_among(drawn, edges)]
         begin += more
     rest = np.setdiff1d(_non_edges(edges, count, first, second), drawn)
     last = torch.arange(max(0, wanted - len(drawn)))

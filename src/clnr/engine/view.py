@@ -74,7 +74,9 @@ class DeviceGraph(Keeper):
 def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
     """Move a graph to a device; its features follow when they are asked for."""
     source, target, weight = graph.edges()
-    loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
+    without_loop = np.ones(graph.num_nodes, np.bool_)
+    without_loop[source[source == target]] = False
+    loops = np.flatnonzero(without_loop)
     values = np.ones(len(source), np.float32) if weight is None else weight
     size = (graph.num_nodes, graph.num_nodes)
     with_loops = sp.csr_array(

@@ -12,7 +12,7 @@ import torch
 from clnr import rng
 from clnr.datasets import pair_keys, sample_non_edges
 from clnr.graph import Graph
-from clnr.graph.csr import Array, to_csr, transpose
+from clnr.graph.csr import Array, are_among, distinct, to_csr, transpose
 from clnr.graph.kind_rows import kind_cosines
 from clnr.nn.ranking import average_precision, roc_auc
 
@@ -41,7 +41,7 @@ def hold_out(graph: Graph, share: float, seed: int, kinds: Array | None = None) 
     source, target, weight = graph.edges()
     count = graph.num_nodes
     of_edges = np.where(source == target, -1, np.minimum(source, target) * count + np.maximum(source, target))
-    connected = np.unique(pair_keys(source, target, count))
+    connected = distinct(pair_keys(source, target, count))
     non_edges = count * (count - 1) // 2 - len(connected)
     wanted = min(int(share * len(connected)), _MOST_HELD_OUT, len(connected) - 1, non_edges)
     if wanted < 1:
@@ -54,7 +54,7 @@ def hold_out(graph: Graph, share: float, seed: int, kinds: Array | None = None) 
         out, none = _of_same_kinds(drawn, connected, kinds, key)
         if not len(out):
             return None
-    left = ~np.isin(of_edges, out)
+    left = ~are_among(of_edges, out)
     weights = None if weight is None else weight[left]
     incoming = to_csr(target[left], source[left], weights, count)
     seen = dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))

@@ -15,6 +15,19 @@ _WEIGHT_SAMPLES, _SAMPLE_WEIGHTS = 64, 1 << 16
 _SAMPLED_NEIGHBORS = 64
 
 
+def distinct(values: Array) -> Array:
+    """The distinct numbers of an array, sorted: ``np.unique``, which takes ten times as long for millions."""
+    ordered = np.sort(values)
+    return ordered[np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+
+
+def are_among(values: Array, ordered: Array) -> Array:
+    """For each number, whether it is among others that are sorted: ``np.isin``, which sorts both."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    return ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+
+
 class CSR(NamedTuple):
     """Edges by one end: the neighbours of node ``i`` are ``indices[indptr[i] : indptr[i + 1]]``, sorted; weight may be None."""
 
