@@ -42,8 +42,10 @@ $(BIN)/python:
 	@echo "Setting up $(VENV) (once; PyTorch is a large download) ..."
 	$(PYTHON) -m venv $(VENV)
 
+# pip compiles what it copies, and of an editable install it copies nothing.
 $(VENV)/run.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
+	@$(BIN)/python -m compileall -q src/clnr
 	@touch $@
 
 $(VENV)/test.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
