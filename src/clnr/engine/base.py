@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,17 +17,10 @@ from clnr.engine.operators import Operators, SelectedOperators
 from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
+from clnr.support.machine.devices import Asked
 from clnr.support.processes.workers import ALONE, Workers
 
 Result = TypeVar("Result")
-
-
-class Asked(NamedTuple):
-    """What a user asks for: device, precision and threads."""
-
-    device: str = "auto"
-    precision: str = "auto"
-    threads: int | None = None
 
 
 class Engine(ABC):
