@@ -40,6 +40,7 @@ from torch import Tensor
 from torch_geometric.nn import Node2Vec
 
 from benchmarks import command, positive
+from benchmarks._rivals import uniform_walks
 from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
@@ -54,22 +55,6 @@ NODE2VEC = "node2vec"
 BATCH = 128
 METHODS = (NODE2VEC, *(name for name, method in methods.METHODS.items() if not method.supervised))
 DEFAULTS = (methods.CLNR_MIX.name, NODE2VEC, *(method.name for method in methods.BASELINES), methods.RAW.name)
-
-
-def uniform_walks(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
-    """Uniform random walks of ``length`` steps from each start, [n, length + 1]; a node without neighbours stays.
-
-    Arguments as of pyg-lib's ``random_walk``, for p = q = 1.
-    """
-    assert p == q == 1, "only uniform walks are implemented"
-    degree, walks = rowptr.diff(), [start]
-    for _ in range(length):
-        here = walks[-1]
-        choices = degree[here]
-        # In float64: a float32 just below 1 times a large degree may round up to the degree.
-        step = rowptr[here] + (torch.rand(len(here), dtype=torch.float64) * choices).long()
-        walks.append(torch.where(choices > 0, col[step.clamp(max=len(col) - 1)], here) if len(col) else here)
-    return torch.stack(walks, 1)
 
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from time import perf_counter
 from types import FrameType
 
 STOPPED = 130
@@ -12,9 +13,13 @@ STOPPED = 130
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it with exit code 130."""
+    began = perf_counter()
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _stop)
+        from clnr.support import stage_clock
+
+        stage_clock.process_began = began
         from clnr.cli import main as command_line
 
         command_line()

@@ -28,6 +28,7 @@ from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
 from clnr.methods import CLNR_MIX
+from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
 from tests.conftest import tiny
 from tests.kills import Killed, killed
@@ -73,6 +74,26 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "effective rank", "(strict)"):
         assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
+
+
+def test_every_stage_is_measured(clnr, files):
+    content = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json"))
+    names = [each["stage"] for each in content["stages"]]
+    assert names == [name for name in STAGES if name in names]
+    assert {"read", "train", "fit the read-out", "score", "baselines", "draw", "write"} <= set(names)
+    assert sum(each["seconds"] for each in content["stages"]) <= content["seconds"]
+    assert all(each.keys() == {"stage", "seconds", "peak_bytes"} for each in content["stages"])
+    assert all(2**26 < each["peak_bytes"] < 2**36 for each in content["stages"])
+    shown, plain = (clnr(*EMBED, "--out", name, *SMALL, "--no-report", *more).out for name, more in (("a", ["-v"]), ("b", [])))
+    rows = shown.splitlines()
+    header = next(place for place, row in enumerate(rows) if row.split() == ["stage", "seconds", "peak", "MiB"])
+    table = {name: (float(seconds), int(peak)) for name, seconds, peak in (row.rsplit(None, 2) for row in rows[header + 1 :])}
+    assert "draw" not in table
+    *stages, total = table.values()
+    assert list(table)[-1] == "in all"
+    assert total[0] == pytest.approx(sum(seconds for seconds, _ in stages), abs=0.01 * len(stages))
+    assert total[1] == max(peak for _, peak in stages)
+    assert "peak MiB" not in plain
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,7 @@ def _check(
     from clnr.support.storage.checked_files import read_stable
     from clnr.tables.argument_checks import check_arguments, check_files
 
+    place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
     has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
@@ -56,6 +57,8 @@ def _check(
     if model is not None:
         only_training = ("method", "effort", "tune", "checkpoint_every", "resume")
         _check_no_training(set=options["assign"], **{name: options[name] for name in only_training})
+        if options["workers"] > 1 or (place is not None and place.size > 1):
+            raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     method, changes = choose_method(options["method"], options["effort"])["method"], parse(options["assign"] or [])
@@ -64,7 +67,7 @@ def _check(
     check_labels(method, has_nodes or graph is not None or model is not None)
     parse_formats(options["formats"] or [])
     # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
-    if ray is not None or Place.from_environment() is not None:
+    if ray is not None or place is not None:
         return
     if graph is not None:
         read_stable(graph, MANIFEST, lambda: find_manifest(graph))
@@ -73,6 +76,10 @@ def _check(
     check_files(**tables)
     if folder is not None and not options["dry_run"]:
         check_output(folder, options["force"], options["resume"])
+
+
+if TYPE_CHECKING:
+    from clnr.support.stage_clock import StageTime
 
 
 @app.command()
@@ -162,6 +169,9 @@ def embed(
     precision: Precision = "auto",
     threads: Threads = None,
     as_json: Json = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also print the seconds and the peak of memory of each stage.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Embed a graph of your own: from tables of edges and nodes to vectors, a model and a report.
@@ -188,11 +198,10 @@ def embed(
     from clnr.engine.distributed.worker_group import current_workers
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.progress import progress_bar
+    from clnr.support.stage_clock import StageClock, use_clock
     from clnr.training.checkpoint import checkpoint_path
 
     group = current_workers()
-    if model is not None and (workers > 1 or not group.alone):
-        raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
         print_stderr(
             f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables"
@@ -229,7 +238,7 @@ def embed(
         elif model is not None:
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn or DEFAULT_LAYOUT)
+            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
         if group.first:
             print_stdout(json.dumps(plan.to_dict()) if as_json else str(plan))
         return
@@ -237,7 +246,8 @@ def embed(
     began = perf_counter()
     options: dict[str, Any] = {"force": force, "layout": drawn}
     try:
-        with progress_bar(quiet or not group.first) as bar:
+        measured = settings.engine.device if verbose or as_json else None
+        with progress_bar(quiet or not group.first) as bar, use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock:
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
             else:
@@ -254,7 +264,8 @@ def embed(
     if result is None:
         print_stderr(f"{folder} is finished: there is nothing to resume")
     else:
-        _print_result(result, folder, perf_counter() - began, as_json, trained=model is None)
+        stages = clock.stages
+        _print_result(result, folder, perf_counter() - began, as_json, model is None, stages if verbose or as_json else [])
 
 
 def _check_no_training(**given: Any) -> None:
@@ -271,7 +282,8 @@ def _print_stopped(checkpoint: Path | None) -> None:
         print_stderr("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
 
 
-def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
+def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool, stages: list[StageTime]) -> None:
+    from clnr.cli import console_tables
     from clnr.embedding.planning.graph_facts import graph_counts, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.experiments.results import without_nan
@@ -283,10 +295,11 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     compared = compare(result.model.method, result.scores, result.baselines)
     sentence = None if compared is None else compared.sentence
     files = sorted(path.name for path in folder.iterdir())
+    took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
     if as_json and shards is not None:
         content = {"nodes": nodes, "dimension": dimension, "shards": shards, "folder": str(folder)}
         scored = {"scores": result.scores, "warnings": result.warnings, "baselines": result.baselines}
-        print(json.dumps(without_nan({**content, **scored, "seconds": round(seconds, 3), "comparison": sentence})))
+        print(json.dumps(without_nan({**content, **scored, **took, "comparison": sentence})))
         return
     if as_json:
         content = {
@@ -294,7 +307,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             "folder": str(folder),
             "graph": graph_counts(result.table_graph.graph),
             "dimension": dimension,
-            "seconds": round(seconds, 3),
+            **took,
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
             "comparison": sentence,
@@ -315,6 +328,8 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         out.print(f"scores of the training, before these tables: {known or 'none'}")
         _print_warnings(lost)
     out.print(", ".join(files), style="dim")
+    if stages:
+        out.print(console_tables.stages(stages))
 
 
 def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:

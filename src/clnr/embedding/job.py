@@ -14,6 +14,8 @@ from typing import Any
 from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
+from clnr.embedding.planning import calibration
+from clnr.embedding.planning.job_plan import Plan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
@@ -25,12 +27,16 @@ from clnr.engine import choose_again
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe, check_used
+from clnr.support.humanize import duration
 from clnr.support.progress import Bar
+from clnr.support.stage_clock import StageClock, stage, use_clock
 from clnr.support.storage.atomic_io import reserve_folder
 from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
+
+_SHOWN_SECONDS = 0.5
 
 
 def as_begun(settings: Settings, out: Path | None = None) -> Settings:
@@ -71,10 +77,13 @@ def embed(
     The source is opened when the output folder is reserved; without an output, which a graph in files needs, nothing is
     written.
     """
-    workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
-    with _reserved(output, settings) as finished:
-        source = open_source()
-        recipe, planned = source.plan(settings, output)
+    workers, shown = settings.workers, bar or Bar(None, quiet=True)
+    log, own = shown.note, StageClock(on_slow=None if bar is None else bar.slow_stage)
+    with use_clock(own) as clock, _reserved(output, settings) as finished:
+        with stage("read"):
+            source = open_source()
+        with stage("plan"):
+            recipe, planned = source.plan(settings, output)
         workers.check_same_on_all_ranks(lambda: settings.about(source.digest, recipe, source.what))
         done = finished and output is not None and _is_finished(source, settings, recipe, output)
         if done and output is not None:
@@ -83,13 +92,17 @@ def embed(
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
-        for line in planned.lines:
+        for line in (*planned.lines, *_so_far(clock)):
             log(line)
         # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
         if not (workers.alone or settings.resume):
             settings.remove_checkpoint()
         job = source.begin(settings, recipe, planned, output, bar)
         run_stages(job, source.stages)
+        # A run that goes on with an earlier one's stages, or takes another method, took other times than were planned.
+        as_planned = isinstance(planned, Plan) and not (settings.resume or settings.auto)
+        if as_planned and output is not None and workers.first:
+            calibration.record(planned.sizes.machine, planned.modelled, clock.stages)
         return None if job.scored is None else source.result(job)
 
 
@@ -145,6 +158,12 @@ def embed_folder(
         check_layout(layout)
     with shared_folder(folder.path):
         return embed(lambda: InFiles(folder, bound), settings, Output(out, force, layout=layout), bar)
+
+
+def _so_far(clock: StageClock) -> list[str]:
+    """What was done before a plan could be made, if it took a while."""
+    slow = [f"{each.stage} {duration(each.seconds)}" for each in clock.stages if each.seconds >= _SHOWN_SECONDS]
+    return [f"done so far: {', '.join(slow)}"] if slow else []
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, plan
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.stages.graph_in_files import GraphInFiles
@@ -81,7 +80,7 @@ class InMemory(Source):
         return self.table_graph.graph.digest
 
     def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, MemoryPlan]:
-        return plan(self.table_graph, settings, layout=(output and output.layout) or DEFAULT_LAYOUT)
+        return plan(self.table_graph, settings, layout=None if output is None else output.layout)
 
     def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
         differs, names = super().differences(earlier, output), earlier.nodes.info.ingest_report.names

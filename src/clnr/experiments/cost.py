@@ -9,11 +9,13 @@ from clnr.engine import Engine
 from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
+from clnr.nn.inputs import Cleora, FastRP, Input, Spectral, StructureInput
 from clnr.nn.readout import ROWS
+from clnr.nn.readout_blocks import ReducedFeatures
 from clnr.nn.structure import STEPS
 from clnr.training.step_work import Size, step_work
 
-__all__ = ["Cost", "Size", "evaluating", "searching", "sent", "training", "training_seconds"]
+__all__ = ["Cost", "ModelWork", "Size", "Work", "evaluating", "searching", "sent", "training", "training_seconds", "writing"]
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
@@ -27,6 +29,19 @@ _COPIES_OF_ROWS = 8
 _COPIES_OF_WIDEST = 4
 _PROBE_SECONDS = 1e-7
 _LIBRARY_BYTES = 6.5e8
+# Numbers that sparse products gather in a second, and multiplications of dense ones: of a GPU, and of one thread of a CPU.
+_WORK_RATES = {"cuda": (1e11, 1e13), "cpu": (1e9, 1.5e10)}
+# What a stage takes at least, in seconds: modules that are imported there, kernels that are loaded, a CUDA graph.
+_FIXED = {"tune": 1.0, "prepare": 0.1, "fit the read-out": 1.0, "embed": 0.1, "score": 0.5, "baselines": 0.5}
+_FIXED |= {"draw": 0.5, "write": 0.1}
+FIXED_SECONDS = {"cuda": {**_FIXED, "train": 3.0}, "cpu": {**_FIXED, "train": 1.0}}
+# How many times longer a pass over edges in files takes.
+FROM_FILES = 2.0
+# Bytes in a second to a compressed file.
+_WRITTEN_BYTES = 1e8
+# How often principal directions map rows, forward or backward, and how many columns more they look for; how often columns are
+# made orthonormal on the way, in operations for each number; and multiplications for a random number.
+_DIRECTION_PASSES, _EXTRA_COLUMNS, _ORTHONORMAL, _RANDOM = 9, 16, 30, 50
 
 
 class Cost(NamedTuple):
@@ -101,11 +116,108 @@ def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:
     return (workers - 1) * (_FLOAT_BYTES * (gathered + 2 / workers * summed) + listed)
 
 
-def evaluating(nodes: int, classes: int, width: int) -> float:
+def evaluating(nodes: int, classes: int, width: float) -> float:
     """Seconds of a linear probe fitted to so many nodes; on one core of the CPU, whatever the engine."""
     return _PROBE_SECONDS * nodes * classes * width
+
+
+def writing(count: float) -> float:
+    """Seconds of writing so many bytes."""
+    return count / _WRITTEN_BYTES
 
 
 def searching(nodes: int, width: int) -> float:
     """Seconds of finding the nearest neighbours of all nodes; on the CPU, whatever the engine."""
     return 2 * nodes**2 * width / _RATES["cpu"][1]
+
+
+# -- what is computed beside the steps of a training ------------------------------------------------------------------------
+
+
+class Work(NamedTuple):
+    """What a stage computes: numbers that sparse products gather (edges x columns), and multiplications of dense products."""
+
+    gathered: float = 0.0
+    multiplied: float = 0.0
+
+    def seconds(self, device: str, threads: int) -> float:
+        """How long a device takes, ``cpu`` or ``cuda``, with so many threads of a CPU."""
+        rates = _WORK_RATES[device]
+        return sum(count / rate for count, rate in zip(self, rates, strict=True)) / (threads if device == "cpu" else 1)
+
+    @classmethod
+    def sum(cls, *some: Work) -> Work:
+        return cls(*map(sum, zip(*some, strict=True)))
+
+
+class ModelWork:
+    """The work of a model on a graph of some size, with the recipe that it was built from."""
+
+    def __init__(self, model: Model, recipe: Recipe, size: Size):
+        self.model, self.recipe, self.size = model, recipe, size
+        self._features = model.input_width(size.features)
+        # Of sparse features, only entries are multiplied.
+        dense = size.nodes * (self._features - size.features)
+        self._entries = dense + min(size.nodes * size.features, size.bytes / _FLOAT_BYTES)
+        self._encoded = model.encoder.width(self._features)
+        self._outputs = model.encoder.num_outputs
+        readout = model.readout
+        self._widths = [] if readout is None else readout.widths(self._features, self._outputs * [self._encoded])
+        self._products = [] if readout is None else [product for _, product in readout.products({}, self._outputs)]
+
+    def inputs(self) -> Work:
+        """The features that the encoder is given."""
+        return Work.sum(Work(), *(self._input(part) for part in self.model.inputs))
+
+    def _input(self, part: Input) -> Work:
+        if isinstance(part, Spectral):
+            return self._directions(1, part.dimension, self.size.nodes, 0)
+        steps = part.walk_steps if isinstance(part, Cleora) else part.power if isinstance(part, FastRP) else max(STEPS)
+        return self._walks(steps, part.dimension if isinstance(part, StructureInput) else part.walk_columns)
+
+    def _walks(self, steps: int, columns: int) -> Work:
+        return Work(steps * self.size.edges * columns, _RANDOM * self.size.nodes * columns)
+
+    def walks(self) -> Work:
+        """Those of the read-out, where the inputs have not made the same."""
+        known = {part.walk_columns for part in self.model.inputs}
+        columns = {product.source.walk_columns for product in self._products} - known - {0}
+        return Work.sum(Work(), *(self._walks(max(STEPS), each) for each in columns))
+
+    def fit_readout(self) -> Work:
+        """The read-out fitted: principal directions of features, and of all columns side by side."""
+        if self.model.readout is None:
+            return Work()
+        blocks = [block for block in self.model.readout.blocks if isinstance(block, ReducedFeatures) and block.reduced]
+        shape = self._features, self._entries
+        features = [self._directions(block.steps, max(block.reduced, block.dimension), *shape) for block in blocks]
+        wide, dimension = sum(self._widths), self.recipe.dimension
+        components = Work(0, wide**2 * (self.size.nodes + _DIRECTION_PASSES * (dimension + _EXTRA_COLUMNS)))
+        return Work.sum(self._matrices(), components, *features)
+
+    def _directions(self, steps: int, count: int, width: int, entries: float) -> Work:
+        """Principal directions of a matrix of so many columns and entries, propagated so many times."""
+        some = min(width, count + _EXTRA_COLUMNS)
+        multiplied = _DIRECTION_PASSES * entries * some + _ORTHONORMAL * width * some**2
+        return Work(_DIRECTION_PASSES * steps * self.size.edges * some, multiplied)
+
+    def _matrices(self) -> Work:
+        """The columns of the read-out, but for walks, and the encoder's rows before."""
+        hops: dict[object, int] = {}
+        for product, width in zip(self._products, self._widths, strict=False):
+            if not product.source.walk_columns:
+                hops[product.source] = max(hops.get(product.source, 0), product.hops * width)
+        recipe = self.recipe
+        encoders = self._outputs if hasattr(self.model.encoder, "layers") else 0
+        columns = encoders * ((recipe.layers - 1) * recipe.hidden + recipe.dimension)
+        multiplied = recipe.hidden * (encoders * self._entries + columns * self.size.nodes)
+        return Work(self.size.edges * (sum(hops.values()) + columns), multiplied)
+
+    def embed(self) -> Work:
+        """The vectors of all nodes, from inputs and walks that are there."""
+        return Work.sum(self._matrices(), Work(0, self.size.nodes * sum(self._widths) * self.recipe.dimension))
+
+    def all(self, graphs: int) -> Work:
+        """Everything but steps of training: fitted to one graph, and embedded on so many."""
+        again = (self.inputs(), self.walks(), self.embed())
+        return Work.sum(self.fit_readout(), *graphs * again)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from clnr import datasets
-from clnr.engine import Engine, View
+from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.graph import Graph
@@ -20,6 +20,7 @@ from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.arguments import check_list, check_seed, check_type
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.stage_clock import stage
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
 
 
@@ -31,9 +32,13 @@ def learn(
     engine: Engine,
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
+    device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed."""
-    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, ALONE)
+    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+
+    Methods that are given the same ``device_graph``, that graph without labels on the engine's device, share what they compute.
+    """
+    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, ALONE, device_graph)
     assert learned is not None
     return learned
 
@@ -48,6 +53,7 @@ def learn_shared(
     checkpoint: CheckpointCallback | None,
     workers: Workers,
     embedders: Workers,
+    device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding | None:
     """``learn`` by workers who share the training: all of them call this.
 
@@ -55,11 +61,13 @@ def learn_shared(
     """
     if embedders.alone and not workers.first:
         with memory.enough_memory():
-            prepared = _Prepared(method.build(recipe), graph.without_labels(), engine, engine)
+            with stage("prepare"):
+                prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine, engine)
             train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
         return None
     with memory.enough_memory(), engine.use_threads():
-        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers, embedders)
+        shared = progress, checkpoint, workers, embedders, device_graph
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, *shared)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -75,6 +83,7 @@ def learn_seeds(
     checkpoint: CheckpointCallback | None = None,
     workers: Workers = ALONE,
     embedders: Workers = ALONE,
+    device_graph: DeviceGraph | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
     check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
@@ -85,35 +94,40 @@ def learn_seeds(
             supervision, classes = supervision_of(graph, seed, engine.device)
             adapted = recipe.but(dimension=classes)
         by_recipe.setdefault(adapted, {})[seed] = supervision
-    seen = graph.without_labels()
+    seen = device_graph or _without_labels(graph, engine)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     shared = engine.among(embedders)
     for adapted, supervisions in by_recipe.items():
-        prepared = _Prepared(method.build(adapted), seen, engine, shared)
+        with stage("prepare"):
+            prepared = _Prepared(method.build(adapted), seen, engine, shared)
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
         fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
         for seed, each in zip(supervisions, fitted, strict=True):
-            learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
+            with stage("embed"):
+                learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
     return [learned[seed] for seed in seeds]
+
+
+def _without_labels(graph: Graph, engine: Engine) -> DeviceGraph:
+    if not graph.num_nodes:
+        raise DataError("the graph has no nodes")
+    return engine.to_device(graph.without_labels())
 
 
 class _Prepared:
     """A model and a graph whose features are those that its encoder is given."""
 
-    def __init__(self, model: Model, graph: Graph, engine: Engine, shared: Engine):
-        if not graph.num_nodes:
-            raise DataError("the graph has no nodes")
+    def __init__(self, model: Model, device_graph: DeviceGraph, engine: Engine, shared: Engine):
         began = time.perf_counter()
         self.model, self._engine, self._shared = model, engine, shared
-        self.inputs = model.fit_inputs(graph, shared)
-        self._graph = model.prepare(self.inputs, graph, shared)
+        self.inputs, self.device_graph = model.fit_inputs(device_graph, shared)
         self.seconds = time.perf_counter() - began
-        self.device_graph = engine.to_device(self._graph)
 
     def start(self, recipe: Recipe, seed: int, supervision: Supervision | None, workers: Workers) -> StepContext:
         """The context of the first step of a training."""
-        noise = recipe.edge_noise if self.model.objective else 0
-        graph = self._engine.to_device(datasets.with_noise(self._graph, noise, seed)) if noise else self.device_graph
+        noise, graph = recipe.edge_noise if self.model.objective else 0, self.device_graph
+        if noise:
+            graph = self._engine.to_device(datasets.with_noise(graph.graph, noise, seed))
         return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
     def embed(

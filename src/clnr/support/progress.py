@@ -68,6 +68,16 @@ class Bar:
         if self._progress is None:
             self.note(text)
 
+    def slow_stage(self, name: str) -> Callable[[], None]:
+        """Show that a stage runs, unless a bar shows something already; returns what ends that."""
+        progress = self._progress
+        if progress is None:
+            self.note(f"now: {name}")
+        elif not progress.tasks:
+            task = progress.add_task(name, total=None, note="")
+            return lambda: progress.remove_task(task)
+        return lambda: None
+
     @contextmanager
     def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
         """One bar for many runs: call what is yielded with the number of runs that ended and a note."""

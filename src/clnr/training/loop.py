@@ -20,6 +20,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.stage_clock import stage
 from clnr.training.step_work import Size, step_work
 from clnr.training.train_state import CudaGraphStep, TrainState, ended
 
@@ -190,7 +191,8 @@ def fit_all(
         for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
             losses = losses[: ended(criteria, recipe.patience)]
             failure = _failure(losses, recipe)
-            fitted.append(failure or (model.finalize(train_state.final, finish or engine, start.device_graph), losses))
+            with stage("fit the read-out"):
+                fitted.append(failure or (model.finalize(train_state.final, finish or engine, start.device_graph), losses))
         seconds = (time.perf_counter() - began) / share
     epoch_ms, threads = None if epoch_ms is None else epoch_ms / share, used if engine.device.type == "cpu" else None
     return [

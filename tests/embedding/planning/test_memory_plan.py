@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from clnr.embedding.planning.graph_facts import graph_counts, graph_facts, table
 from clnr.embedding.planning.memory_plan import plan, size_of
 from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
-from clnr.experiments.cost import Size, training
+from clnr.experiments.cost import ModelWork, Size, Work, training, training_seconds
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_MIX, METHODS, QUICK_BASELINES
@@ -60,24 +61,50 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
 
 
 def test_every_probe_takes_its_time():
-    graph, compared = tiny(1000), 1 + len(QUICK_BASELINES)
-    settings = ({"evaluate": False}, {"baselines": False}, {})
-    none, one, several = (planned(graph, recipe=Recipe(), **each).other_seconds for each in settings)
-    assert 0 < none < one
-    assert several - none == pytest.approx(compared * (one - none))
+    """That of raw features, which has as many columns, and one for each baseline, as wide as the embedding."""
+    graph = tiny(1000)
+    judged, unjudged = (planned(graph, recipe=Recipe(), evaluate=each).modelled for each in (True, False))
+    probe = judged["score"] - unjudged["score"]
+    assert probe > 0
+    probes = len(QUICK_BASELINES) + graph.num_features / Recipe().dimension
+    assert judged["baselines"] - unjudged["baselines"] == pytest.approx(probes * probe)
+    many = dataclasses.replace(graph, labels=np.arange(1000) % (10 * graph.num_classes))
+    assert planned(many, recipe=Recipe()).modelled["score"] - unjudged["score"] == pytest.approx(10 * probe)
+
+
+def test_only_what_is_asked_for_takes_time():
+    graph = tiny(1000)
+    all_stages = planned(graph, CLNR_MIX)
+    assert list(all_stages.modelled) == ["prepare", "train", "fit the read-out", "embed", "score", "baselines", "write"]
+    untrained = planned(graph, METHODS["SVD-mix"], baselines=False).modelled
+    assert not {"train", "baselines"} & untrained.keys()
+    table_graph, settings = as_table_graph(graph), Settings(CLNR_MIX, cpu_engine())
+    drawn = plan(table_graph, settings, layout="fast")[1]
+    assert drawn.seconds() - drawn.seconds("draw") == pytest.approx(all_stages.seconds())
+    assert drawn.to_dict()["stage_seconds"] == drawn.estimate
+    assert sum(drawn.estimate.values()) == drawn.to_dict()["seconds"] == drawn.seconds()
+
+
+def test_an_hour_and_five_seconds_are_told_apart():
+    short, long = (planned(few_columns(30_000), CLNR_MIX, changes={"epochs": epochs}) for epochs in (1, 100_000))
+    assert short.seconds() < 60
+    assert long.seconds() > 3600
+    assert re.match(r"rough estimate: \d+ s \(", short.lines[-1])
+    assert re.match(r"rough estimate: [\d.]+ h \(train [\d.]+ h, ", long.lines[-1])
 
 
 def test_trials_take_their_time():
     """Each trains, twice as long on average if epochs are tuned, and is evaluated once."""
     graph, alone = tiny(1000), {"baselines": False}
-    plain, unjudged = planned(graph, **alone), planned(graph, **alone, evaluate=False)
-    free, fixed = (planned(graph, **alone, tune=9, changes=each) for each in ({}, {"epochs": plain.sizes.recipe.epochs}))
-    probe = plain.other_seconds - unjudged.other_seconds
-    assert plain.seconds("Tune") == 0
-    assert fixed.seconds("Tune") == pytest.approx(9 * (plain.seconds("Train") + probe))
-    assert free.seconds("Tune") == pytest.approx(9 * (1.875 * plain.seconds("Train") + probe))
-    assert " to try 9 recipes, " in str(free)
-    assert free.to_dict()["tune_seconds"] == free.seconds("Tune")
+    plain, unjudged = planned(graph, CLNR_MIX, **alone), planned(graph, CLNR_MIX, **alone, evaluate=False)
+    epochs = plain.sizes.recipe.epochs
+    free, fixed = (planned(graph, CLNR_MIX, **alone, tune=9, changes=each) for each in ({}, {"epochs": epochs}))
+    probe = plain.seconds("score") - unjudged.seconds("score")
+    train = training_seconds(CLNR_MIX, plain.sizes.recipe, plain.sizes.size, "cpu")
+    assert plain.seconds("tune") == 0
+    assert free.seconds("tune") - fixed.seconds("tune") == pytest.approx(9 * 0.875 * train)
+    assert fixed.seconds("tune") > 9 * (train + probe)
+    assert free.to_dict()["tune_seconds"] == free.seconds("tune")
 
 
 def test_no_epochs_are_told_and_a_method_without_training_is_not():
@@ -112,6 +139,47 @@ def test_more_of_anything_takes_more():
         more = training(CLNR, recipe, size, cpu_engine())
         assert more.seconds > few.seconds
         assert more.memory > few.memory
+
+
+def work(method, size, **changes):
+    recipe = Recipe().but(**changes)
+    return ModelWork(METHODS[method].build(recipe), recipe, size)
+
+
+def test_work_is_counted_in_edges_columns_and_passes():
+    size = Size(1000, 7000, 30, 4 * 30_000)
+    assert work("Cleora", size, dimension=16, walk_steps=5).inputs().gathered == 5 * 7000 * 16
+    assert work("FastRP", size, dimension=16, power=3).inputs().gathered == 3 * 7000 * 16
+    assert work("CLNR", size).inputs() == Work()
+    # The same walks, for the input and the read-out.
+    mixed = work("SVD-mix", size, structure=64, walk_columns=64)
+    assert mixed.inputs().gathered == 16 * 7000 * 64
+    assert mixed.walks() == Work()
+    assert work("SVD-mix", size, structure=64, walk_columns=32).walks().gathered == 16 * 7000 * 32
+    # A layer of hidden and one of dimension columns, propagated twice more.
+    hops = work("CLNR-hops", size, hidden=20, dimension=10, layers=2, hops=2)
+    assert hops.embed().gathered == 7000 * (20 + 10 + 2 * 10)
+    assert work("SVD", size).fit_readout().gathered == 0
+    assert work("SVD-propagated", size).fit_readout().gathered > 0
+
+
+def test_work_grows_as_the_graph():
+    """Twice the edges are gathered twice, and twice the nodes multiplied twice, but for what depends on columns alone."""
+    size = Size(10**6, 10**7, 30, 4 * 30 * 10**6)
+    for method in ("CLNR-mix", "SVD-mix", "SVD-both", "Cleora", "Spectral"):
+        one, edges, nodes = (
+            work(method, each).all(2)
+            for each in (size, size._replace(edges=2 * 10**7), size._replace(nodes=2 * 10**6, bytes=8 * 30 * 10**6))
+        )
+        assert edges == Work(2 * one.gathered, one.multiplied)
+        assert nodes.gathered == one.gathered
+        assert nodes.multiplied == pytest.approx(2 * one.multiplied, rel=0.05)
+
+
+def test_threads_share_the_work_of_a_cpu_and_a_gpu_has_its_own_rate():
+    some = Work(1e12, 1e12)
+    assert some.seconds("cpu", 4) == pytest.approx(some.seconds("cpu", 1) / 4)
+    assert some.seconds("cuda", 1) == some.seconds("cuda", 16) < some.seconds("cpu", 16)
 
 
 def few_columns(nodes: int) -> Graph:

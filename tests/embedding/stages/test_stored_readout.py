@@ -221,7 +221,7 @@ def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, t
 
 
 def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_readout, "FITTED_NODES", 200)
+    monkeypatch.setattr(readout_blocks, "FITTED_NODES", 200)
     found = embed_folder(folders["numbers"], tmp_path / "out", settings(), MEMORY)
     z = vectors(tmp_path / "out")[1]
     np.testing.assert_allclose(z, found.model.embed(folders["numbers"].graph(), choose("cpu")), rtol=1e-3, atol=2e-3)

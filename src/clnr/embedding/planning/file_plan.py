@@ -19,15 +19,17 @@ from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folde
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.stages import all_stages
-from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
+from clnr.embedding.stages.stored_readout import MOST_FEATURES
 from clnr.errors import DataError, MethodError, OutOfMemory
-from clnr.experiments.cost import Cost, Size, training
+from clnr.evaluation.logistic_regression import MOST_NODES
+from clnr.experiments.cost import FROM_FILES, Cost, ModelWork, Size, Work, evaluating, training, writing
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
-from clnr.support.humanize import duration, gigabytes
+from clnr.nn.readout_blocks import FITTED_NODES
+from clnr.support.humanize import gigabytes
 from clnr.support.machine import memory
 from clnr.support.storage.atomic_io import resolve_path
 from clnr.tables.table_graph import read_table_info
@@ -150,8 +152,23 @@ class FileSizes(JobSizes):
             for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
         )
         step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
-        seconds = _cost(folder, self.settings, recipe).seconds
-        return StageCost(seconds, self.fixed + step, step_bytes=step_bytes)
+        return StageCost(self.fixed + step, step_bytes=step_bytes)
+
+    def seconds(self) -> dict[str, float]:
+        settings, recipe, folder = self.settings, self.recipe, self.folder
+        classes = folder.num_classes if settings.evaluate else 0
+        nodes = min(MOST_NODES, folder.num_nodes // 10)
+        passes = Work(folder.num_edges * self.columns.gathered, FITTED_NODES * self.columns.fitted**2)
+        return self.with_fixed(
+            {
+                "train": _cost(folder, settings, recipe).seconds,
+                "fit the read-out": FROM_FILES * self.took(passes),
+                "embed": FROM_FILES * self.took(ModelWork(self.model, recipe, self.size).embed()) / self.workers,
+                "score": evaluating(nodes, classes, recipe.dimension),
+                "baselines": evaluating(nodes, classes, self.features),
+                "write": writing(_FLOAT_BYTES * folder.num_nodes * recipe.dimension),
+            }
+        )
 
     def fit_readout(self) -> StageCost:
         # By one of the workers, while the others wait.
@@ -201,12 +218,11 @@ class FilePlan(Plan):
             f"walks and read-out: {self.passes} passes over all edges, which gather {gathered} of rows; "
             "with --hold-out 0 walks are done once instead of twice, and --method CLNR --set structure=0 takes none"
         ]
-        seconds = duration(self.seconds("Train"))
         return [
             facts_line(self.facts),
             *self._choice_lines(),
-            f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {seconds} to train if the system "
-            f"caches it, {total}",
+            f"from files: a step reads up to {gigabytes(self.step_bytes)}; {self._estimate_words} if the system caches it, "
+            f"{total}",
             *(shared if workers > 1 else []),
             *(read_out if self.passes else []),
         ]
@@ -215,7 +231,9 @@ class FilePlan(Plan):
         return {
             "graph": self.counts,
             "choices": [choice._asdict() for choice in self.choices],
-            "train_seconds": self.seconds("Train"),
+            "seconds": self.seconds(),
+            "stage_seconds": self.estimate,
+            "train_seconds": self.seconds("train"),
             "memory_bytes": self.sizes.local_workers * self.memory,
             "worker_memory_bytes": self.memory,
             "workers": self.sizes.workers,

@@ -11,21 +11,25 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.experiments.cost import Size, sent
+from clnr.embedding.planning.calibration import corrected
+from clnr.engine.cpu.threads import usable_threads
+from clnr.experiments.cost import FIXED_SECONDS, Size, Work, sent
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.structure import STEPS
+from clnr.support.humanize import duration
+from clnr.support.machine import environment
+
+_SHOWN_SECONDS = 0.5
 
 
 class StageCost(NamedTuple):
     """What a stage takes.
 
-    Seconds are 0 where they are not known, or next to nothing. Memory is the peak of each worker, 0 if other stages take more
-    in any case; disk is the most at a time. Each worker reads ``step_bytes`` from files in a step; ``passes`` read all edges,
-    and gather rows of ``passes_bytes``.
+    Memory is the peak of each worker, 0 if other stages take more in any case; disk is the most at a time. Each worker reads
+    ``step_bytes`` from files in a step; ``passes`` read all edges, and gather rows of ``passes_bytes``.
     """
 
-    seconds: float = 0.0
     memory: float = 0.0
     disk: float = 0.0
     step_bytes: float = 0.0
@@ -96,21 +100,32 @@ class JobSizes(ABC):
         """Of the graph."""
 
     @abstractmethod
-    def train(self) -> StageCost: ...
+    def seconds(self) -> dict[str, float]:
+        """Of each stage that takes time, by its name: from counts, at typical rates."""
 
-    def tune(self) -> StageCost:
-        return StageCost()
+    @property
+    def machine(self) -> str:
+        """What the times of stages depend on besides these sizes."""
+        shared = f", {self.workers} workers" if self.workers > 1 else ""
+        return f"{environment.describe(self.settings.engine.device)}{shared}"
+
+    def took(self, *works: Work) -> float:
+        """Seconds of some work on the engine."""
+        engine = self.settings.engine
+        return Work.sum(Work(), *works).seconds(engine.device.type, engine.threads or usable_threads())
+
+    def with_fixed(self, seconds: dict[str, float]) -> dict[str, float]:
+        """Seconds of stages, with what each takes at least; without those that have nothing to do."""
+        fixed = FIXED_SECONDS[self.settings.engine.device.type]
+        return {stage: value + fixed[stage] for stage, value in seconds.items() if value}
+
+    @abstractmethod
+    def train(self) -> StageCost: ...
 
     def fit_readout(self) -> StageCost:
         return StageCost()
 
     def embed(self) -> StageCost:
-        return StageCost()
-
-    def score(self) -> StageCost:
-        return StageCost()
-
-    def draw(self) -> StageCost:
         return StageCost()
 
 
@@ -149,9 +164,30 @@ class Plan(ABC):
         """Bytes on disk, at most."""
         return max(cost.disk for cost in self.costs.values())
 
-    def seconds(self, *names: str) -> float:
-        """Estimated seconds of some stages."""
-        return sum(self.costs[name].seconds for name in names)
+    @cached_property
+    def modelled(self) -> dict[str, float]:
+        """Seconds of each stage by its name, from counts alone."""
+        return self.sizes.seconds()
+
+    @cached_property
+    def _estimate(self) -> tuple[dict[str, float], bool]:
+        return corrected(self.sizes.machine, self.modelled)
+
+    @property
+    def estimate(self) -> dict[str, float]:
+        """Estimated seconds of each stage by its name: as long as this machine took before, where that is known."""
+        return self._estimate[0]
+
+    def seconds(self, *stages: str) -> float:
+        """Estimated seconds of some stages, or of all."""
+        return sum(seconds for stage, seconds in self.estimate.items() if not stages or stage in stages)
+
+    @property
+    def _estimate_words(self) -> str:
+        how = "estimate by earlier runs on this machine" if self._estimate[1] else "rough estimate"
+        parts = [f"{stage} {duration(seconds)}" for stage, seconds in self.estimate.items() if seconds >= _SHOWN_SECONDS]
+        listed = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        return f"{how}: {duration(self.seconds())}{listed}"
 
     @property
     def sent_per_step(self) -> float:

@@ -12,20 +12,25 @@ from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_in_words, facts_line, graph_counts, table_warnings
 from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, drawing_seconds
+from clnr.embedding.reporting.map_layouts import drawing_seconds
+from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
+from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
+from clnr.embedding.stages.graph_in_memory import recipe_beside
 from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.tuning import mean_epochs
 from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import Size, evaluating, training, training_seconds
+from clnr.experiments.cost import ModelWork, Size, Work, evaluating, training, training_seconds, writing
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
-from clnr.support.humanize import duration, plural
+from clnr.support.humanize import duration
 from clnr.support.machine import memory
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import column_lines
 
+# In files, of a node's ids and columns, and of an edge.
+_NODE_BYTES, _EDGE_BYTES = 32, 12
 # A GPU is worth a hint if training takes longer than so many seconds, and a GPU so many times shorter.
 _HINT_SECONDS = 120.0
 _GPU_SPEEDUP = 4.0
@@ -36,7 +41,7 @@ class MemorySizes(JobSizes):
     """The sizes of a job over a graph in memory."""
 
     graph: Graph
-    layout: str
+    layout: str | None
 
     @property
     def size(self) -> Size:
@@ -47,27 +52,48 @@ class MemorySizes(JobSizes):
         """How many trainings all trials are worth."""
         return self.settings.tune * mean_epochs(self.settings.method, self.settings.fixed)
 
-    def tune(self) -> StageCost:
-        return StageCost(self.trainings * self.train().seconds + self.settings.tune * self._probe_seconds())
-
     def train(self) -> StageCost:
         engine = self.settings.engine
         cost = training(self.settings.method, self.recipe, self.size, engine)
-        return StageCost(cost.seconds, (self.local_workers if engine.device.type == "cpu" else 1) * cost.memory)
+        return StageCost((self.local_workers if engine.device.type == "cpu" else 1) * cost.memory)
 
-    def score(self) -> StageCost:
-        # This embedding, and baselines.
-        return StageCost(self.settings.evaluate * (1 + len(self.settings.compared)) * self._probe_seconds())
+    def seconds(self) -> dict[str, float]:
+        settings, recipe, size = self.settings, self.recipe, self.size
+        device, again = settings.engine.device.type, bool(settings.hold_out)
+        own = ModelWork(settings.method.build(recipe), recipe, size)
+        links = Work(0, settings.hold_out * size.edges * recipe.dimension)
+        stages = {
+            "prepare": self.took(own.inputs()),
+            "train": training_seconds(settings.method, recipe, size, device),
+            "fit the read-out": self.took(own.walks(), own.fit_readout()),
+            "embed": self.took(own.embed()) + again * self.took(own.inputs(), own.walks(), own.embed()),
+            "score": settings.evaluate * self._probe_seconds(recipe.dimension) + self.took(links),
+            "baselines": self._baseline_seconds(),
+            "draw": 0.0 if self.layout is None else drawing_seconds(size.nodes, recipe.dimension, self.layout),
+            "write": writing(size.nodes * (4 * recipe.dimension + _NODE_BYTES) + size.bytes + _EDGE_BYTES * size.edges),
+        }
+        trial = sum(stages[name] for name in ("prepare", "fit the read-out", "embed"))
+        tuned = self.trainings * stages["train"] + settings.tune * (trial + self._probe_seconds(recipe.dimension))
+        return self.with_fixed({"tune": tuned, **stages})
 
-    def draw(self) -> StageCost:
-        return StageCost(drawing_seconds(self.graph.num_nodes, self.recipe.dimension, self.layout))
+    def _baseline_seconds(self) -> float:
+        settings, graph, size = self.settings, self.graph, self.size
+        if not settings.compared or graph.num_nodes > MOST_SCORED_NODES or graph.num_edges > MOST_SCORED_EDGES:
+            return 0.0
+        seconds = settings.evaluate * self._probe_seconds(size.bytes / 4 / max(1, size.nodes))
+        graphs = 2 if settings.hold_out and graph.labels is not None else 1
+        for method in settings.compared:
+            recipe = recipe_beside(method, settings.method, self.recipe, graph)
+            seconds += self.took(ModelWork(method.build(recipe), recipe, size).all(graphs))
+            seconds += settings.evaluate * self._probe_seconds(recipe.dimension)
+        return seconds
 
-    def _probe_seconds(self) -> float:
+    def _probe_seconds(self, width: float) -> float:
         graph = self.graph
         if graph.labels is None:
             return 0.0
         train = int((graph.labels >= 0).sum()) // 10 if graph.split is None else len(graph.split.train)
-        return evaluating(min(train, MOST_NODES), graph.num_classes, self.recipe.dimension)
+        return evaluating(min(train, MOST_NODES), graph.num_classes, width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +115,7 @@ class MemoryPlan(Plan):
         """What else to know, a line each: that nothing is trained, or that a GPU would help."""
         sizes, method = self.sizes, self.sizes.settings.method
         lines, trainings = untrained(method, sizes.recipe), 1 + sizes.trainings
-        seconds = trainings * self.seconds("Train")
+        seconds = trainings * training_seconds(method, sizes.recipe, sizes.size, "cpu")
         on_gpu = trainings * training_seconds(method, sizes.recipe, sizes.size, "cuda")
         if sizes.settings.engine.device.type == "cpu" and seconds >= max(_HINT_SECONDS, _GPU_SPEEDUP * on_gpu):
             how = ": --device cuda" if torch.cuda.is_available() else ""
@@ -99,22 +125,19 @@ class MemoryPlan(Plan):
 
     @property
     def other_seconds(self) -> float:
-        """Estimated seconds of everything after training: evaluation by labels, neighbours and the map."""
-        return self.seconds(*(name for name in self.costs if name not in ("Tune", "Train")))
+        """Estimated seconds of everything but tuning and training."""
+        return self.seconds() - self.seconds("tune", "train")
 
     @property
     def lines(self) -> list[str]:
-        settings, workers = self.sizes.settings, self.sizes.workers
-        tuning = f"{duration(self.seconds('Tune'))} to try {plural(settings.tune, 'recipe')}, " if settings.tune else ""
+        workers, nothing = self.sizes.workers, self.sizes.settings.method.objective is None
         shared = f"{workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"
-        to_train = "to compute (nothing is trained)" if settings.method.objective is None else "to train"
         return [
             facts_line(self.facts),
             *(f"- {line}" for line in (*self.columns, *self.warnings)),
             *self._choice_lines(),
             *(f"- {note}" for note in self.notes),
-            f"rough estimate: {tuning}{duration(self.seconds('Train'))} {to_train}, {duration(self.other_seconds)} to evaluate "
-            f"and draw, {self.memory / 2**30:.1f} GiB of memory",
+            f"{self._estimate_words}{', nothing is trained' if nothing else ''}, {self.memory / 2**30:.1f} GiB of memory",
             *([shared] if workers > 1 else []),
         ]
 
@@ -125,8 +148,10 @@ class MemoryPlan(Plan):
             "warnings": list(self.warnings),
             "choices": [choice._asdict() for choice in self.choices],
             "notes": list(self.notes),
-            "tune_seconds": self.seconds("Tune"),
-            "train_seconds": self.seconds("Train"),
+            "seconds": self.seconds(),
+            "stage_seconds": self.estimate,
+            "tune_seconds": self.seconds("tune"),
+            "train_seconds": self.seconds("train"),
             "other_seconds": self.other_seconds,
             "memory_bytes": self.memory,
             "free_memory_bytes": self.free_memory,
@@ -145,11 +170,11 @@ class MemoryPlan(Plan):
 
 
 def plan(
-    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
+    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str | None = None
 ) -> tuple[Recipe, MemoryPlan]:
     """The recipe for a graph before tuning, and everything that can be known before training; refuses what cannot work.
 
-    ``workers`` would share the training on this machine; None for those of the settings.
+    ``workers`` would share the training on this machine; None for those of the settings. Without a layout, no map is drawn.
     """
     graph, method = table_graph.graph, settings.method
     check_labels(settings.method, graph.labels is not None)

@@ -27,6 +27,7 @@ from clnr.nn.layers import Parameters, add_prefix
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import Bar
+from clnr.support.stage_clock import stage
 from clnr.tables.table_graph import read_table_info
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
@@ -57,7 +58,7 @@ class GraphInFiles(JobGraph):
         """Train: the model, without its read-out, and its losses."""
         settings, inputs, graph = self.settings, Parameters(), self._seen
         if not all(part.changes_nothing for part in self._model.inputs):
-            with memory.enough_memory(), settings.engine.use_threads():
+            with memory.enough_memory(), settings.engine.use_threads(), stage("prepare"):
                 inputs, graph = fit_inputs(self._model, self._seen_passes())
         with memory.enough_memory():
             model, engine = dataclasses.replace(self._model, readout=None), settings.engine

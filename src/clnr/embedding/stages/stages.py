@@ -7,6 +7,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from math import isnan, nan
+from typing import ClassVar
 
 import torch
 
@@ -26,6 +27,7 @@ from clnr.experiments.runner import first_use
 from clnr.methods.recipe import Recipe
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
+from clnr.support.stage_clock import stage as timed
 from clnr.support.storage.atomic_io import write_atomic
 from clnr.support.storage.checked_files import errors_name
 from clnr.training.loop import ProgressCallback
@@ -34,14 +36,16 @@ _LINK_ROWS = "rows"
 
 
 class Stage(ABC):
-    """A stage of a job."""
+    """A stage of a job; its name is what it is called where its time is shown."""
+
+    name: ClassVar[str]
 
     @abstractmethod
     def run(self, job: Job) -> None:
         """Do this worker's share of it."""
 
     def cost(self, sizes: JobSizes) -> StageCost:
-        """What it takes, if that counts: a plan adds up seconds and passes, and takes the most memory and disk of any stage."""
+        """What it takes, if that counts: a plan takes the most memory and disk of any stage."""
         return StageCost()
 
 
@@ -65,34 +69,37 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
     """Run stages one after the other, on every worker."""
     workers = job.settings.workers
     for stage in stages:
-        if job.work is None or not isinstance(stage, KeptStage):
-            stage.run(job)
-            continue
-        done = workers.broadcast_object(workers.first and stage.is_kept(job.work))
-        if not done:
-            stage.run(job)
-            if workers.first:
-                job.work.check_unchanged()
-                stage.save(job, job.work)
-            workers.barrier()
-        if done or not workers.first:
-            stage.load(job, job.work)
+        with timed(stage.name):
+            if job.work is None or not isinstance(stage, KeptStage):
+                stage.run(job)
+                continue
+            done = workers.broadcast_object(workers.first and stage.is_kept(job.work))
+            if not done:
+                stage.run(job)
+                if workers.first:
+                    job.work.check_unchanged()
+                    stage.save(job, job.work)
+                workers.barrier()
+            if done or not workers.first:
+                stage.load(job, job.work)
 
 
 class Tune(Stage):
     """Try recipes and take the best, if that is asked for."""
 
+    name = "tune"
+
     def run(self, job: Job) -> None:
         if job.settings.tune:
             assert isinstance(job.graph, GraphInMemory)
-            job.recipe = job.graph.tune(job)
-
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.tune()
+            with timed(self.name, whole=True):
+                job.recipe = job.graph.tune(job)
 
 
 class Train(KeptStage):
     """Fit the inputs and train, without the held-out edges; with a checkpoint, a training that was stopped goes on."""
+
+    name = "train"
 
     def run(self, job: Job) -> None:
         settings = job.settings
@@ -121,6 +128,8 @@ class Train(KeptStage):
 
 class FitReadout(KeptStage):
     """Fit the read-out, without the held-out edges, where that is not done with the training."""
+
+    name = "fit the read-out"
 
     def run(self, job: Job) -> None:
         if job.model is not None:
@@ -152,8 +161,22 @@ class FitReadout(KeptStage):
             job.model = dataclasses.replace(job.model, parameters=job.model.parameters | learned)
 
 
+class FitBaselines(Stage):
+    """Fit the baselines, without the held-out edges, on the first worker alone."""
+
+    name = "baselines"
+
+    def run(self, job: Job) -> None:
+        if job.settings.workers.first:
+            assert job.model is not None
+            with job.settings.engine.use_threads(), timed(self.name, whole=True):
+                job.graph.fit_baselines(job.model, job.baselines)
+
+
 class Embed(KeptStage):
     """Make the vectors of all nodes."""
+
+    name = "embed"
 
     def run(self, job: Job) -> None:
         with job.settings.engine.use_threads():
@@ -177,6 +200,8 @@ class Embed(KeptStage):
 class Score(Stage):
     """Score the vectors and those of baselines, on the first worker alone."""
 
+    name = "score"
+
     def run(self, job: Job) -> None:
         if not job.settings.workers.first:
             return
@@ -187,12 +212,11 @@ class Score(Stage):
         if not job.settings.workers.alone:
             job.log(f"this worker sent {job.settings.workers.sent / 1e6:,.1f} MB to others")
 
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.score()
-
 
 class TakeBest(Stage):
     """Take the baseline with the best score by validation nodes or, without labels, by edges, if that is asked for."""
+
+    name = "take the best"
 
     def run(self, job: Job) -> None:
         # Only the first worker has scores.
@@ -220,6 +244,8 @@ class TakeBest(Stage):
 class WriteFolder(Stage):
     """Write folder and report, on the first worker alone; nothing without an output."""
 
+    name = "write"
+
     def run(self, job: Job) -> None:
         if job.output is None or not job.settings.workers.first:
             return
@@ -230,11 +256,8 @@ class WriteFolder(Stage):
             write_reserved(job.graph.result(job), job.output, begun, job.log)
         job.settings.remove_checkpoint()
 
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.draw()
 
-
-FITTING = (Train(), FitReadout(), Embed(), Score())
+FITTING = (Train(), FitReadout(), FitBaselines(), Embed(), Score())
 """What makes vectors and scores of a graph."""
 FROM_FILES = (*FITTING, WriteFolder())
 EXTENDING = (Embed(), WriteFolder())

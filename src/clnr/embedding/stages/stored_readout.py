@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clnr import rng
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes, ShardFiles
@@ -23,14 +22,12 @@ from clnr.methods.model import Model
 from clnr.nn.edge_information import edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.readout import Readout
-from clnr.nn.readout_blocks import Product, ReducedFeatures, Source
+from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_nodes
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
 
 MOST_FEATURES = 4096
 """The most features whose inner products are kept in memory."""
-FITTED_NODES = 1 << 15
-"""So many nodes, drawn uniformly, stand for all where the components of a read-out are fitted."""
 _READ_NODES = 1 << 15
 _ENCODED = "encoded"
 
@@ -124,7 +121,7 @@ class StoredReadout:
 
     def fit(self, nodes: Array) -> tuple[Parameters, Array]:
         """What the read-out learns from this graph, and the embedding of some nodes, sorted; on the first worker alone."""
-        sample = np.sort(rng.permute(rng.key(0, "read-out"), torch.arange(min(self._count, FITTED_NODES)), self._count).numpy())
+        sample = fitted_nodes(self._count).numpy()
         wanted = np.union1d(sample, nodes)
         with self._passes.computing():
             products = self._readout.products({}, self._outputs)

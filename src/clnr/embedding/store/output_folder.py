@@ -23,6 +23,7 @@ from clnr.embedding.store.artifact import (
 from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
 from clnr.errors import ClnrError
+from clnr.support.stage_clock import stage
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.file_locks import temporary_path
 
@@ -64,7 +65,10 @@ def write_reserved(
 
     ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
     """
-    html = None if output.layout is None else report_html(result, output.title, output.layout, log)
+    html = None
+    if output.layout is not None:
+        with stage("draw"):
+            html = report_html(result, output.title, output.layout, log)
     with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -78,7 +78,12 @@ class ReadAhead:
 class MappedGraph(DeviceGraph):
     """A graph in files: ``edges`` are ``MappedEdges``, and ``features`` are ``MappedFeatures``."""
 
+    mapped: MappedFeatures = field(kw_only=True)
+
     in_files: ClassVar[bool] = True
+
+    def _move_features(self) -> Any:
+        return self.mapped
 
     def frontier(self, view: View, nodes: Array) -> Frontier:
         """The nodes that some nodes reach in a view, found by a CPU, and maybe read ahead."""
@@ -109,7 +114,7 @@ def mapped_edges(device_graph: DeviceGraph) -> MappedEdges:
 
 def mapped_features(device_graph: DeviceGraph) -> MappedFeatures:
     """The features of a graph in files."""
-    return cast(MappedFeatures, device_graph.features)
+    return cast(MappedGraph, device_graph).mapped
 
 
 def map_folder(folder: GraphFolder) -> MappedGraph:
@@ -117,7 +122,7 @@ def map_folder(folder: GraphFolder) -> MappedGraph:
     edges = MappedEdges(folder, folder.rows("incoming"))
     features = MappedFeatures(folder, folder.rows("features") if folder.sparse else folder.map("features.values"))
     # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_reason``.
-    return MappedGraph(cast(Any, folder), cast(Any, edges), cast(Any, features))
+    return MappedGraph(cast(Any, folder), cast(Any, edges), mapped=features)
 
 
 def keep_degrees(device_graph: DeviceGraph) -> None:
@@ -138,7 +143,7 @@ def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> 
     """A graph in files whose features are changed as they are read, to so many."""
     features = replace(mapped_features(device_graph), change=change, width=width)
     graph = replace(cast(GraphFolder, device_graph.graph), num_features=width)
-    return replace(device_graph, graph=cast(Any, graph), features=cast(Any, features), made={})
+    return replace(cast(MappedGraph, device_graph), graph=cast(Any, graph), mapped=features, made={})
 
 
 def neighbour_rows(device_graph: DeviceGraph, start: int, stop: int) -> sp.csr_array:

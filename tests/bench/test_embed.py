@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from benchmarks import _processes, _rivals, embed
+
+from clnr.datasets import load
+from clnr.errors import ClnrError
+from clnr.support.stage_clock import STAGES
+from tests.command_line import this_python
+
+
+def test_tables_have_the_graph(tmp_path):
+    assert embed.write_tables("toy", tmp_path)
+    graph = load("toy")
+    source, target = _rivals.read_edges(tmp_path)
+    found = {frozenset(pair) for pair in zip(source.tolist(), target.tolist(), strict=True)}
+    assert found == {frozenset(pair) for pair in zip(*(side.tolist() for side in graph.edges()[:2]), strict=True)}
+    assert len(source) == len(found)
+    nodes = pq.read_table(tmp_path / "nodes.parquet")
+    assert np.array_equal(np.stack(nodes["x"].to_numpy()), graph.features.toarray())
+    assert nodes["label"].to_pylist() == [f"class-{label}" for label in graph.labels]
+    assert nodes["id"].type == pa.string()
+
+
+def test_a_generated_graph_has_ten_edges_for_each_node_and_nothing_to_learn(tmp_path):
+    assert not embed.write_tables("500", tmp_path)
+    assert pq.read_metadata(tmp_path / "nodes.parquet").num_rows == 500
+    assert 4000 < pq.read_metadata(tmp_path / "edges.parquet").num_rows <= 5150
+    assert pq.read_table(tmp_path / "nodes.parquet")["x"].type.list_size == 3
+
+
+def test_vectors_are_put_in_the_order_of_the_nodes(tmp_path):
+    (tmp_path / "quick").mkdir()
+    pq.write_table(pa.table({"id": ["c", "a", "b"]}), tmp_path / "nodes.parquet")
+    pq.write_table(
+        pa.table({"id": ["a", "b", "c"], "vector": [[1.0, 2], [3, 4], [5, 6]]}), tmp_path / "quick/embeddings.parquet"
+    )
+    assert embed.vectors_of(tmp_path, "quick").tolist() == [[5, 6], [1, 2], [3, 4]]
+    np.save(tmp_path / "pycleora.npy", np.eye(3))
+    assert np.array_equal(embed.vectors_of(tmp_path, "pycleora"), np.eye(3))
+
+
+def test_accuracy_is_that_of_nodes_the_probe_has_not_seen(tmp_path):
+    random = np.random.default_rng(1)
+    labels = random.integers(0, 2, 1000)
+    pq.write_table(pa.table({"label": np.char.add("class-", labels.astype(str))}), tmp_path / "nodes.parquet")
+    noise = random.normal(size=(1000, 30))
+    assert embed.accuracy(tmp_path, noise) == pytest.approx(50, abs=6)
+    assert embed.accuracy(tmp_path, np.column_stack([noise[:, 0], labels])) == 100
+
+
+def python(script, most_seconds=None):
+    return _processes.run([sys.executable, "-c", script], os.environ, most_seconds)
+
+
+def test_a_process_is_measured_and_its_failure_told():
+    done = python("held = bytearray(3 * 10**8); held[::4096] = b'1' * len(held[::4096]); print('made')")
+    assert (done.output, done.failure) == ("made\n", None)
+    assert 3e8 < done.peak < 4e8
+    assert 0 < done.seconds < 60
+    assert python("raise ValueError('no such thing')").failure == "ValueError: no such thing"
+    assert python("import sys; sys.exit(3)").failure == "exit code 3"
+    assert python("import os; os.kill(os.getpid(), 15)").failure == "ended by SIGTERM"
+    stopped = python("import time; time.sleep(60)", 1)
+    assert stopped.failure == "took more than 1 s, or too much memory"
+    assert 1 <= stopped.seconds < 30
+
+
+def test_the_peak_of_a_stage_counts_where_it_was_set_back():
+    printed = json.dumps({"stages": [{"stage": "train", "seconds": 1.0, "peak_bytes": 2**40}]})
+    assert python(f"print({printed!r})").peak == 2**40
+
+
+def test_caches_are_in_a_folder_of_their_own_where_they_are_to_be_cold(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "mine")
+    assert _processes.environment("auto")["NUMBA_CACHE_DIR"] == "mine"
+    cold = _processes.environment("cpu", tmp_path)
+    assert {cold[name] for name in ("NUMBA_CACHE_DIR", "TRITON_CACHE_DIR")} == {
+        str(tmp_path / "numba_cache_dir"),
+        str(tmp_path / "triton_cache_dir"),
+    }
+    assert cold["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_table_is_markdown():
+    quick = embed.Row(
+        "cora", "quick", [3.0, 5.0, 4.0], 9.0, 2**30, 81.25, [{"stage": "read", "seconds": 1, "peak_bytes": 2**20}]
+    )
+    missing = embed.Row("cora", "pycleora", failure="not installed")
+    assert quick.cells(2.5) == ["cora", "quick", "4.0 (3.0-5.0)", "+1.5", "9.0", "1,024", "81.2"]
+    assert missing.cells(2.5) == ["cora", "pycleora", "not measured: not installed", "", "", "", ""]
+    assert embed.stage_table([quick, missing]).splitlines() == [
+        "| seconds (peak MiB) | cora, quick |",
+        "| --- | ---: |",
+        "| read | 1.00 (1) |",
+    ]
+
+
+def test_who_is_not_known_is_refused():
+    with pytest.raises(ClnrError, match=r"--only takes some of quick, standard, pycleora, .*, not cleora"):
+        embed.taking_part(["quick", "cleora"], sys.executable)
+
+
+@pytest.mark.full
+def test_all_take_part_on_a_small_graph(monkeypatch):
+    pytest.importorskip("torch_geometric")
+    for name, value in this_python().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(_rivals.RIVALS, "pycleora", _rivals.RIVALS["pycleora"]._replace(packages=("no_such_package",)))
+    only = ["quick", "pycleora", "PyG Node2Vec", "plain PyG CLNR"]
+    asked = {
+        "only": only,
+        "python": sys.executable,
+        "dimension": 16,
+        "node2vec_epochs": 1,
+        "device": "cpu",
+        "most_seconds": 300,
+    }
+    rows = embed.compare("150", argparse.Namespace(**asked, turns=1, cold=True))
+    quick, pycleora, node2vec, plain = rows
+    assert pycleora.failure == f"{sys.executable} has no no_such_package"
+    for row in (quick, node2vec, plain):
+        assert row.failure is None
+        assert (len(row.seconds), row.accuracy) == (1, None)
+        assert row.cold_seconds > 0
+        assert row.peak_bytes > 2**26
+    for stages in (quick.stages, quick.cold_stages):
+        assert {"import", "read", "fit the read-out", "score", "write"} <= {each["stage"] for each in stages} <= set(STAGES)
+    assert sum(each["seconds"] for each in quick.stages) < quick.seconds[0]
+    assert node2vec.stages == []

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+from benchmarks import growth
+from benchmarks.growth import WHOLE, Measured
+
+
+def rows(stage, seconds, effort="quick"):
+    """A stage whose seconds are a function of the edges, at three sizes."""
+    return [Measured(effort, nodes, 10 * nodes, stage, seconds(10.0 * nodes), 100 * nodes) for nodes in growth.sizes(100_000)]
+
+
+def test_sizes_are_two_to_a_power_of_ten():
+    assert growth.sizes(1_000_000) == [10_000, 30_000, 100_000, 300_000, 1_000_000]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 1.5, 2.0])
+def test_exponents_are_those_of_the_edges(power):
+    small, _, large = rows("train", lambda edges: 7e-9 * edges**power)
+    assert growth.exponent(small, large) == pytest.approx(power)
+    assert growth.exponent(None, large) is None
+
+
+def test_only_what_grows_faster_than_the_edges_and_counts_is_marked():
+    """Two of these are steep, and one of them takes no time to speak of."""
+    made = rows("read", lambda edges: edges / 1e5) + rows("score", lambda edges: (edges / 1e5) ** 2)
+    made += rows("write", lambda edges: 1e-3 * (edges / 1e5) ** 2) + rows(WHOLE, lambda edges: 3 * (edges / 1e5))
+    made += rows("train", lambda edges: 1.0, "standard")
+    assert growth.table(made, "quick").splitlines() == [
+        "| quick, seconds | 10,000 nodes | 30,000 nodes | 100,000 nodes |",
+        "| --- | ---: | ---: | ---: |",
+        "| read | 1.00 | 3.00 (1.00) | 10.00 (1.00) |",
+        "| score | 1.00 | 9.00 (2.00*) | 100.00 (2.00*) |",
+        "| write | 0.00 | 0.01 (2.00) | 0.10 (2.00) |",
+        "| in all | 3.00 | 9.00 (1.00) | 30.00 (1.00) |",
+        "| peak MiB | 1 | 3 | 10 |",
+    ]
+
+
+def test_what_is_written_is_read_again_and_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    made = rows("read", lambda edges: edges / 3e5) + rows(WHOLE, lambda edges: edges / 1e5)
+    growth.write(made, tmp_path / "growth.csv")
+    assert growth.read(tmp_path / "growth.csv") == made
+    growth.plot(made, tmp_path / "growth.png", "a machine")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
