@@ -18,6 +18,9 @@ from clnr.support.arguments import check_hold_out, check_natural, check_seed
 from clnr.support.humanize import parse_bytes
 from clnr.support.processes.launch import Place, restarted
 
+if TYPE_CHECKING:
+    from clnr.support.stage_clock import StageTime
+
 
 def _check(
     tables: dict[str, Any], graph: Path | None, folder: Path | None, model: Path | None, ray: str | None, **options: Any
@@ -76,10 +79,6 @@ def _check(
     check_files(**tables)
     if folder is not None and not options["dry_run"]:
         check_output(folder, options["force"], options["resume"])
-
-
-if TYPE_CHECKING:
-    from clnr.support.stage_clock import StageTime
 
 
 @app.command()
