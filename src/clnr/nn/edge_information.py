@@ -20,6 +20,8 @@ LEAST_WEIGHT = 0.2
 _USELESS_AUC, _SUFFICIENT_AUC = 0.51, 0.63
 _MEASURED_NODES, _NODES_PER_PART = 4096, 128
 _NEIGHBOURS_AROUND, _COMPARED_AXES = 32, 32
+MOST_COMPARED = _MEASURED_NODES * (1 + _NEIGHBOURS_AROUND)
+"""The most nodes whose rows are read."""
 _WALKED_NODES, _NEIGHBOURS_PER_STEP = 1024, 8
 _OTHER_PARTNERS, _FEWEST_NODES = 4, 30
 
@@ -65,6 +67,12 @@ def edge_information(draw: DrawNeighbours, readers: Sequence[ReadRows], count: i
 def some_nodes(count: int) -> Array:
     """The nodes that stand for all, in random order: the same at every call."""
     return rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _MEASURED_NODES), device="cpu"), count).numpy()
+
+
+def compared_nodes(draw: DrawNeighbours, count: int) -> Array:
+    """All nodes whose rows ``edge_information`` may read, sorted."""
+    nodes = some_nodes(count)
+    return np.union1d(nodes, draw(nodes, _NEIGHBOURS_AROUND)[1])
 
 
 def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
