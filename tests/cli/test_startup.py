@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clnr.cli.app import COMMANDS
@@ -9,12 +11,31 @@ from tests.command_line import run_script
 
 HEAVY = (
     *("torch", "numpy", "scipy", "sklearn", "numba", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "safetensors"),
-    *("optuna", "usearch", "networkx", "pandas", "triton"),
+    *("optuna", "usearch", "networkx", "pandas", "triton", "sympy", "scipy.stats", "joblib", "threadpoolctl"),
 )
 SHOWS = ("ls methods", "ls datasets", "ls methods --json", "recipe", "recipe MVGRL cora", "runs", "runs --device cpu")
 LIGHT = ("", "--help", "--version", *SHOWS, *(f"{command} --help" for command in COMMANDS))
 MISTAKES = ("run clrn", "run CLNR coar", "run --set epoch=3", "run --seeds 0", "compare toy --methods CLNR", "search CLRN")
 MISTAKES += ("recipe CLNR coar", "ls method", "runs --method clrn", "bogus", "run --bogus", "embed", "embed --bogus")
+
+# With the files of ``files`` below.
+EMBED = "embed --edges e.csv --nodes n.csv --out new"
+MISTAKES_WITH_FILES = (
+    *("embed --edges no.csv --out new", "embed --edges e.csv --nodes no.csv --out new", "embed --edges no.csv --dry-run"),
+    *("embed --edges e.what --out new", "embed --edges empty --out new", "embed --edges https://host/e.csv --out new"),
+    *("embed --graph no --out new", "embed --graph empty --out new", "embed --edges e.csv --model no --out new"),
+    *("embed --edges e.csv --model empty --out new", "embed --edges no.csv --model finished --out new"),
+    *("embed --edges e.csv --out finished", "embed --edges e.csv --out foreign --force", "embed --edges e.csv --out e.csv"),
+    *("embed --edges e.csv --edges-query x --out new", "embed --edges no.csv --out new --workers 2"),
+    *("embed --edges e.csv --out new --method GCN", "embed --edges e.csv"),
+    *(f"{EMBED} --device gpu", f"{EMBED} --precision half", f"{EMBED} --threads 0", f"{EMBED} --set epoch=3"),
+    *(f"{EMBED} --set epochs=-1", f"{EMBED} --epochs x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
+    *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR", f"{EMBED} --format xls"),
+    *(f"{EMBED} --layout round", f"{EMBED} --seed -1", f"{EMBED} --hold-out 1", f"{EMBED} --tune -1"),
+    *(f"{EMBED} --checkpoint-every -1", f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --feature-matrix no.npy"),
+    *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),
+    *("compare --threads 0", "search --precision half", "bench --device gpu", "table 1 --device gpu"),
+)
 
 SCRIPT = f"""
 import sys
@@ -30,9 +51,20 @@ for command in sys.argv[1:]:
 """
 
 
+@pytest.fixture
+def files(tmp_path):
+    for name in ("e.csv", "n.csv", "e.what"):
+        (tmp_path / name).write_text("source,target\na,b\n")
+    for name in ("empty", "finished", "foreign"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "finished" / "recipe.toml").write_text("form = 1\n")
+    (tmp_path / "foreign" / "mine.txt").touch()
+    return tmp_path
+
+
 def imported(commands, home, code=0) -> list[set[str]]:
     """The heavy packages that each of some commands imports, one after the other in one process; they end with ``code``."""
-    ended = run_script(SCRIPT, *commands, CLNR_HOME=str(home))
+    ended = run_script(SCRIPT, *commands, cwd=home, CLNR_HOME=str(home))
     assert "Traceback" not in ended.stderr, ended.stderr
     assert ended.stderr.count(f"code {code}\n") == len(commands)
     return [set(line.split()[1:]) for line in ended.stderr.splitlines() if line.startswith("imported")]
@@ -55,6 +87,13 @@ def test_a_mistake_is_told_without_importing_anything_heavy(tmp_path):
     assert {words: heavy for words, heavy in zip(MISTAKES, imported(MISTAKES, tmp_path, 2), strict=True) if heavy} == {}
 
 
+def test_so_is_one_that_files_or_folders_show(files):
+    before = sorted(files.rglob("*"))
+    heavy = imported(MISTAKES_WITH_FILES, files, 2)
+    assert {words: each for words, each in zip(MISTAKES_WITH_FILES, heavy, strict=True) if each} == {}
+    assert sorted(files.rglob("*")) == before
+
+
 @pytest.mark.full
 def test_what_computes_imports_what_it_needs(tmp_path):
     env, run = imported(["env", "run CLNR toy --device cpu --set epochs=1 --set probe_steps=1"], tmp_path)
@@ -62,6 +101,22 @@ def test_what_computes_imports_what_it_needs(tmp_path):
     assert {"torch", "numpy", "scipy"} <= env | run
     heavy = {"sklearn", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "optuna", "usearch", "networkx", "pandas"}
     assert not (env | run) & heavy
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("effort", ["quick", "standard"])
+def test_embedding_two_tables_imports_only_what_it_computes_with(tmp_path, effort):
+    """Where pandas is installed, pyarrow imports it."""
+    ids = [f"p{i}" for i in range(60)]
+    edges = pa.table({"source": ids, "target": [ids[(7 * i + 1) % 60] for i in range(60)]})
+    texts = [f"word{i % 3} other{i % 5}" for i in range(60)]
+    nodes = pa.table({"id": ids, "age": range(60), "words": texts, "label": [f"c{i % 3}" for i in range(60)]})
+    pq.write_table(edges, tmp_path / "e.parquet")
+    pq.write_table(nodes, tmp_path / "n.parquet")
+    words = f"embed --edges e.parquet --nodes n.parquet --label label --out o --no-report --device cpu --effort {effort}"
+    (heavy,) = imported([words], tmp_path)
+    allowed = {"torch", "numpy", "scipy", "numba", "duckdb", "pyarrow", "safetensors", "pandas"}
+    assert heavy <= allowed
 
 
 WATCH = """

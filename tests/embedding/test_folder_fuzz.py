@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from clnr.embedding.job import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import MANIFEST, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart

@@ -23,7 +23,7 @@ from clnr.errors import ClnrError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from clnr.tables.table_graph import NODES, TABLES
+from clnr.tables.ingest_report import NODES, TABLES
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import fit
 from tests.conftest import tiny

@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.engine import Asked, Drop, Dropout, Mask, View, choose, choose_again, cpu_engine, to_sparse_matrix
+from clnr.engine import Drop, Dropout, Mask, View, choose, choose_again, cpu_engine, to_sparse_matrix
 from clnr.errors import DeviceError, UnknownName
+from clnr.support.machine.devices import Asked
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny

@@ -15,7 +15,8 @@ from clnr.engine.files.mapped import StoredKeptRows
 from clnr.engine.files.mapped_graph import map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
+from clnr.graph.graph_folder import GraphFolder, is_graph_folder
+from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
 from clnr.graph.folder_writer import FolderWriter
-from clnr.graph.graph_folder import MANIFEST, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.fuzz import examples
 from tests.tables.files import dense, saved

@@ -16,6 +16,7 @@ from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
 from clnr.support.humanize import escape_control
+from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.version import __version__
 
 if TYPE_CHECKING:
@@ -76,12 +77,21 @@ DatasetName = Annotated[
     str | None,
     typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets; or a folder of clnr ingest with labels."),
 ]
-Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")]
+# Callbacks check what they can before a command imports torch, which takes seconds.
+Device = Annotated[str, typer.Option(callback=check_device, help="auto (a GPU if there is one), cpu or cuda.")]
 Precision = Annotated[
-    str, typer.Option(help="Training precision: auto (bfloat16 on a GPU or a CPU with AMX), float32 or bfloat16.")
+    str,
+    typer.Option(
+        callback=check_precision, help="Training precision: auto (bfloat16 on a GPU or a CPU with AMX), float32 or bfloat16."
+    ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(metavar="N", help="CPU threads; by default as many as the work is worth. Last bits depend on it.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=check_threads,
+        help="CPU threads; by default as many as the work is worth. Last bits depend on it.",
+    ),
 ]
 Assign = Annotated[
     list[str] | None,

@@ -14,15 +14,77 @@ from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, o
 from clnr.cli.options import option_of, reads_tables, sets_recipe
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
+from clnr.support.arguments import check_hold_out, check_natural, check_seed
+from clnr.support.humanize import parse_bytes
+from clnr.support.processes.launch import Place, restarted
 
 if TYPE_CHECKING:
     from clnr.support.stage_clock import StageTime
 
 
+def _check(
+    tables: dict[str, Any], graph: Path | None, folder: Path | None, model: Path | None, ray: str | None, **options: Any
+) -> None:
+    """What can be wrong without looking at a graph is told before torch is imported, which takes seconds."""
+    from clnr.embedding.defaults import check_labels, choose_method
+    from clnr.embedding.reporting.map_layouts import check_layout
+    from clnr.embedding.store.artifact_files import check_artifact, check_output
+    from clnr.embedding.store.export import parse_formats
+    from clnr.graph.manifest import MANIFEST, find_manifest
+    from clnr.methods.recipe import Recipe, check_used, parse
+    from clnr.support.storage.checked_files import read_stable
+    from clnr.tables.argument_checks import check_arguments, check_files
+
+    place = Place.from_environment()
+    given = [name for name, value in tables.items() if value is not None]
+    has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
+    if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
+        raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
+    for name in ("allow_missing_columns", "allow_disjoint"):
+        if options[name] and model is None:
+            raise ClnrError(f"{option_of(name)} goes with --model, the earlier graph")
+    if graph is not None:
+        if given or model is not None:
+            other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
+            raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
+        if (memory := options["memory"]) is not None and parse_bytes(memory) is None:
+            raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
+    elif options["from_files"]:
+        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
+    elif model is None:
+        check_arguments("read_tables", **tables)
+    if options["layout"] is not None:
+        if not options["report"]:
+            raise ClnrError("--layout is that of the report's map: leave out --no-report")
+        check_layout(options["layout"])
+    if model is not None:
+        only_training = ("method", "effort", "tune", "checkpoint_every", "resume")
+        _check_no_training(set=options["assign"], **{name: options[name] for name in only_training})
+        if options["workers"] > 1 or (place is not None and place.size > 1):
+            raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
+    if folder is None and not options["dry_run"]:
+        raise ClnrError("missing --out FOLDER; see: clnr embed --help")
+    method, changes = choose_method(options["method"], options["effort"])["method"], parse(options["assign"] or [])
+    check_used(method, changes)
+    Recipe().but(**changes)
+    check_labels(method, has_nodes or graph is not None or model is not None)
+    parse_formats(options["formats"] or [])
+    # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
+    if ray is not None or place is not None:
+        return
+    if graph is not None:
+        read_stable(graph, MANIFEST, lambda: find_manifest(graph))
+    if model is not None:
+        check_artifact(model)
+    check_files(**tables)
+    if folder is not None and not options["dry_run"]:
+        check_output(folder, options["force"], options["resume"])
+
+
 @app.command()
 @sets_recipe
 @reads_tables
-@by_workers
+@by_workers(_check)
 def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
@@ -48,16 +110,31 @@ def embed(
         typer.Option(help="Method, instead of the effort's (list: clnr ls methods); auto: the standard one or what beats it."),
     ] = None,
     assign: Assign = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    hold_out: Annotated[float, typer.Option(help="Share of edges held out of training for the link score; 0 for none.")] = 0.05,
+    seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
+    hold_out: Annotated[
+        float,
+        typer.Option(callback=check_hold_out, help="Share of edges held out of training for the link score; 0 for none."),
+    ] = 0.05,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Score raw features and training-free methods beside it.")
     ] = True,
     tune: Annotated[
-        int, typer.Option("--tune", metavar="N", help="Search N hyper-parameter settings first (Optuna, extra tune).")
+        int,
+        typer.Option(
+            "--tune",
+            metavar="N",
+            callback=lambda value: check_natural("tune", value),
+            help="Search N hyper-parameter settings first (Optuna, extra tune).",
+        ),
     ] = 0,
     checkpoint_every: Annotated[
-        int, typer.Option("--checkpoint-every", metavar="N", help="Save the state of training every N epochs; 0 for never.")
+        int,
+        typer.Option(
+            "--checkpoint-every",
+            metavar="N",
+            callback=lambda value: check_natural("checkpoint_every", value),
+            help="Save the state of training every N epochs; 0 for never.",
+        ),
     ] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
@@ -100,44 +177,16 @@ def embed(
 
     With --model, the tables are added to an earlier graph and embedded with its model; nothing is trained.
     """
-    # What can be wrong without looking at a graph is told before torch is imported, which takes seconds.
-    from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
-    from clnr.support.humanize import parse_bytes
-
-    given = [name for name, value in tables.items() if value is not None]
-    if not (graph or {"edges", "edges_query"}.intersection(given) or (model and {"nodes", "nodes_query"}.intersection(given))):
-        raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
-    allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
-    for name, value in allowed.items():
-        if value and model is None:
-            raise ClnrError(f"{option_of(name)} goes with --model, the earlier graph")
-    tables |= {"memory": memory, **allowed}
-    bound = None
-    if graph is not None:
-        if given or model is not None:
-            other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
-            raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
-        tables = {"graph": graph}
-        bound = None if memory is None else parse_bytes(memory)
-        if bound is None and memory is not None:
-            raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
-    elif from_files:
-        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
-    if layout is not None and not report:
-        raise ClnrError("--layout is that of the report's map: leave out --no-report")
-    drawn = check_layout(layout or DEFAULT_LAYOUT) if report else None
-    if model is not None:
-        _check_no_training(
-            method=method, effort=effort, set=assign, tune=tune, checkpoint_every=checkpoint_every, resume=resume
-        )
-    if folder is None and not dry_run:
-        raise ClnrError("missing --out FOLDER; see: clnr embed --help")
-
     from clnr.embedding.defaults import choose_method
+    from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
     from clnr.embedding.store.export import parse_formats
     from clnr.methods.recipe import parse
 
     method_settings, recipe, exports = choose_method(method, effort), parse(assign or []), parse_formats(formats or [])
+    drawn = (layout or DEFAULT_LAYOUT) if report else None
+    bound = None if graph is None or memory is None else parse_bytes(memory)
+    allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
+    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory, **allowed}
 
     from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings
@@ -147,14 +196,11 @@ def embed(
     from clnr.engine import choose
     from clnr.engine.distributed.worker_group import current_workers
     from clnr.graph.graph_folder import GraphFolder
-    from clnr.support.processes.launch import restarted
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock, use_clock
     from clnr.training.checkpoint import checkpoint_path
 
     group = current_workers()
-    if model is not None and (workers > 1 or not group.alone):
-        raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
         print_stderr(
             f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables"

@@ -207,6 +207,10 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
+    from clnr.embedding.store.artifact_files import check_artifact
+
+    check_artifact(folder)
+
     from clnr.embedding.search.similar import similar_nodes
     from clnr.support.console import Table
     from clnr.support.progress import log_progress
@@ -247,7 +251,9 @@ def report(
 
     from clnr.embedding.reporting.map_layouts import check_layout
     from clnr.embedding.reporting.report_file import current_report
+    from clnr.embedding.store.artifact_files import check_artifact
 
+    check_artifact(folder)
     if layout is not None:
         check_layout(layout)
     path = current_report(folder, layout) if show and name is None else None

@@ -36,6 +36,22 @@ def ingest(
 ) -> None:
     """Write tables of edges and nodes as a graph folder, in bounded memory whatever their size; for: clnr embed --graph."""
     from clnr.errors import ClnrError
+    from clnr.tables.argument_checks import check_arguments, check_files
+
+    # What can be wrong without reading a table is told before anything heavy is imported.
+    if verify is not None:
+        more = {"out": folder, "force": force, "dtype": dtype != _DTYPE, "memory": memory != _MEMORY}
+        given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
+        if given:
+            raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option_of, given))}")
+    elif tables["edges"] is None and "edges_query" not in tables:
+        raise ClnrError("missing --edges FILE (or --edges-query); see: clnr ingest --help")
+    elif folder is None:
+        raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
+    else:
+        check_arguments("ingest", **tables)
+        check_files(**tables)
+
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
@@ -44,17 +60,10 @@ def ingest(
 
     with progress_bar(quiet) as bar:
         if verify is not None:
-            more = {"out": folder, "force": force, "dtype": dtype != _DTYPE, "memory": memory != _MEMORY}
-            given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
-            if given:
-                raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option_of, given))}")
             graph = GraphFolder.open(verify)
             graph.verify(lambda file: bar.note(f"reading {file}"))
         else:
-            if tables["edges"] is None and "edges_query" not in tables:
-                raise ClnrError("missing --edges FILE (or --edges-query); see: clnr ingest --help")
-            if folder is None:
-                raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
+            assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
     size = sum(info.bytes for info in graph.files.values())
     edges = graph.num_edges if graph.directed else graph.num_edges // 2

@@ -69,14 +69,11 @@ def _asked(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be run.")] = False,
     quiet: Quiet = False,
 ) -> Asked:
-    from clnr.engine import DEVICES, PRECISIONS
     from clnr.paper.paper_runs.run_index import RunFilter
     from clnr.paper.paper_runs.scope import Scope
 
     if jobs < 1:
         raise ClnrError(f"--jobs must be at least 1, not {jobs}")
-    check_choice("device", device, DEVICES)
-    check_choice("precision", precision, PRECISIONS)
     if from_runs and dry_run:
         raise ClnrError("--dry-run shows what would be run, and --runs runs nothing; give one of them")
     return Asked(

@@ -39,30 +39,40 @@ WorkerTimeout = Annotated[
 ]
 
 
-def by_workers(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with these options, run by as many processes as ``workers`` says, or as torchrun has started."""
+def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with these options, run by as many processes as ``workers`` says, or as torchrun has started.
 
-    @functools.wraps(command)
-    def run(*arguments: Any, **given: Any) -> None:
-        bound = inspect.signature(command).bind(*arguments, **given)
-        bound.apply_defaults()
-        options, place = bound.arguments, Place.from_environment()
-        if options["ray"] is not None and not options["dry_run"]:
-            raise typer.Exit(run_on_ray(command, options))
-        if options["workers"] > 1 and not launched_here() and not options["dry_run"]:
-            if place is not None:
-                raise ClnrError("torchrun has started workers already: leave out --workers")
-            words = [sys.executable, *sys.orig_argv[1:]]
-            raise typer.Exit(launch(words, options["workers"], options["max_restarts"], print_stderr))
-        if place is None or place.size == 1:
-            command(**options)
-            return
-        from clnr.engine.distributed.worker_session import session
+    ``check`` has the same parameters. It is called before torch is imported, which takes seconds, or a process is started.
+    """
 
-        with session(place, options["device"], options["worker_timeout"], print_stderr), exits():
-            command(**options)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(*arguments: Any, **given: Any) -> None:
+            bound = inspect.signature(command).bind(*arguments, **given)
+            bound.apply_defaults()
+            options, place = bound.arguments, Place.from_environment()
+            alone = place is None or place.size == 1
+            if alone:
+                check(**options)
+            if options["ray"] is not None and not options["dry_run"]:
+                raise typer.Exit(run_on_ray(command, options))
+            if options["workers"] > 1 and not launched_here() and not options["dry_run"]:
+                if place is not None:
+                    raise ClnrError("torchrun has started workers already: leave out --workers")
+                words = [sys.executable, *sys.orig_argv[1:]]
+                raise typer.Exit(launch(words, options["workers"], options["max_restarts"], print_stderr))
+            if place is None or alone:
+                command(**options)
+                return
+            from clnr.engine.distributed.worker_session import session
 
-    return run
+            with session(place, options["device"], options["worker_timeout"], print_stderr), exits():
+                check(**options)
+                command(**options)
+
+        return run
+
+    return decorate
 
 
 # -- Ray --------------------------------------------------------------------------------------------------------------------

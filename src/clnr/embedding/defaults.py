@@ -6,10 +6,8 @@ import functools
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from clnr.errors import RecipeError
-from clnr.graph import Graph
-from clnr.graph.graph_folder import GraphFolder
-from clnr.methods import CLNR_MIX, SVD_MIX, Method
+from clnr.errors import DataError, RecipeError
+from clnr.methods import CLNR, CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import method_of
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
+    from clnr.graph import Graph
     from clnr.graph.csr import Array
     from clnr.nn.edge_information import edge_weight, some_nodes
 else:
@@ -68,6 +67,15 @@ def choose_method(method: Method | str | None, effort: str | None = None) -> dic
     if effort is not None:
         raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
     return {"method": method_of(method)}
+
+
+def check_labels(method: Method, present: bool) -> None:
+    """Fail if a method needs labels, and there are none."""
+    if method.supervised and not present:
+        raise DataError(
+            f"{method.name} is supervised, and there are no labels to train by; name their column in the node table "
+            f"(--label), or choose a method that needs none, such as {CLNR.name}"
+        )
 
 
 class Choice(NamedTuple):
@@ -131,6 +139,8 @@ def _structure(graph: Graph, featureless: bool) -> Choice:
 
 def _edge_weight(graph: Graph) -> float:
     """What edges should weigh beside the features, each of these scaled by its deviation."""
+    from clnr.graph.graph_folder import GraphFolder
+
     count = graph.num_nodes
     if isinstance(graph, GraphFolder):
         mapped = map_folder(graph)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,11 @@ from clnr import methods
 from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Engine
-from clnr.errors import DataError, RecipeError
-from clnr.experiments.learn import check_seed
+from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import check_int, check_type
+from clnr.support.arguments import check_hold_out, check_natural, check_seed, check_type
 from clnr.support.humanize import plural
 from clnr.support.machine import environment
 from clnr.support.processes.workers import ALONE, Workers
@@ -73,11 +71,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        if not (isinstance(self.hold_out, numbers.Real) and 0 <= self.hold_out < 1):
-            raise RecipeError(f"hold_out must be from 0 to less than 1 (--hold-out), not {self.hold_out!r}")
+        check_hold_out(self.hold_out)
         for name in ("tune", "checkpoint_every"):
-            if check_int(name, getattr(self, name)) < 0:
-                raise RecipeError(f"{name} must be 0 or more (--{name.replace('_', '-')}), not {getattr(self, name)}")
+            check_natural(name, getattr(self, name))
         for name in ("resume", "auto", "evaluate", "baselines", "ignore_memory_check"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
@@ -115,14 +111,6 @@ class Settings:
         return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
 
     # -- what cannot work ---------------------------------------------------------------------------------------------------
-
-    def check_labels(self, present: bool) -> None:
-        """Fail if the method needs labels, and there are none."""
-        if self.method.supervised and not present:
-            raise DataError(
-                f"{self.method.name} is supervised, and there are no labels to train by; name their column in the node table "
-                f"(--label), or choose a method that needs none, such as {methods.CLNR.name}"
-            )
 
     def check_workers(self, workers: int, recipe: Recipe, nodes: int) -> None:
         """Fail if so many workers cannot share a training on a graph of so many nodes."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.planning import calibration
@@ -18,8 +19,8 @@ from clnr.embedding.planning.job_plan import Plan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
-from clnr.embedding.store.artifact import OWNED_FILES, load_folder, load_result
-from clnr.embedding.store.artifact_files import RECIPE
+from clnr.embedding.store.artifact import load_folder, load_result
+from clnr.embedding.store.artifact_files import OWNED_FILES, check_output
 from clnr.embedding.store.output_folder import Output, write_missing
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
@@ -29,7 +30,7 @@ from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import duration
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
-from clnr.support.storage.atomic_io import check_folder, reserve_folder
+from clnr.support.storage.atomic_io import reserve_folder
 from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
@@ -128,7 +129,7 @@ def embed_tables(
     With the folder of an earlier ``model``, nothing is trained: the tables are added to its graph, or are one of their own.
     """
     labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
-    settings.check_labels(labelled or model is not None)
+    check_labels(settings.method, labelled or model is not None)
     check_used(settings.method, settings.fixed)
     check_layout(layout or DEFAULT_LAYOUT)
 
@@ -174,9 +175,7 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         yield False
         return
     with reserve_folder(output.folder, OWNED_FILES):
-        finished = settings.resume and (output.folder / RECIPE).is_file()
-        if output.force or not finished:
-            check_folder(output.folder, output.force, OWNED_FILES)
+        finished = check_output(output.folder, output.force, settings.resume)
         settings.check_checkpoint()
         yield finished
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clnr.engine.base import Asked, Engine
-from clnr.engine.choice import DEVICES, PRECISIONS, choose, choose_again, cpu_engine, gpu_engine
+from clnr.engine.base import Engine
+from clnr.engine.choice import choose, choose_again, cpu_engine, gpu_engine
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
@@ -11,9 +11,6 @@ from clnr.engine.streams import capture, own_stream
 from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, View
 
 __all__ = [
-    "DEVICES",
-    "PRECISIONS",
-    "Asked",
     "DeviceGraph",
     "Drop",
     "Dropout",

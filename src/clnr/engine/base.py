@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,17 +18,10 @@ from clnr.engine.operators import Operators, SelectedOperators
 from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
+from clnr.support.machine.devices import Asked
 from clnr.support.processes.workers import ALONE, Workers
 
 Result = TypeVar("Result")
-
-
-class Asked(NamedTuple):
-    """What a user asks for: device, precision and threads."""
-
-    device: str = "auto"
-    precision: str = "auto"
-    threads: int | None = None
 
 
 def _set_up(device: torch.device) -> None:

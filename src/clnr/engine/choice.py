@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from clnr.engine.base import Asked, Engine
+from clnr.engine.base import Engine
 from clnr.engine.cpu.cpu_engine import DENSE_ABOVE as CPU_DENSE_ABOVE
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.csr_arrays import numba_kernels
@@ -21,14 +21,8 @@ from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.engine.gpu.triton_dense import triton_kernels
 from clnr.engine.torch_sparse import TorchEngine, matrix_product, row_reduction
 from clnr.errors import DeviceError
-from clnr.support.arguments import check_choice, check_int
-from clnr.support.humanize import plural
-from clnr.support.machine.processors import usable_processors
+from clnr.support.machine.devices import Asked, check_device, check_precision, check_threads
 
-DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
-# As many as processors would do, but a run on a larger machine is repeated with its number of threads. Thousands crash.
-_LARGEST_NUMBER_OF_THREADS = 256
 PRECISION_VARIABLE = "CLNR_PRECISION"
 """An environment variable: what ``auto`` is on a CPU, whatever the processor has."""
 _CPUINFO = Path("/proc/cpuinfo")
@@ -45,20 +39,12 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
         precision: ``auto`` (bfloat16 on a GPU that has it, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         threads: How many threads of the CPU to take; None for as many as are worth it.
     """
-    device, precision = check_choice("device", device, DEVICES), check_choice("precision", precision, PRECISIONS)
-    if threads is not None and check_int("threads", threads) < 1:
-        raise DeviceError(f"threads must be at least 1, not {threads}")
-    if threads is not None and threads > (most := max(_LARGEST_NUMBER_OF_THREADS, usable_processors())):
-        raise DeviceError(
-            f"threads must be at most {most}, not {threads:,} (--threads); this process may use "
-            f"{plural(usable_processors(), 'processor')}, and further threads only wait for those"
-        )
-    asked = Asked(device, precision, threads)
+    asked = Asked(check_device(device), check_precision(precision), check_threads(threads))
     has_cuda = torch.cuda.is_available()
     if device == "cuda" and not has_cuda:
         reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
         raise DeviceError(f"device 'cuda' is not here: {reason}; use --device cpu, or auto")
-    dtype = PRECISIONS[precision]
+    dtype = None if precision == "auto" else getattr(torch, precision)
     if has_cuda and device != "cpu":
         engine = gpu_engine(dtype)
     elif dtype == torch.bfloat16 != preferred_dtype() and not has_bfloat16():

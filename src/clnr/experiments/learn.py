@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -18,13 +17,11 @@ from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext, Supervision
-from clnr.support.arguments import check_list, check_type
+from clnr.support.arguments import check_list, check_seed, check_type
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
-
-LARGEST_SEED = 2**63 - 1
 
 
 def learn(
@@ -173,11 +170,3 @@ def check_seeds(seeds: Iterable[int]) -> list[int]:
     if len(set(wanted)) < len(wanted):
         raise RecipeError(f"seed {max(wanted, key=wanted.count)} is given twice, and would be the same run")
     return wanted
-
-
-def check_seed(seed: object) -> int:
-    """The seed, if it is valid."""
-    number = int(seed) if isinstance(seed, numbers.Integral) else -1
-    if not 0 <= number <= LARGEST_SEED:
-        raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
-    return number

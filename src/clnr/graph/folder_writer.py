@@ -13,7 +13,8 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, MANIFEST, check_nodes, id_range
+from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, check_nodes, id_range
+from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import (
     FEATURE_TYPES,
     ArrayInfo,

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph.csr import CSR, Array, median_weight
 from clnr.graph.graph import Graph
+from clnr.graph.manifest import MANIFEST, find_manifest
 from clnr.graph.stored_arrays import (
     FEATURE_TYPES,
     RESIDENT,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 FORMAT_VERSION = 1
-MANIFEST = "graph.json"
 MOST_NODES = 2**31 - 1
 """A graph in files has at most so many: places and rows of nodes are numbers of 32 bits. Edges are counted in 64."""
 _CSR = ("indptr", "indices")
@@ -105,11 +105,7 @@ class GraphFolder:
 
     @classmethod
     def _open(cls, path: Path) -> GraphFolder:
-        if not path.is_dir():
-            raise DataError(f"{path}: there is no such folder")
-        manifest = path / MANIFEST
-        if not manifest.is_file():
-            raise DataError(f"{path}: it has no {MANIFEST}, so it is no graph folder; clnr ingest writes one")
+        manifest = find_manifest(path)
         with errors_name(manifest):
             folder = cls._of(path, parse_json(manifest.read_text(encoding="utf-8")))
         for name, (size, _) in folder.files.items():

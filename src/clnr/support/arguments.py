@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import ClnrError, UnknownName
+from clnr.errors import ClnrError, RecipeError, UnknownName
+
+LARGEST_SEED = 2**63 - 1
 
 
 def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:
@@ -44,6 +46,28 @@ def check_int(argument: str, value: Any) -> int:
     if isinstance(value, bool):
         raise ClnrError(f"{argument} must be a whole number, not {value}")
     return int(check_type(argument, value, numbers.Integral, "a whole number"))
+
+
+def check_seed(seed: object) -> int:
+    """The seed, if it is valid."""
+    number = int(seed) if isinstance(seed, numbers.Integral) else -1
+    if not 0 <= number <= LARGEST_SEED:
+        raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
+    return number
+
+
+def check_natural(argument: str, value: Any) -> int:
+    """A whole number from 0 on, that is also an option."""
+    if check_int(argument, value) < 0:
+        raise RecipeError(f"{argument} must be 0 or more (--{argument.replace('_', '-')}), not {value}")
+    return value
+
+
+def check_hold_out(share: float) -> float:
+    """The share of edges that are held out, if it is valid."""
+    if not (isinstance(share, numbers.Real) and 0 <= share < 1):
+        raise RecipeError(f"hold_out must be from 0 to less than 1 (--hold-out), not {share!r}")
+    return float(share)
 
 
 def check_path(argument: str, value: Any) -> Path:

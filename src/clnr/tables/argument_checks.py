@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, UnknownName
 from clnr.support.arguments import check_choice, check_type
-from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
+from clnr.tables.io.source import check_table
+from clnr.tables.io.table_files import check_is_file
 from clnr.tables.roles.column_names import check_apart
 from clnr.tables.table_arguments import COLUMN_WORDS, TableArguments
-from clnr.tables.table_graph import TableGraph
 from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
 
 # What a value must be an instance of, and how that is called, by the type of its field.
@@ -22,13 +24,20 @@ _EXPECTED: dict[Any, tuple[Any, str]] = {
     "bool": (bool | None, "True or False"),
     "bool | None": (bool | None, "True or False"),
     "float | None": (int | float | None, "a number"),
-    "FeatureEncoder | None": (FeatureEncoder | None, "a FeatureEncoder"),
-    "TableGraph | None": (TableGraph | None, "a result of read_tables"),
     "Mapping[str, str]": (Mapping, "kinds by the names of columns"),
 }
 
 
-def check_arguments(function: str, edges: Any, nodes: Any, named: Mapping[str, Any]) -> TableArguments:
+def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None, **others: Any) -> None:
+    """Fail before anything is read where a file is not there, or is none of a table."""
+    for each in (*edges_by_kind(edges), *nodes_by_kind(nodes)):
+        if isinstance(each.table, str | Path):
+            check_table(os.fspath(each.table))
+    if isinstance(feature_matrix, str | Path):
+        check_is_file(Path(feature_matrix))
+
+
+def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **named: Any) -> TableArguments:
     """What a function was called with, lists of columns as tuples; raises unless each is right and all go together."""
     for name in named.keys() - {each.name for each in fields(TableArguments)}:
         raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
@@ -38,6 +47,7 @@ def check_arguments(function: str, edges: Any, nodes: Any, named: Mapping[str, A
     for each in fields(arguments):
         if each.type in _EXPECTED:
             check_type(each.name, getattr(arguments, each.name), *_EXPECTED[each.type], DataError)
+    _check_earlier(arguments)
     for column, kind in arguments.types.items():
         check_type("each column of types", column, str, "text", DataError)
         if kind not in COLUMN_WORDS:
@@ -50,6 +60,18 @@ def check_arguments(function: str, edges: Any, nodes: Any, named: Mapping[str, A
     _check_times(arguments)
     _check_tables(arguments)
     return arguments
+
+
+def _check_earlier(given: TableArguments) -> None:
+    """Without either, what they are is not imported, which would take long where only a mistake is to be told."""
+    if given.feature_encoder is not None:
+        from clnr.tables.columns.feature_encoder import FeatureEncoder
+
+        check_type("feature_encoder", given.feature_encoder, FeatureEncoder, "a FeatureEncoder", DataError)
+    if given.base is not None:
+        from clnr.tables.table_graph import TableGraph
+
+        check_type("base", given.base, TableGraph, "a result of read_tables", DataError)
 
 
 def _column_names(argument: str, given: Any) -> tuple[str, ...]:

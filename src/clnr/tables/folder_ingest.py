@@ -10,7 +10,8 @@ from typing import Any
 
 from clnr.errors import DataError
 from clnr.graph.folder_writer import FolderWriter
-from clnr.graph.graph_folder import ARRAYS, MANIFEST, GraphFolder, is_graph_folder
+from clnr.graph.graph_folder import ARRAYS, GraphFolder, is_graph_folder
+from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import check_choice, check_type
 from clnr.support.humanize import gigabytes, parse_bytes
@@ -20,9 +21,9 @@ from clnr.support.storage.file_locks import temporary_name
 from clnr.support.storage.owned_files import OwnedFiles
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
+from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.io.sql import connect
 from clnr.tables.table_driver import build_graph
-from clnr.tables.table_graph import NODES, TABLES
 
 MEMORY = "4 GB"
 OWNED_FILES = OwnedFiles(frozenset([MANIFEST, TABLES, NODES, *map(array_file, ARRAYS)]), is_graph_folder)
@@ -69,7 +70,7 @@ def ingest(
     amount = amount if unused is None else min(amount, unused)
     if amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:
         raise DataError(f"1 GB of memory is needed to write a graph folder, and {gigabytes(amount)} are free; free some")
-    arguments = check_arguments("ingest", edges, nodes, {"progress": progress, **columns})
+    arguments = check_arguments("ingest", edges, nodes, progress=progress, **columns)
     path = Path(out)
     with reserve_folder(path, OWNED_FILES):
         check_folder(path, force, OWNED_FILES)

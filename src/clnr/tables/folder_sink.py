@@ -19,12 +19,13 @@ from clnr.support.progress import Tenths
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.io.source import Table, fetch_chunks, measure_rows
 from clnr.tables.io.sql import Connection, run, stream_arrow
 from clnr.tables.load import Loaded
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_driver import GraphSink
-from clnr.tables.table_graph import NODES, TABLES, TableInfo
+from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables
 
 # Nodes that are handled at a time.

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 
+TABLES, NODES = "tables.json", "nodes.parquet"
+"""The names of the file that it is in, and of that with the columns of the node table."""
 NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
 """What can be done with negative weights."""
 NOT_USED = "not used"

@@ -84,7 +84,7 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
-    arguments = check_arguments("read_tables", edges, nodes, named)
+    arguments = check_arguments("read_tables", edges, nodes, **named)
     unused, duckdb_bytes = memory.unused_memory(), None
     if (limit := arguments.memory) is not None:
         duckdb_bytes = parse_bytes(limit)

@@ -12,12 +12,13 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import MANIFEST, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.manifest import MANIFEST
 from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import check_columns
-from clnr.tables.ingest_report import NEGATIVE_WEIGHTS, ColumnInfo, IngestReport
+from clnr.tables.ingest_report import NEGATIVE_WEIGHTS, NODES, TABLES, ColumnInfo, IngestReport
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
 
@@ -74,8 +75,6 @@ class TableGraph(NamedTuple):
         return names_at(self.columns, self.ingest_report.names, nodes, ids)
 
 
-TABLES, NODES = "tables.json", "nodes.parquet"
-"""The names of its file, and of that with the columns of the node table."""
 _FORMAT_VERSION = 1
 
 

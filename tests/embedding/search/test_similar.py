@@ -16,7 +16,7 @@ from clnr.embedding.store.artifact import load_folder, name_nodes, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import ClnrError, DataError
 from clnr.tables import read_tables
-from clnr.tables.table_graph import NODES, TABLES
+from clnr.tables.ingest_report import NODES, TABLES
 from tests.conftest import tiny
 from tests.embedding.store.test_artifact import OLD, fitted, saved, tables
 

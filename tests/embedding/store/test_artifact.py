@@ -23,8 +23,8 @@ from clnr.embedding.job import embed
 from clnr.embedding.job_sources import Extension
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.artifact import OWNED_FILES, load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS, ArtifactFiles
+from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, OWNED_FILES, RECIPE, VECTORS, ArtifactFiles
 from clnr.embedding.store.output_folder import write_report
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError
@@ -33,7 +33,7 @@ from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
-from clnr.tables.table_graph import NODES, TABLES
+from clnr.tables.ingest_report import NODES, TABLES
 from tests.cases import in_tiers
 from tests.conftest import tiny
 

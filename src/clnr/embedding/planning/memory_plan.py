@@ -8,6 +8,7 @@ from typing import Any
 import scipy.sparse as sp
 import torch
 
+from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_in_words, facts_line, graph_counts, table_warnings
 from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
@@ -176,7 +177,7 @@ def plan(
     ``workers`` would share the training on this machine; None for those of the settings. Without a layout, no map is drawn.
     """
     graph, method = table_graph.graph, settings.method
-    settings.check_labels(graph.labels is not None)
+    check_labels(settings.method, graph.labels is not None)
     check_used(method, settings.fixed)
     recipe, choices = settings.recipe_for(graph, table_graph.feature_encoder)
     method.check(recipe)

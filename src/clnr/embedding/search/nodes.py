@@ -18,10 +18,11 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
+from clnr.tables.ingest_report import NODES
 from clnr.tables.io.source import Column, Table
 from clnr.tables.roles.column_names import find_column
 from clnr.tables.roles.node_names import can_name, name_texts, names_at
-from clnr.tables.table_graph import NODES, TableInfo
+from clnr.tables.table_graph import TableInfo
 
 
 class Nodes(ABC):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
@@ -18,12 +17,9 @@ from clnr.embedding.store.artifact_files import (
     DIGESTS,
     FORMAT_VERSION,
     GRAPH,
-    INDEX,
-    INDEX_INFO,
     METRICS,
     MODEL,
     RECIPE,
-    REPORT,
     SHARDS,
     SOURCE,
     VECTORS,
@@ -31,7 +27,7 @@ from clnr.embedding.store.artifact_files import (
 )
 from clnr.embedding.store.artifact_graph import load_table_graph, load_table_info, write_graph
 from clnr.embedding.store.artifact_model import load_model, write_parameters, write_recipe
-from clnr.embedding.store.export import EXPORT_FORMATS, id_column, read_vectors, vector_table
+from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import Reference
@@ -40,13 +36,11 @@ from clnr.experiments.results import without_nan
 from clnr.graph import Graph
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import parse_json, read_stable, sha256
-from clnr.support.storage.file_locks import file_lock, temporary_name
-from clnr.support.storage.owned_files import OwnedFiles
-from clnr.tables.table_graph import NODES, TABLES
+from clnr.support.storage.file_locks import file_lock
+from clnr.tables.ingest_report import NODES, TABLES
 
 Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]
 """Losses, scores, warnings, and the scores of baselines, as ``EmbeddingResult`` has them."""
-_FIRST_BYTES = b"form = "
 
 
 # -- what a folder consists of ----------------------------------------------------------------------------------------------
@@ -112,22 +106,6 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
 def _digests_json(folder: Path) -> bytes:
     digests = {name: sha256(folder / name) for name, *_ in FOLDER_FILES if (folder / name).is_file()}
     return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
-
-
-def _is_artifact(folder: Path) -> bool:
-    """Whether a folder has a recipe that begins as ours do; its values may be wrong."""
-    with contextlib.suppress(OSError), (folder / RECIPE).open("rb") as file:
-        return file.read(len(_FIRST_BYTES)) == _FIRST_BYTES
-    return False
-
-
-_NAMES = [*(file.name for file in FOLDER_FILES), *(name for name, _ in EXPORT_FORMATS.values())]
-# Those that are written to a folder that is there, or that earlier versions wrote.
-_REWRITTEN = (REPORT, TABLES, DIGESTS, INDEX, INDEX_INFO)
-_UNFINISHED = [temporary_name(name, what) for name in _REWRITTEN for what in ("part", "lock")]
-
-OWNED_FILES = OwnedFiles(frozenset([*_NAMES, *_REWRITTEN, *_UNFINISHED]), _is_artifact, (SHARDS, "part-*.parquet"))
-"""How to recognise a folder that clnr wrote."""
 
 
 # -- loading ----------------------------------------------------------------------------------------------------------------

@@ -14,12 +14,17 @@ neighbors.usearch, neighbors.json   an index that earlier versions of clnr kept 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
-from clnr.support.storage.checked_files import check_version, errors_name, parse_json, sha256
+from clnr.support.storage.atomic_io import check_folder
+from clnr.support.storage.checked_files import check_version, errors_name, parse_json, read_stable, sha256
+from clnr.support.storage.file_locks import temporary_name
+from clnr.support.storage.owned_files import OwnedFiles
+from clnr.tables.ingest_report import NODES, TABLES
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
@@ -27,6 +32,36 @@ VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 SHARDS, SOURCE = "embeddings", "source.json"
 REPORT, DIGESTS = "report.html", "digests.json"
 INDEX, INDEX_INFO = "neighbors.usearch", "neighbors.json"
+
+_FIRST_BYTES = b"form = "
+_WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE, *(name for name, _ in EXPORT_FORMATS.values()))
+# Those that are written to a folder that is there, or that earlier versions wrote.
+_REWRITTEN = (REPORT, TABLES, DIGESTS, INDEX, INDEX_INFO)
+_UNFINISHED = [temporary_name(name, what) for name in _REWRITTEN for what in ("part", "lock")]
+
+
+def _is_artifact(folder: Path) -> bool:
+    """Whether a folder has a recipe that begins as ours do; its values may be wrong."""
+    with suppress(OSError), (folder / RECIPE).open("rb") as file:
+        return file.read(len(_FIRST_BYTES)) == _FIRST_BYTES
+    return False
+
+
+OWNED_FILES = OwnedFiles(frozenset([*_WRITTEN, *_REWRITTEN, *_UNFINISHED]), _is_artifact, (SHARDS, "part-*.parquet"))
+"""How to recognise a folder that clnr wrote."""
+
+
+def check_artifact(folder: Path) -> None:
+    """Fail where there is no folder that clnr embed wrote."""
+    read_stable(folder, RECIPE, lambda: ArtifactFiles.open(folder))
+
+
+def check_output(folder: Path, force: bool, resume: bool) -> bool:
+    """Fail where nothing may be written; tells whether an earlier process has finished a folder that is to be resumed."""
+    finished = resume and (folder / RECIPE).is_file()
+    if force or not finished:
+        check_folder(folder, force, OWNED_FILES)
+    return finished
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from clnr.graph.validation import as_labels
 from clnr.support.storage.checked_files import check_count
 from clnr.tables import TableGraph
 from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.roles.node_names import can_name
-from clnr.tables.table_graph import NODES, TABLES, TableInfo
+from clnr.tables.table_graph import TableInfo
 
 
 def write_graph(graph: Graph, path: Path) -> None:

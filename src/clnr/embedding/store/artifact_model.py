@@ -16,13 +16,14 @@ import torch
 from clnr import methods
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.store.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles
-from clnr.engine import DEVICES, PRECISIONS, Reference
+from clnr.engine import Reference
 from clnr.errors import DataError, MethodError
-from clnr.experiments.learn import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
+from clnr.support.arguments import check_seed
+from clnr.support.machine.devices import DEVICES, PRECISIONS
 from clnr.support.machine.environment import versions
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
 

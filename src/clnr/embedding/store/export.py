@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from clnr.embedding.search.node_ids import has_lasting_text, text_of
 from clnr.errors import DataError, UnknownName
-from clnr.graph import Graph
-from clnr.graph.csr import Array
-from clnr.graph.validation import as_ids
 from clnr.support.humanize import plural
-from clnr.support.lazy import import_optional
+from clnr.support.lazy import import_optional, lazy
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow
+
+    from clnr.embedding.search.node_ids import has_lasting_text, text_of
+    from clnr.graph import Graph
+    from clnr.graph.csr import Array
+    from clnr.graph.validation import as_ids
+else:
+    np = lazy("numpy")
+    has_lasting_text, text_of = (lazy("clnr.embedding.search.node_ids", name) for name in ("has_lasting_text", "text_of"))
+    as_ids = lazy("clnr.graph.validation", "as_ids")
 
 
 def vector_table(ids: pyarrow.Array, z: Array, kinds: pyarrow.Table | None = None) -> pyarrow.Table:

@@ -14,14 +14,13 @@ from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import (
     FOLDER_FILES,
-    OWNED_FILES,
     load_folder,
     load_result,
     name_nodes,
     save_folder,
     save_names,
 )
-from clnr.embedding.store.artifact_files import DIGESTS, SHARDS
+from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
 from clnr.errors import ClnrError
 from clnr.support.stage_clock import stage

@@ -12,8 +12,9 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.storage.checked_files import errors_name
 from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.ingest_report import NODES
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID
-from clnr.tables.table_graph import NODES, read_table_info
+from clnr.tables.table_graph import read_table_info
 
 
 def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:

@@ -18,7 +18,8 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
-from clnr.tables.table_graph import NODES, TableInfo
+from clnr.tables.ingest_report import NODES
+from clnr.tables.table_graph import TableInfo
 
 
 class StoredIds(NodeIds):

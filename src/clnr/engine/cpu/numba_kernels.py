@@ -1,6 +1,7 @@
 """The CPU's loops, compiled by numba at first use and cached on disk: dropping entries of sparse matrices, and products.
 
 Every function works on a range of rows and releases Python's lock, so that ``share_rows`` can split the rows between threads.
+To assign to a whole slice, or to pass a constant to a function, would take seconds more to compile: loops, and ``np.int64(0)``.
 """
 
 from __future__ import annotations
@@ -220,27 +221,36 @@ def _relu(x):
 
 
 @_compiled()
-def _add(columns, values, e, end, h, relu, o):
-    """Add to one row the rows of f(h) that its entries point to, each times its value; f is ReLU or the identity."""
+def _add(columns, values, e, end, h, o):
+    """Add to one row the rows of h that its entries point to, each times its value."""
     width = h.shape[1]
     while e + 4 <= end:
         u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
         p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
-        if relu:
-            for k in range(width):
-                o[k] += u * _relu(_wide(p[k])) + v * _relu(_wide(q[k])) + w * _relu(_wide(r[k])) + x * _relu(_wide(s[k]))
-        else:
-            for k in range(width):
-                o[k] += u * _wide(p[k]) + v * _wide(q[k]) + w * _wide(r[k]) + x * _wide(s[k])
+        for k in range(width):
+            o[k] += u * _wide(p[k]) + v * _wide(q[k]) + w * _wide(r[k]) + x * _wide(s[k])
         e += 4
     while e < end:
         u, p = values[e], h[columns[e]]
-        if relu:
-            for k in range(width):
-                o[k] += u * _relu(_wide(p[k]))
-        else:
-            for k in range(width):
-                o[k] += u * _wide(p[k])
+        for k in range(width):
+            o[k] += u * _wide(p[k])
+        e += 1
+
+
+@_compiled()
+def _add_relu(columns, values, e, end, h, o):
+    """``_add`` of ReLU of h."""
+    width = h.shape[1]
+    while e + 4 <= end:
+        u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
+        p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
+        for k in range(width):
+            o[k] += u * _relu(_wide(p[k])) + v * _relu(_wide(q[k])) + w * _relu(_wide(r[k])) + x * _relu(_wide(s[k]))
+        e += 4
+    while e < end:
+        u, p = values[e], h[columns[e]]
+        for k in range(width):
+            o[k] += u * _relu(_wide(p[k]))
         e += 1
 
 
@@ -251,8 +261,12 @@ def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
     zero = np.float32(0)
     for i in range(low, high):
         o = out[i]
-        o[:] = bias
-        _add(columns, values, indptr[i], indptr[i + 1], h, relu, o)
+        for k in range(width):
+            o[k] = bias[k]
+        if relu:
+            _add_relu(columns, values, indptr[i], indptr[i + 1], h, o)
+        else:
+            _add(columns, values, indptr[i], indptr[i + 1], h, o)
         if len(mask):
             above = mask[i]
             for k in range(width):
@@ -267,15 +281,16 @@ def multiply_columns(indptr, columns, values, factor, h, bias, out, low, high):
         room = max(room, indptr[i + 1] - indptr[i])
     to, weights = np.empty(room, np.int32), np.empty(room, np.float32)
     for i in range(low, high):
-        n = 0
+        n = np.int64(0)
         for e in range(indptr[i], indptr[i + 1]):
             if factor[columns[e]] != 0:
                 to[n] = columns[e]
                 weights[n] = values[e] * factor[columns[e]]
                 n += 1
         o = out[i]
-        o[:] = bias
-        _add(to, weights, 0, n, h, False, o)
+        for k in range(h.shape[1]):
+            o[k] = bias[k]
+        _add(to, weights, np.int64(0), n, h, o)
 
 
 @_compiled()
@@ -283,9 +298,10 @@ def multiply_rows(indptr, columns, values, factor, h, out, low, high):
     """Rows of D S h for a diagonal D; rows whose factor is zero are not computed."""
     for i in range(low, high):
         o = out[i]
-        o[:] = 0
+        for k in range(h.shape[1]):
+            o[k] = 0
         if factor[i] != 0:
-            _add(columns, values, indptr[i], indptr[i + 1], h, False, o)
+            _add(columns, values, indptr[i], indptr[i + 1], h, o)
             if factor[i] != 1:
                 for k in range(h.shape[1]):
                     o[k] *= factor[i]

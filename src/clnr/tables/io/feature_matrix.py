@@ -17,6 +17,7 @@ from clnr.errors import DataError, one_line
 from clnr.graph.arrays import check_sparse
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
+from clnr.tables.io.table_files import check_is_file
 
 _MARKET_ENDINGS = (".mtx", ".mtx.gz", ".mm")
 _ROWS_AT_A_TIME = 1 << 14
@@ -108,8 +109,7 @@ class MatrixEncoder:
 
 
 def _load(path: Path) -> Any:
-    if not path.is_file():
-        raise DataError(f"{one_line(str(path))}: there is no such file")
+    check_is_file(path)
     name = path.name.lower()
     if name.endswith(".npy"):
         return np.load(path, mmap_mode="r", allow_pickle=False)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import Header, KnownNames, check_names, read_header
 from clnr.tables.io.sql import Connection, fetch_columns, fetch_table, quoted, run
-from clnr.tables.io.table_files import files_sql, find_files
+from clnr.tables.io.table_files import files_sql, find_file, find_files
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET_ENDINGS = (".parquet", ".pq")
@@ -71,18 +71,29 @@ def open_table(db: Connection, given: Any, role: str, known: KnownNames, header:
     if not isinstance(given, str | Path):
         return _frame(db, given, role, kind)
     path = os.fspath(given)
-    files = find_files(db, path)
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
-    ending = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    files, ending = find_files(db, path), _ending(path)
     if ending in _PARQUET_ENDINGS:
         return _parquet(db, path, files)
     if ending in _JSON_ENDINGS:
         return _json(db, path, files)
-    if ending in _TEXT_ENDINGS:
-        return _text(path, files, read_header([Path(file) for file in files], role, known, header))
-    endings = ", ".join((*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS))
-    raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {endings}")
+    return _text(path, files, read_header([Path(file) for file in files], role, known, header))
+
+
+def check_table(path: str) -> None:
+    """Fail as ``open_table`` would where there is no such file, or its format is unknown; globs are for DuckDB to find."""
+    find_file(path)
+    _ending(path)
+
+
+def _ending(path: str) -> str:
+    """How the name of a table's file ends, without that of a compression; it tells the format."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
+    ending = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    known = (*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS)
+    if ending not in known:
+        raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(known)}")
+    return ending
 
 
 def describe(db: Connection, name: str, sql: str) -> Table:

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-import numpy as np
-
 from clnr.errors import DataError, one_line
-from clnr.graph.csr import Array
+from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
+    import numpy as np
     from duckdb import DuckDBPyConnection
+
+    from clnr.graph.csr import Array
+else:
+    np = lazy("numpy")
 
 Connection: TypeAlias = "DuckDBPyConnection"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")

@@ -9,7 +9,7 @@ import re
 import stat
 from pathlib import Path
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.tables.io.sql import Connection, quoted, run
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -21,19 +21,36 @@ _SPECIAL = re.compile(r"~|[^/\\]{2,}:")
 
 def find_files(db: Connection, path: str) -> list[str]:
     """The file of exactly this name if there is one, else one in a home folder, else those that match a glob."""
-    _check(path)
-    home = os.path.expanduser(path) if _HOME.match(path) else path
-    for exact in (path, home):
-        if _exists(exact):
-            if os.sep != "\\" and "\\" in exact and _GLOB.search(exact):
-                raise DataError(f"{path}: DuckDB cannot open a name with a backslash and one of *?[ in it; rename the file")
-            return [exact]
-    if _ADDRESS.match(path):
-        raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
-    matches = run(db, f"SELECT file FROM glob({quoted(_local(home))}) ORDER BY file", path) if _GLOB.search(home) else []
+    if (file := find_file(path)) is not None:
+        return [file]
+    matches = run(db, f"SELECT file FROM glob({quoted(_local(_home(path)))}) ORDER BY file", path)
     if not matches:
         raise DataError(f"{path}: there is no such file")
     return [file for (file,) in matches]
+
+
+def find_file(path: str) -> str | None:
+    """The file of this name; None for a glob, whose files are found by DuckDB. If there is none, that is an error."""
+    _check(path)
+    for exact in (path, _home(path)):
+        if _exists(exact):
+            if os.sep != "\\" and "\\" in exact and _GLOB.search(exact):
+                raise DataError(f"{path}: DuckDB cannot open a name with a backslash and one of *?[ in it; rename the file")
+            return exact
+    if _ADDRESS.match(path):
+        raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
+    if not _GLOB.search(_home(path)):
+        raise DataError(f"{path}: there is no such file")
+    return None
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path) if _HOME.match(path) else path
+
+
+def check_is_file(path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"{one_line(str(path))}: there is no such file")
 
 
 def files_sql(files: list[str]) -> str:
