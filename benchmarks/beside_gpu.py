@@ -128,16 +128,16 @@ class Meter:
 def embed(measured: Path, words: list[str]) -> None:
     """Run clnr embed in this process, and keep what training, embedding and the whole take."""
     from clnr.cli.app import app
-    from clnr.embedding.stages.block_embedding import BlockEmbedding
+    from clnr.embedding.stages.block_passes import Part, Passes
     from clnr.embedding.stages.graph_in_files import GraphInFiles
 
-    meter, compute_layer = Meter(measured), BlockEmbedding._compute_layer
+    meter, make = Meter(measured), Passes.make
     GraphInFiles.train = meter.stage("train", GraphInFiles.train)
 
-    def layer(embedding: BlockEmbedding, number: int) -> int:
-        return meter.stage(f"layer {number + 1}", compute_layer)(embedding, number)
+    def one_pass(passes: Passes, parts: list[Part]) -> None:
+        meter.stage(parts[0].what.removeprefix("the encoder's "), make)(passes, parts)
 
-    BlockEmbedding._compute_layer = layer
+    Passes.make = one_pass
     meter.stage("all", lambda: app(words, standalone_mode=False))()
 
 

@@ -85,8 +85,7 @@ def embedding_times(graph: Graph, method: Method, engine: Engine) -> dict[str, f
     model = method.build(recipe)
     with engine.use_threads():
         began = time.perf_counter()
-        inputs = model.fit_inputs(graph, engine)
-        device_graph = engine.to_device(model.prepare(inputs, graph, engine))
+        inputs, device_graph = model.fit_inputs(engine.to_device(graph), engine)
         prepared = time.perf_counter()
         parameters = model.finalize(inputs | model.init(device_graph.graph.num_features, 0), engine, device_graph)
         finalized = time.perf_counter()

@@ -63,8 +63,7 @@ def recipe_of(name: str) -> Recipe:
 def trained(name: str, workers) -> dict[str, torch.Tensor]:
     recipe, engine = recipe_of(name), cpu_engine()
     model, shared = METHODS[name].build(recipe), engine.among(workers if name in EMBEDDED and workers.size == 2 else ALONE)
-    inputs = model.fit_inputs(graph(), shared)
-    device_graph = engine.to_device(model.prepare(inputs, graph(), shared))
+    inputs, device_graph = model.fit_inputs(engine.to_device(graph()), shared)
     start = StepContext(engine, device_graph, 3, 0, recipe.epochs, workers=workers)
     before = workers.sent
     (fitted,) = fit_all(model, recipe, [start])
@@ -78,7 +77,7 @@ def trained(name: str, workers) -> dict[str, torch.Tensor]:
 def first_step(model, recipe: Recipe, workers) -> dict[str, torch.Tensor]:
     """Loss and gradients of the first step in float64, where sums in another order differ by next to nothing."""
     engine = CompiledEngine(torch.float64)
-    given = model.prepare(model.fit_inputs(graph(), cpu_engine()), graph(), cpu_engine())
+    given = model.fit_inputs(cpu_engine().to_device(graph()), cpu_engine())[1].graph
     parameters = {name: value.double().requires_grad_() for name, value in model.init(given.num_features, 3).items()}
     loss = model.loss(parameters, StepContext(engine, engine.to_device(given), 3, 0, recipe.epochs, None, workers))
     gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)

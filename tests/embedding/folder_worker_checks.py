@@ -25,7 +25,7 @@ from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan, job_plan
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import Passes
+from clnr.embedding.stages.block_passes import LayerFiles
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store import work_folder
 from clnr.embedding.store.artifact_files import ArtifactFiles
@@ -162,9 +162,10 @@ class Cases:
             self.several(f"{method}-2", 2, method)
         self.embedding_killed()
         self.training_killed()
-        for count in (4, 9):
-            killed = partial(kill_at, Passes, "make", count)
-            self.several("read-out-killed", 2, "CLNR-mix", before=lambda rank, killed=killed: killed(), resume=count > 4)
+        # In passes of walks and of the encoder's rows.
+        for times, count in enumerate((30, 25)):
+            killed = partial(kill_at, LayerFiles, "write", count)
+            self.several("read-out-killed", 2, "CLNR-mix", before=lambda rank, killed=killed: killed(), resume=times > 0)
         self.several("read-out-killed", 2, "CLNR-mix", resume=True)
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))

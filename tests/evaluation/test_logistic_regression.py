@@ -97,17 +97,17 @@ def test_large_sets_are_drawn_from(monkeypatch):
     x, labels = blobs()
     monkeypatch.setattr(logistic_regression, "MOST_NODES", 60)
     fitted = []
-    monkeypatch.setattr(LogisticRegression, "fit", spy(LogisticRegression.fit, fitted))
+    monkeypatch.setattr(logistic_regression, "_fit", spy(logistic_regression._fit, fitted))
     first, again, other = (logistic_probe(x, labels, SPLIT, seed) for seed in (0, 0, 1))
     assert set(fitted) == {60}
     assert first[:5] == again[:5]
     assert (first.correct != other.correct).any()
 
 
-def spy(method, seen):
-    def called(self, x, y):
-        seen.append(len(y))
-        return method(self, x, y)
+def spy(fit, seen):
+    def called(rows, targets, classes):
+        seen.append(len(targets))
+        return fit(rows, targets, classes)
 
     return called
 

@@ -135,7 +135,7 @@ def test_a_supervised_method_is_as_wide_as_there_are_classes_and_scored_by_its_o
 def learned(method, graph, recipe, seed):
     engine, model = cpu_engine(), method.build(recipe)
     seen = graph.without_labels()
-    device_graph = engine.to_device(model.prepare(model.fit_inputs(seen, engine), seen, engine))
+    _, device_graph = model.fit_inputs(engine.to_device(seen), engine)
     supervision = supervision_of(graph, seed, engine.device)[0] if method.supervised else None
     return engine, model, device_graph, fit(model, engine, device_graph, recipe, seed, supervision=supervision).parameters
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler, normalize
 
-from clnr.graph.kind_rows import KindScale, kind_cosines
+from clnr.graph.kind_rows import KindScale, kind_cosines, sparse_unit
 
 random = np.random.default_rng(0)
 Z = random.normal(2, 3, (30, 6)).astype(np.float32)
@@ -34,6 +34,16 @@ def test_pairs_of_two_kinds_are_compared_by_their_neighbours(sparse):
         c[kind == KINDS] = normalize(StandardScaler().fit_transform(Z[kind == KINDS]))
     found = kind_cosines(sp.csr_array(Z) if sparse else Z, PAIRS, KINDS, LINKED)
     np.testing.assert_allclose(found, [by_hand(c, a, b) for a, b in PAIRS.T], atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_a_sparse_matrix_become_those_of_scikit_learn(dtype):
+    rows = sp.csr_array(np.where(random.random((40, 300)) < 0.1, random.normal(size=(40, 300)), 0).astype(dtype))
+    rows.data[rows.indptr[3] : rows.indptr[4]] = 0
+    before = rows.toarray()
+    assert (sparse_unit(rows).toarray() == normalize(rows).toarray()).all()
+    assert (rows.toarray() == before).all()
+    assert sparse_unit(sp.csr_array((0, 3), dtype=dtype)).shape == (0, 3)
 
 
 def test_rows_in_parts_are_standardised_as_all_at_once():

@@ -208,14 +208,15 @@ def test_kernels_agree_with_the_reference(name):
 
 
 def test_inputs_follow_one_another():
-    graph = tiny()
+    graph = REFERENCE.to_device(tiny())
     model = METHODS["CLNR-mix"].build(SMALL.but(structure=2))
-    parameters = model.fit_inputs(graph, REFERENCE)
+    parameters, fitted = model.fit_inputs(graph, REFERENCE)
     weighted = WeightFeatures()(WeightFeatures().fit(graph, REFERENCE), graph, REFERENCE)
     expected = AddStructure(2)(AddStructure(2).fit(weighted, REFERENCE), weighted, REFERENCE)
     prepared = model.prepare(parameters, graph, REFERENCE)
-    np.testing.assert_array_equal(oracles.dense(prepared.features), oracles.dense(expected.features))
-    assert prepared.num_features == model.input_width(12) == 12 + 3 * 2
+    for each in (fitted, prepared):
+        np.testing.assert_array_equal(oracles.dense(each.graph.features), oracles.dense(expected.graph.features))
+    assert prepared.graph.num_features == model.input_width(12) == 12 + 3 * 2
     assert set(parameters) == {"input.0.weight", "input.0.centre", "input.0.bag", "input.1.length"}
     assert {name: value.shape for name, value in model.empty_inputs(12, 40).items()} == {
         name: value.shape for name, value in parameters.items()

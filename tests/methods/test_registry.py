@@ -86,7 +86,7 @@ def lesson_in(method, graph):
 
 def trained(method, graph, recipe=SMALL, seed=0):
     model = method.build(recipe)
-    device_graph = ENGINE.to_device(model.prepare(model.fit_inputs(graph, ENGINE), graph, ENGINE))
+    _, device_graph = model.fit_inputs(ENGINE.to_device(graph), ENGINE)
     fitted = fit(model, ENGINE, device_graph, recipe, seed, supervision=lesson_in(method, graph))
     return fitted, model.embed(fitted.parameters, ENGINE, View(device_graph))
 
@@ -506,7 +506,7 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     losses = []
     for engine in (Reference(device), KernelEngine(device), KernelEngine(device, torch.bfloat16)):
         model = method.build(recipe)
-        device_graph = engine.to_device(model.prepare(model.fit_inputs(graph, engine), graph, engine))
+        _, device_graph = model.fit_inputs(engine.to_device(graph), engine)
         fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
         losses.append(fitted.losses)
         for each in (engine, engine.float32):

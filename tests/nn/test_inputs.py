@@ -24,9 +24,15 @@ def with_features(x, **more):
     return Graph.from_edges([0], [1], x, undirected=True, **more)
 
 
+def given(part, parameters, graph, engine=REFERENCE):
+    """The graph with the features that a part gives it."""
+    return part(parameters, engine.to_device(graph), engine).graph
+
+
 def fitted(part, graph, other=None, engine=REFERENCE):
     """The features that a part gives a graph, or another one, after it was fitted on the graph."""
-    return oracles.dense(part(part.fit(graph, engine), graph if other is None else other, engine).features)
+    parameters = part.fit(engine.to_device(graph), engine)
+    return oracles.dense(given(part, parameters, graph if other is None else other, engine).features)
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
@@ -38,9 +44,9 @@ def test_a_bag_is_weighted_as_scikit_learns_tfidf(kind):
     bags[1][:, 7] = 2
     graph, other = (with_features(sp.csr_array(x) if kind == "sparse" else x) for x in bags)
     oracle = TfidfTransformer(smooth_idf=True, norm="l2").fit(bags[0])
-    for given, x in ((graph, bags[0]), (other, bags[1])):
+    for each, x in ((graph, bags[0]), (other, bags[1])):
         expected = oracle.transform(np.sqrt(x)).toarray()
-        np.testing.assert_allclose(fitted(WeightFeatures(), graph, given), expected, atol=1e-6)
+        np.testing.assert_allclose(fitted(WeightFeatures(), graph, each), expected, atol=1e-6)
 
 
 def test_dense_features_are_standardised_as_by_scikit_learn():
@@ -100,11 +106,11 @@ def test_odd_features_have_finite_weights(x):
 @pytest.mark.parametrize("name", ["undirected", "sparse features", "no nodes"])
 def test_declared_shapes_are_those_of_what_is_learned(part, name):
     graph = GRAPHS[name]
-    learned, empty = part.fit(graph, REFERENCE), part.empty(graph.num_features, graph.num_nodes)
+    learned, empty = part.fit(REFERENCE.to_device(graph), REFERENCE), part.empty(graph.num_features, graph.num_nodes)
     assert {key: (value.shape, value.dtype) for key, value in learned.items()} == {
         key: (value.shape, value.dtype) for key, value in empty.items()
     }
-    assert part(learned, graph, REFERENCE).num_features == part.width(graph.num_features)
+    assert given(part, learned, graph).num_features == part.width(graph.num_features)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -123,7 +129,7 @@ def test_walks_stand_beside_features(sparse):
 
 
 def test_no_structure_is_the_graph_itself():
-    graph = tiny()
+    graph = REFERENCE.to_device(tiny())
     assert AddStructure(0)({}, graph, REFERENCE) is graph
     assert AddStructure(0).width(12) == 12
 
@@ -180,8 +186,8 @@ def test_spectral_keeps_the_largest_singular_values():
 def test_spectral_finds_known_nodes_by_id_and_sums_them_for_others():
     graph = dataclasses.replace(tiny(60, 150), ids=np.array([f"n{i}" for i in range(60)]))
     part = Spectral(6)
-    parameters = part.fit(graph, REFERENCE)
-    before = part(parameters, graph, REFERENCE).features
+    parameters = part.fit(REFERENCE.to_device(graph), REFERENCE)
+    before = given(part, parameters, graph).features
     order = np.random.default_rng(0).permutation(60)
     place = np.empty(60, np.int64)
     place[order] = np.arange(60)
@@ -193,7 +199,7 @@ def test_spectral_finds_known_nodes_by_id_and_sums_them_for_others():
         np.ones((61, 1)),
         ids=np.array([*(f"n{i}" for i in order), "new"]),
     )
-    after = part(parameters, new, REFERENCE).features
+    after = given(part, parameters, new).features
     a = neighbours(new)
     far = [i for i in range(60) if i not in (3, 8) and not a[place[i], [place[3], place[8], 60]].any()]
     assert len(far) > 30
@@ -205,11 +211,11 @@ def test_spectral_finds_known_nodes_by_id_and_sums_them_for_others():
 
 def test_spectral_knows_no_other_graph():
     part = Spectral(4)
-    parameters = part.fit(tiny(), REFERENCE)
+    parameters = part.fit(REFERENCE.to_device(tiny()), REFERENCE)
     stranger = dataclasses.replace(tiny(), ids=np.array([f"n{i}" for i in range(40)]), name="stranger")
     with pytest.raises(DataError, match="stranger has none of the nodes that this model knows; it was fitted on their edges"):
-        part(parameters, stranger, REFERENCE)
-    assert part(parameters, Graph.from_edges([], [], np.zeros((0, 2))), REFERENCE).features.shape == (0, 4)
+        given(part, parameters, stranger)
+    assert given(part, parameters, Graph.from_edges([], [], np.zeros((0, 2)))).features.shape == (0, 4)
 
 
 @pytest.mark.parametrize("part", [Cleora(4), FastRP(4), Spectral(4)])

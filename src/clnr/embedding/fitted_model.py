@@ -6,7 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clnr.engine import Engine, View
+from torch import Tensor
+
+from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -67,9 +69,13 @@ class FittedModel:
                 f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
             )
         with enough_memory(), engine.use_threads():
-            model = self.method.build(self.recipe)
-            parameters = self.parameters_on(engine)
-            plain = dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight)
-            device_graph = engine.to_device(model.prepare(parameters, plain, engine))
-            z = model.embed(parameters, engine.float32, View(device_graph))
-        return z.cpu().numpy()
+            return self.embed_on(self.to_device(graph, engine), engine).cpu().numpy()
+
+    def to_device(self, graph: Graph, engine: Engine) -> DeviceGraph:
+        """A graph as ``embed_on`` takes it: without labels, its nodes weighing what those of the training graph do."""
+        return engine.to_device(dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight))
+
+    def embed_on(self, device_graph: DeviceGraph, engine: Engine) -> Tensor:
+        """``embed`` of a graph that is on the engine's device; models that embed the same one share what they compute."""
+        model, parameters = self.method.build(self.recipe), self.parameters_on(engine)
+        return model.embed(parameters, engine.float32, View(model.prepare(parameters, device_graph, engine)))

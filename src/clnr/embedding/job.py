@@ -77,6 +77,7 @@ def embed(
     written.
     """
     workers, shown = settings.workers, bar or Bar(None, quiet=True)
+    settings.engine.wake()
     log, own = shown.note, StageClock(on_slow=None if bar is None else bar.slow_stage)
     with use_clock(own) as clock, _reserved(output, settings) as finished:
         with stage("read"):

@@ -11,10 +11,10 @@ from typing import Any
 
 from clnr import datasets
 from clnr.embedding.scoring.held_out import training_graph
-from clnr.embedding.scoring.job_scores import Scorer
+from clnr.embedding.scoring.job_scores import cosines_of
 from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError, TrainingError
-from clnr.evaluation import hold_out, logistic_probe
+from clnr.evaluation import hold_out, logistic_probe, score_cosines
 from clnr.experiments.grid_search import hide_test_labels
 from clnr.experiments.learn import learn
 from clnr.methods import Method
@@ -105,16 +105,18 @@ def _scorer(
         def by_labels(recipe: Recipe, progress: ProgressCallback | None) -> float:
             with_labels = dataclasses.replace(seen, labels=labels, split=labelled.split)
             z = learn(method, with_labels, seed, recipe, engine, progress).z
-            return logistic_probe(z.cpu().numpy(), labels, split, seed).validation
+            return logistic_probe(z, labels, split, seed, engine.device).validation
 
         return by_labels, "validation accuracy"
     inner = hold_out(seen, max(share, 0.05), seed + 1, kinds)
     if inner is None:
         raise DataError(f"{graph.name} has neither labels nor enough edges to tune by")
-    left, scorer = training_graph(table_graph, inner.graph), Scorer(inner, None, None, seed)
+    left = training_graph(table_graph, inner.graph)
 
     def by_edges(recipe: Recipe, progress: ProgressCallback | None) -> float:
-        return scorer.score(learn(method, left, seed, recipe, engine, progress).z, None).scores["link_auc"]
+        cosines = cosines_of(learn(method, left, seed, recipe, engine, progress).z, inner)
+        assert cosines is not None
+        return score_cosines(cosines)["auc"]
 
     return by_edges, "AUC of edges"
 

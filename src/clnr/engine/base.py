@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -28,6 +29,13 @@ class Asked(NamedTuple):
     device: str = "auto"
     precision: str = "auto"
     threads: int | None = None
+
+
+def _set_up(device: torch.device) -> None:
+    # Whoever uses the device next has the error, if there is one.
+    with suppress(RuntimeError):
+        one = torch.ones(1, 1, device=device)
+        one @ one  # Loads the library of matrix products.
 
 
 class Engine(ABC):
@@ -109,6 +117,11 @@ class Engine(ABC):
             return nullcontext()
         most = self._usable_threads
         return use_threads(most if seconds is None else threads_for(seconds, most))
+
+    def wake(self) -> None:
+        """Begin to set up the device while the caller goes on: a GPU takes a second, and a CPU nothing."""
+        if self.device.type == "cuda":
+            threading.Thread(target=_set_up, args=(self.device,), daemon=True).start()
 
     @abstractmethod
     def to_device(self, graph: Graph) -> DeviceGraph:

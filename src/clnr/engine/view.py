@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from clnr.engine.sparse_matrix import Keeper, SparseMatrix, to_scipy, to_sparse_
 from clnr.errors import MethodError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.validation import Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +27,13 @@ class DeviceGraph(Keeper):
     Attributes:
         graph: The graph itself, on the host.
         edges: ``A + w I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight, others
-            have the graph's ``loop_weight`` w, mostly 1.
-        features: Dense, or sparse where that is faster.
+            have the graph's ``loop_weight`` w, mostly 1. What follows from edges alone is kept with them.
+        dense_above: Features become dense where more than this share of them is not zero.
     """
 
     graph: Graph
     edges: SparseMatrix
-    features: Tensor | SparseMatrix
+    dense_above: float = 0.0
 
     in_files: ClassVar[bool] = False
     """Whether it stays in its files: then only rows of some nodes can be computed."""
@@ -40,6 +41,22 @@ class DeviceGraph(Keeper):
     @property
     def device(self) -> torch.device:
         return self.edges.device
+
+    @property
+    def features(self) -> Tensor | SparseMatrix:
+        """Dense, or sparse where that is faster; moved to the device when they are first asked for."""
+        return self.once("features", self._move_features)
+
+    def _move_features(self) -> Tensor | SparseMatrix:
+        x = self.graph.features
+        if not sp.issparse(x):
+            return torch.tensor(x, device=self.device)
+        dense = self.dense_above < 0 or x.nnz > self.dense_above * x.shape[0] * x.shape[1]
+        return torch.tensor(x.toarray(), device=self.device) if dense else to_sparse_matrix(x, self.device)
+
+    def with_features(self, features: Matrix) -> DeviceGraph:
+        """The same graph with other features; both share their edges."""
+        return replace(self, graph=replace(self.graph, features=features), made={})
 
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
         """The features of some nodes, on the host if they are sparse or in files."""
@@ -55,7 +72,7 @@ class DeviceGraph(Keeper):
 
 
 def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
-    """Move a graph to a device; features become dense where more than ``dense_above`` of them are not zero."""
+    """Move a graph to a device; its features follow when they are asked for."""
     source, target, weight = graph.edges()
     loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
     values = np.ones(len(source), np.float32) if weight is None else weight
@@ -67,12 +84,7 @@ def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceG
         ),
         shape=size,
     )
-    edges = to_sparse_matrix(with_loops, device)
-    x = graph.features
-    if sp.issparse(x) and (dense_above < 0 or x.nnz > dense_above * x.shape[0] * x.shape[1]):
-        x = x.toarray()
-    features = to_sparse_matrix(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
-    return DeviceGraph(graph, edges, features)
+    return DeviceGraph(graph, to_sparse_matrix(with_loops, device), dense_above)
 
 
 class Drop(NamedTuple):

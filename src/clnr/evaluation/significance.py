@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clnr.graph.csr import Array
+from clnr.nn.ranking import mean_ranks
 
 
 def wilcoxon(differences: Sequence[float]) -> float:
@@ -24,9 +25,8 @@ def wilcoxon(differences: Sequence[float]) -> float:
     values = values[values != 0]
     if not len(values):
         return 1.0
-    # Ties share the mean of their ranks, which is an integer when doubled.
-    _, index, counts = np.unique(np.abs(values), return_inverse=True, return_counts=True)
-    ranks = (2 * np.cumsum(counts) - counts + 1)[index]
+    # Ranks are integers when doubled.
+    ranks = (2 * mean_ranks(np.abs(values))).astype(np.int64)
     total = int(ranks.sum())
     probability = np.zeros(total + 1)
     probability[0] = 1.0
@@ -71,9 +71,7 @@ def _mean_error(values: Array) -> float:
 
 def _placements(scores: Array) -> tuple[Array, Array]:
     """For each positive the share of negatives below it, for each negative the share of positives above it; ties are half."""
-    from scipy.stats import rankdata
-
     count = len(scores) // 2
-    ranks, ranks_within = rankdata(scores), np.concatenate([rankdata(scores[:count]), rankdata(scores[count:])])
-    below = (ranks - ranks_within) / count
+    within = np.concatenate([mean_ranks(scores[:count]), mean_ranks(scores[count:])])
+    below = (mean_ranks(scores) - within) / count
     return below[:count], 1 - below[count:]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from clnr import datasets
-from clnr.engine import Engine, View
+from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.graph import Graph
@@ -35,9 +35,13 @@ def learn(
     engine: Engine,
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
+    device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed."""
-    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, ALONE)
+    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+
+    Methods that are given the same ``device_graph``, that graph without labels on the engine's device, share what they compute.
+    """
+    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, ALONE, device_graph)
     assert learned is not None
     return learned
 
@@ -52,6 +56,7 @@ def learn_shared(
     checkpoint: CheckpointCallback | None,
     workers: Workers,
     embedders: Workers,
+    device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding | None:
     """``learn`` by workers who share the training: all of them call this.
 
@@ -60,11 +65,12 @@ def learn_shared(
     if embedders.alone and not workers.first:
         with memory.enough_memory():
             with stage("prepare"):
-                prepared = _Prepared(method.build(recipe), graph.without_labels(), engine, engine)
+                prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine, engine)
             train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
         return None
     with memory.enough_memory(), engine.use_threads():
-        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers, embedders)
+        shared = progress, checkpoint, workers, embedders, device_graph
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, *shared)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -80,6 +86,7 @@ def learn_seeds(
     checkpoint: CheckpointCallback | None = None,
     workers: Workers = ALONE,
     embedders: Workers = ALONE,
+    device_graph: DeviceGraph | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
     check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
@@ -90,7 +97,7 @@ def learn_seeds(
             supervision, classes = supervision_of(graph, seed, engine.device)
             adapted = recipe.but(dimension=classes)
         by_recipe.setdefault(adapted, {})[seed] = supervision
-    seen = graph.without_labels()
+    seen = device_graph or _without_labels(graph, engine)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     shared = engine.among(embedders)
     for adapted, supervisions in by_recipe.items():
@@ -104,23 +111,26 @@ def learn_seeds(
     return [learned[seed] for seed in seeds]
 
 
+def _without_labels(graph: Graph, engine: Engine) -> DeviceGraph:
+    if not graph.num_nodes:
+        raise DataError("the graph has no nodes")
+    return engine.to_device(graph.without_labels())
+
+
 class _Prepared:
     """A model and a graph whose features are those that its encoder is given."""
 
-    def __init__(self, model: Model, graph: Graph, engine: Engine, shared: Engine):
-        if not graph.num_nodes:
-            raise DataError("the graph has no nodes")
+    def __init__(self, model: Model, device_graph: DeviceGraph, engine: Engine, shared: Engine):
         began = time.perf_counter()
         self.model, self._engine, self._shared = model, engine, shared
-        self.inputs = model.fit_inputs(graph, shared)
-        self._graph = model.prepare(self.inputs, graph, shared)
+        self.inputs, self.device_graph = model.fit_inputs(device_graph, shared)
         self.seconds = time.perf_counter() - began
-        self.device_graph = engine.to_device(self._graph)
 
     def start(self, recipe: Recipe, seed: int, supervision: Supervision | None, workers: Workers) -> StepContext:
         """The context of the first step of a training."""
-        noise = recipe.edge_noise if self.model.objective else 0
-        graph = self._engine.to_device(datasets.with_noise(self._graph, noise, seed)) if noise else self.device_graph
+        noise, graph = recipe.edge_noise if self.model.objective else 0, self.device_graph
+        if noise:
+            graph = self._engine.to_device(datasets.with_noise(graph.graph, noise, seed))
         return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
     def embed(

@@ -23,6 +23,15 @@ def unit(z: Array) -> Array:
     return np.divide(z, length, out=np.zeros_like(z), where=length > 0)
 
 
+def sparse_unit(z: Any) -> Any:
+    """``unit`` of a CSR matrix; lengths are summed in float64."""
+    squares = np.bincount(np.repeat(np.arange(z.shape[0]), np.diff(z.indptr)), weights=z.data * z.data, minlength=z.shape[0])
+    length = np.sqrt(squares)
+    scaled = z.copy()
+    scaled.data = (z.data / np.repeat(np.where(length > 0, length, 1), np.diff(z.indptr))).astype(z.dtype, copy=False)
+    return scaled
+
+
 class KindScale:
     """What the rows of one kind have in common: the mean and the deviation of each column, from rows in parts."""
 
@@ -51,7 +60,7 @@ def kind_cosines(rows: Any, pairs: Array, kinds: Array, neighbours: Any) -> Arra
     the other that are of its own kind; 0 in place of one where there are no such neighbours. Rows are those of all nodes: an
     array, or a sparse matrix, whose columns are not standardised. Neighbours, in either direction, are a CSR matrix.
     """
-    c = standardised(rows, kinds) if isinstance(rows, np.ndarray) else _sparse_unit(rows)
+    c = standardised(rows, kinds) if isinstance(rows, np.ndarray) else sparse_unit(rows)
     blocks = np.array_split(pairs, max(1, -(-pairs.shape[1] // _BLOCK_PAIRS)), axis=1)
     return np.concatenate([_block_cosines(c, a, b, kinds, neighbours) for a, b in blocks])
 
@@ -79,13 +88,7 @@ def _mean_neighbour(c: Any, nodes: Array, wanted: Array, kinds: Array, neighbour
     of_kind = kinds[linked.indices] == np.repeat(wanted, np.diff(linked.indptr))
     chosen = sp.csr_array((of_kind.astype(np.float32), linked.indices, linked.indptr), shape=linked.shape)
     means = chosen @ c
-    return _sparse_unit(means) if sp.issparse(means) else unit(means)
-
-
-def _sparse_unit(z: Any) -> Any:
-    from sklearn.preprocessing import normalize
-
-    return normalize(z)
+    return sparse_unit(means) if sp.issparse(means) else unit(means)
 
 
 def _dots(x: Any, y: Any) -> Array:

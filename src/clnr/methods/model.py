@@ -13,7 +13,6 @@ from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.products import at_least_float32
-from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
 from clnr.nn.inputs import Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
@@ -36,14 +35,23 @@ class Model:
     inputs: tuple[Input, ...] = ()
     readout: Readout | None = None
 
-    def fit_inputs(self, graph: Graph, engine: Engine) -> Parameters:
-        """What the inputs learn from the training graph."""
-        parameters: Parameters = {}
-        for place, part in self.input_places():
-            fitted = part.fit(graph, engine)
-            parameters |= add_prefix(place, fitted)
-            graph = part(fitted, graph, engine)
-        return parameters
+    def fit_inputs(self, device_graph: DeviceGraph, engine: Engine) -> tuple[Parameters, DeviceGraph]:
+        """What the inputs learn from the training graph, and that graph with the features that the encoder is given.
+
+        Methods with the same inputs share both.
+        """
+
+        def fit() -> tuple[Parameters, DeviceGraph]:
+            parameters, given = Parameters(), device_graph
+            for place, part in self.input_places():
+                fitted = part.fit(given, engine)
+                parameters |= add_prefix(place, fitted)
+                given = part(fitted, given, engine)
+            return parameters, given
+
+        if all(part.changes_nothing for part in self.inputs):
+            return fit()
+        return device_graph.once(("inputs", self.inputs), fit)
 
     def empty_inputs(self, features: int, nodes: int) -> Parameters:
         """Parameters of the shapes that ``fit_inputs`` learns, on torch's default device."""
@@ -53,11 +61,11 @@ class Model:
             features = part.width(features)
         return parameters
 
-    def prepare(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+    def prepare(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         """A graph with the features that the encoder is given. All other functions here take a graph that is prepared."""
         for place, part in self.input_places():
-            graph = part(sub_dict(parameters, place), graph, engine)
-        return graph
+            device_graph = part(sub_dict(parameters, place), device_graph, engine)
+        return device_graph
 
     def input_width(self, features: int) -> int:
         """How many features a node of a prepared graph has."""

@@ -8,18 +8,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from clnr import rng
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import sparse_unit
+from clnr.nn.ranking import roc_auc
 
 LEAST_WEIGHT = 0.2
 """What columns that come from edges weigh where these tell nothing."""
 _USELESS_AUC, _SUFFICIENT_AUC = 0.51, 0.63
 _MEASURED_NODES, _NODES_PER_PART = 4096, 128
 _NEIGHBOURS_AROUND, _COMPARED_AXES = 32, 32
+MOST_COMPARED = _MEASURED_NODES * (1 + _NEIGHBOURS_AROUND)
+"""The most nodes whose rows are read."""
 _WALKED_NODES, _NEIGHBOURS_PER_STEP = 1024, 8
 _OTHER_PARTNERS, _FEWEST_NODES = 4, 30
 
@@ -67,6 +69,12 @@ def some_nodes(count: int) -> Array:
     return rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _MEASURED_NODES), device="cpu"), count).numpy()
 
 
+def compared_nodes(draw: DrawNeighbours, count: int) -> Array:
+    """All nodes whose rows ``edge_information`` may read, sorted."""
+    nodes = some_nodes(count)
+    return np.union1d(nodes, draw(nodes, _NEIGHBOURS_AROUND)[1])
+
+
 def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
     """How often what its neighbours predict is more like a node's row than what those of another node predict.
 
@@ -85,10 +93,10 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
         known, column = np.unique(neighbour[some], return_inverse=True)
         if len(known):
             share = sp.csr_array((1 / sizes[place[some]], (place[some] - start, column)), shape=(_NODES_PER_PART, len(known)))
-            unit = normalize(read(known).double().numpy(force=True) - middle)
+            unit = _unit(read(known).double().numpy(force=True) - middle)
             around[start : start + _NODES_PER_PART] = (share @ unit)[: len(nodes) - start]
     linked = sizes > 0
-    centred, around = normalize(rows[linked] - middle), around[linked] - around[linked].mean(0)
+    centred, around = _unit(rows[linked] - middle), around[linked] - around[linked].mean(0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :_COMPARED_AXES]
     centred, around = centred @ axes, around @ axes
     predicted = np.empty_like(centred)
@@ -135,9 +143,15 @@ def _auc(rows: Array | sp.csr_array, partners: Array | sp.csr_array) -> float | 
     count = rows.shape[0]
     if count < _FEWEST_NODES:
         return None
-    rows, partners = (normalize(sp.csr_array(each)) for each in (rows, partners))
+    rows, partners = (sparse_unit(sp.csr_array(each)) for each in (rows, partners))
     shifted = [partners[np.roll(np.arange(count), shift)] for shift in range(_OTHER_PARTNERS + 1)]
     cosines = np.stack([np.asarray(rows.multiply(each).sum(1)).ravel() for each in shifted])
     if np.count_nonzero(cosines[0]) < _FEWEST_NODES:
         return None
-    return float(roc_auc_score(np.arange(cosines.size) < count, cosines.ravel()))
+    return roc_auc(np.arange(cosines.size) < count, cosines.ravel())
+
+
+def _unit(rows: Array) -> Array:
+    """Rows of length 1; those that are zero but for rounding stay."""
+    length = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    return rows / np.where(length < 10 * np.finfo(rows.dtype).eps, 1, length)[:, None]

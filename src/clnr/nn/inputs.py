@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, View, unit_rows
-    from clnr.graph import Graph
     from clnr.graph.csr import Array
     from clnr.graph.id_vectors import id_words
     from clnr.graph.rarity import idf
@@ -41,7 +39,7 @@ Blocks = Callable[[], Iterable[Any]]
 
 
 class Input(ABC):
-    """A map of a graph to the same graph with other features."""
+    """A map of a graph, on a device, to the same graph with other features."""
 
     @property
     def changes_nothing(self) -> bool:
@@ -68,10 +66,11 @@ class Input(ABC):
         """The new features of some nodes, dense or sparse, given where walks from them lead; if it works ``by_rows``."""
         raise NotImplementedError
 
-    def fit(self, graph: Graph, engine: Engine) -> Parameters:
+    def fit(self, device_graph: DeviceGraph, engine: Engine) -> Parameters:
         """What is learned from the training graph; by default nothing, unless it works ``by_rows``."""
         if not self.by_rows:
             return {}
+        graph = device_graph.graph
         learned = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
         return {name: value.to(engine.device) for name, value in learned.items()}
 
@@ -80,7 +79,7 @@ class Input(ABC):
         return {}
 
     @abstractmethod
-    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+    def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         """The graph with its new features."""
 
 
@@ -121,8 +120,8 @@ class WeightFeatures(Input):
     def empty(self, features: int, nodes: int) -> Parameters:
         return {"weight": torch.empty(features), "centre": torch.empty(features), "bag": torch.empty(())}
 
-    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
-        return dataclasses.replace(graph, features=self.change_rows(parameters, graph.features))
+    def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
+        return device_graph.with_features(self.change_rows(parameters, device_graph.graph.features))
 
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         weight, centre = (parameters[name].cpu().numpy() for name in ("weight", "centre"))
@@ -180,11 +179,11 @@ class AddStructure(Input):
     def empty(self, features: int, nodes: int) -> Parameters:
         return {"length": torch.empty(())} if self.structure else {}
 
-    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+    def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         if not self.structure:
-            return graph
-        walked = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
-        return dataclasses.replace(graph, features=self.change_rows(parameters, graph.features, walked))
+            return device_graph
+        walked = torch.cat(walks(engine, device_graph, self.structure, STEPS), 1).cpu().numpy()
+        return device_graph.with_features(self.change_rows(parameters, device_graph.graph.features, walked))
 
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         if walked is None:
@@ -206,10 +205,9 @@ class StructureInput(Input):
     def width(self, features: int) -> int:
         return self.dimension
 
-    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+    def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         with torch.no_grad():
-            rows = self.rows(parameters, engine.float32, engine.to_device(graph))
-        return dataclasses.replace(graph, features=rows.cpu().numpy())
+            return device_graph.with_features(self.rows(parameters, engine.float32, device_graph).cpu().numpy())
 
     @abstractmethod
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
@@ -258,8 +256,8 @@ class Spectral(StructureInput):
     What is saved is a row for each training node, found again by its id; an unseen node is the sum of its known neighbours'.
     """
 
-    def fit(self, graph: Graph, engine: Engine) -> Parameters:
-        device_graph = engine.to_device(graph)
+    def fit(self, device_graph: DeviceGraph, engine: Engine) -> Parameters:
+        graph = device_graph.graph
         matrix = neighbour_matrix(device_graph, -0.5, -0.5)
 
         def apply(directions: Tensor) -> Tensor:

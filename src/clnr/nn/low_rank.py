@@ -25,9 +25,45 @@ def principal_directions(
 ) -> Tensor:
     """The right singular vectors of the largest singular values of a linear map, as orthonormal columns.
 
-    ``apply(directions)`` are then the left ones times their singular values. Found by subspace iteration from random directions
-    (Halko, Martinsson and Tropp, 2011); the transpose of the map is its gradient. The sign of each column is such that its
-    largest number is positive. There are never more than ``width``, the number of columns of the map.
+    ``apply(directions)`` are then the left ones times their singular values; the transpose of the map is its gradient. There
+    are never more than ``width``, the number of columns of the map.
+    """
+
+    def inner(directions: Tensor) -> Tensor:
+        images = _scaled(apply(directions).to(torch.float32))
+        return images.T @ images
+
+    return _subspace(lambda directions: _squared(apply, directions), inner, width, count, key, device)
+
+
+def principal_axes(rows: Tensor, count: int, key: rng.Key) -> Tensor:
+    """``principal_directions`` of a matrix with few columns, from their inner products."""
+    rows = _scaled(rows.to(torch.float32))
+    return axes_of_inner_products(rows.T @ rows, count, key)
+
+
+def axes_of_inner_products(inner: Tensor, count: int, key: rng.Key) -> Tensor:
+    """``principal_axes`` of a matrix, given the inner products of its columns."""
+    inner = _scaled(inner).to(torch.float32)
+
+    def of(directions: Tensor) -> Tensor:
+        return directions.T @ (inner @ directions)
+
+    return _subspace(lambda directions: inner @ directions, of, len(inner), count, key, inner.device)
+
+
+def _subspace(
+    multiply: Callable[[Tensor], Tensor],
+    inner: Callable[[Tensor], Tensor],
+    width: int,
+    count: int,
+    key: rng.Key,
+    device: torch.device,
+) -> Tensor:
+    """The principal directions of a matrix by subspace iteration from random ones (Halko, Martinsson and Tropp, 2011).
+
+    ``multiply`` is by its square, up to a factor, and ``inner`` has the inner products of some directions' images. The sign of
+    each column is such that its largest number is positive.
     """
     count = min(count, width)
     if not count:
@@ -37,12 +73,13 @@ def principal_directions(
         return torch.empty(width, count, device=device)
     some = min(width, count + _EXTRA_COLUMNS)
     with torch.no_grad():
-        directions = orthonormal(rng.normal(key, width * some, device).reshape(width, some))
-        for _ in range(_ITERATIONS):
-            directions = orthonormal(_squared(apply, directions))
-        images = _scaled(apply(directions).to(torch.float32))
-        _, mixing = torch.linalg.eigh((images.T @ images).double())
-        vectors = directions @ mixing.flip(1)[:, :count].to(directions.dtype)
+        directions = orthonormal(rng.normal(key, width * some, device).reshape(width, some), 1)
+        for left in range(_ITERATIONS, 0, -1):
+            # Only the last ones must be orthonormal; the others need not be far from that.
+            directions = orthonormal(multiply(directions), 3 if left == 1 else 1)
+        # A GPU takes longer for a small matrix than a CPU.
+        _, mixing = torch.linalg.eigh(inner(directions).double().cpu())
+        vectors = directions @ mixing.flip(1)[:, :count].to(directions)
         largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
         return vectors * torch.where(largest < 0, -1, 1)
 
@@ -54,7 +91,8 @@ def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
         images = apply(given)
         with warnings.catch_warnings():  # Where it is the first gradient on a GPU, torch says that it sets up cuBLAS for it.
             warnings.filterwarnings("ignore", "Attempting to run cuBLAS", UserWarning)
-            (back,) = torch.autograd.grad(images, given, _scaled(images.detach()))
+            # The gradient of this sum at the images are those factors, exactly. Given to torch as such, it would import SymPy.
+            (back,) = torch.autograd.grad((images * _scaled(images.detach())).sum(), given)
     return back.to(torch.float32)
 
 
@@ -63,18 +101,22 @@ def _scaled(rows: Tensor) -> Tensor:
     return rows / rows.abs().amax().clamp(min=1e-30) if rows.numel() else rows
 
 
-def orthonormal(columns: Tensor) -> Tensor:
-    """Orthonormal columns that span the same space.
+def orthonormal(columns: Tensor, rounds: int = 3) -> Tensor:
+    """Orthonormal columns that span the same space; after one round, nearly so.
 
     By Cholesky factors of their inner products, in float64 and more than once: many times faster on some machines than
     Householder's reflections. What is added to the diagonal keeps the factors defined where columns depend on each other
-    (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices", 2020).
+    (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices", 2020). The factors are
+    small, and are found on the CPU.
     """
+    if columns.device.type == "meta":
+        return columns
     wide = columns.double()
-    count = columns.shape[1]
+    one = torch.eye(columns.shape[1], dtype=wide.dtype, device="cpu")
     # Rounding errors of the products, and of their factors, grow with the number of columns.
-    shift = count * _SHIFT_PER_COLUMN * torch.eye(count, dtype=wide.dtype, device=wide.device)
-    for _ in range(3):
+    shift = len(one) * _SHIFT_PER_COLUMN * one
+    for _ in range(rounds):
         wide = wide / wide.norm(dim=0).clamp(min=1e-300)
-        wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + shift).mT, wide, upper=True, left=False)
+        factor = torch.linalg.cholesky((wide.T @ wide).cpu() + shift)
+        wide = wide @ torch.linalg.solve_triangular(factor, one, upper=False).mT.to(wide.device)
     return wide.to(columns.dtype)

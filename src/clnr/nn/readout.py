@@ -11,7 +11,7 @@ from clnr import rng
 from clnr.errors import RecipeError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.low_rank import orthonormal, principal_directions
+from clnr.nn.low_rank import axes_of_inner_products, orthonormal
 from clnr.nn.readout_blocks import Block, Matrix, Product, ReadoutContext
 from clnr.support.lazy import lazy
 from clnr.support.processes.workers import ALONE, Workers
@@ -46,14 +46,23 @@ class Readout:
         parameters: Parameters = {}
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
-        graph = context.device_graph.graph
+        graph, of_node = context.device_graph.graph, self.of_node(len(context.encoded), context.own)
+        # Of all matrices some rows, and of a node's own ones all, of which the edges' weight is measured.
+        some: list[Tensor] = []
+        own: dict[int, Tensor] = {}
+        sizes: list[tuple[float, int]] = []
+        for number, (size, matrix) in enumerate(self._matrices(parameters, context)):
+            some.append(matrix[context.fitted_nodes])
+            sizes.append((size, number))
+            if of_node and of_node[number]:
+                own[number] = matrix
 
-        def measure(own: list[Tensor]) -> float:
-            reads = [functools.partial(_rows_of, matrix) for matrix in own]
+        def measure(numbers: list[int]) -> float:
+            reads = [functools.partial(_rows_of, own[number]) for number in numbers]
             return edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
 
-        matrices = list(self._matrices(parameters, context))
-        matrices, learned = self.weigh(matrices, self.of_node(len(context.encoded), context.own), measure)
+        sizes, learned = self.weigh(sizes, of_node, measure)
+        matrices = [(size, some[number]) for size, number in sizes]
         return parameters | learned | self.fit_components(matrices, context.engine.device, context.engine.workers)
 
     def of_node(self, outputs: int, own: Collection[int]) -> list[bool]:
@@ -92,9 +101,7 @@ class Readout:
         mean = torch.cat(means)
         scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
         covariance = _covariance([matrix for _, matrix in matrices], mean, scale, workers)
-        directions = principal_directions(
-            lambda weight: covariance @ weight, len(mean), self.dimension, rng.key(0, "components"), device
-        )
+        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"))
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
         size = torch.where(total > 0, self.dimension / total, 1).sqrt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.nn.low_rank import principal_directions
+from clnr.nn.low_rank import axes_of_inner_products, principal_axes, principal_directions
 from clnr.nn.structure import STEPS, walks
 from clnr.support.lazy import lazy
 
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
+    from clnr.engine.streams import IdentityKey
 else:
     torch = lazy("torch")
     unit_rows = lazy("clnr.engine", "unit_rows")
+    IdentityKey = lazy("clnr.engine.streams", "IdentityKey")
 
 Matrix = TypeVar("Matrix")
+MOST_INNER_PRODUCTS = 2048
+"""Up to so many features, their principal directions are found by the inner products of all of them."""
+FITTED_NODES = 1 << 15
+"""So many nodes, drawn uniformly, stand for all where a read-out is fitted."""
+_COLUMNS = 256
 _NEARLY_EQUAL = 0.95
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
@@ -50,6 +58,17 @@ class ReadoutContext(NamedTuple):
     @property
     def device_graph(self) -> DeviceGraph:
         return self.view.device_graph
+
+    @property
+    def fitted_nodes(self) -> Tensor | slice:
+        """The nodes that stand for all."""
+        count = self.device_graph.graph.num_nodes
+        return slice(None) if count <= FITTED_NODES else fitted_nodes(count).to(self.engine.device)
+
+
+def fitted_nodes(count: int) -> Tensor:
+    """The nodes that stand for all where a read-out is fitted, sorted: the same at every call."""
+    return rng.permute(rng.key(0, "read-out"), torch.arange(min(count, FITTED_NODES)), count).sort().values
 
 
 class Source(NamedTuple):
@@ -151,28 +170,53 @@ class ReducedFeatures(Block):
         return _hops(operators, operators.project(weight), self.steps)[-1]
 
     def fit(self, context: ReadoutContext) -> Parameters:
-        def apply(directions: Tensor) -> Tensor:
-            return self.map(context.operators, directions)
+        if not self.reduced:
+            return {}
+        operators, width = context.operators, context.device_graph.features.shape[1]
 
-        return self._fit(apply, context.device_graph.features.shape[1], context.engine.device)
+        def directions() -> Tensor:
+            if width <= MOST_INNER_PRODUCTS:
+                return principal_axes(self._some_rows(context, width), self._count, self._key)
+            map_ = functools.partial(self.map, operators)
+            return principal_directions(map_, width, self._count, self._key, context.engine.device)
+
+        # Methods with the same features share it.
+        return {"directions": context.device_graph.once(("directions", type(self).__name__, self._count), directions)}
+
+    def _some_rows(self, context: ReadoutContext, width: int) -> Tensor:
+        """The propagated features of the nodes that stand for all, some columns at a time."""
+        nodes, x, parts = context.fitted_nodes, context.device_graph.features, []
+        for start in range(0, width, _COLUMNS):
+            stop = min(start + _COLUMNS, width)
+            if isinstance(x, torch.Tensor):
+                columns = x[:, start:stop]
+            else:
+                columns = context.operators.project(torch.eye(width, device=context.engine.device)[:, start:stop])
+            parts.append(_hops(context.operators, columns, self.steps)[-1][nodes])
+        return torch.cat(parts, 1)
 
     def fit_inner_products(self, inner: Tensor) -> Parameters:
         """``fit`` from the inner products of all columns of the propagated features, in float64."""
-        values, vectors = torch.linalg.eigh(inner)
-        root = (vectors * values.clamp(min=0).sqrt()).T.to(torch.float32)
-        return self._fit(lambda directions: root @ directions, len(inner), inner.device)
+        return {"directions": axes_of_inner_products(inner, self._count, self._key)} if self.reduced else {}
 
-    def _fit(self, apply: Callable[[Tensor], Tensor], width: int, device: torch.device) -> Parameters:
-        if not self.reduced:
-            return {}
-        key = rng.key(0, "reduced", type(self).__name__)
-        return {"directions": principal_directions(apply, width, max(self.reduced, self.dimension), key, device)}
+    @property
+    def _count(self) -> int:
+        return max(self.reduced, self.dimension)
+
+    @property
+    def _key(self) -> rng.Key:
+        return rng.key(0, "reduced", type(self).__name__)
 
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
-        return [min(inputs, max(self.reduced, self.dimension))] if self.reduced else []
+        return [min(inputs, self._count)] if self.reduced else []
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        return [self.map(context.operators, parameters["directions"])] if self.reduced else []
+        if not self.reduced:
+            return []
+        directions = parameters["directions"]
+        # On the graph that these were found on, they are asked for again, and by several methods.
+        asker = type(self).__name__, IdentityKey(directions)
+        return [context.device_graph.once(asker, lambda: self.map(context.operators, directions))]
 
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         return [Product(Source(), self.steps, parameters.get("directions"))] if self.reduced else []

@@ -42,7 +42,7 @@ def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: 
         scaled = sp.diags_array(left) @ adjacency @ sp.diags_array(right)
         return to_sparse_matrix(sp.csr_array(scaled, dtype=np.float32), device_graph.device)
 
-    return device_graph.once(("neighbours", row_power, column_power), make)
+    return device_graph.edges.once(("neighbours", row_power, column_power), make)
 
 
 def _power(degree: Array, power: float) -> Array:
@@ -59,18 +59,17 @@ def random_rows(device_graph: DeviceGraph, width: int) -> Tensor:
 def walks(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int]) -> list[Tensor]:
     """Each node's random vector averaged over its neighbours and scaled to length 1, again and again: after so many steps.
 
-    One number of steps is Cleora (Rychalska et al., 2021). A node without neighbours has zeros.
+    One number of steps is Cleora (Rychalska et al., 2021). A node without neighbours has zeros. Walks are kept with the edges:
+    whoever asks for the same ones of a graph with other features has them.
     """
-
-    def make() -> list[Tensor]:
-        matrix = neighbour_matrix(device_graph, -1.0, 0.0)
-        operators = engine.float32.operators(View(device_graph, propagation_matrix=matrix))
-        rows, walked = random_rows(device_graph, width), []
-        for step in range(1, max(steps) + 1):
-            rows = unit_rows(operators.propagate(rows))
-            if step in steps:
-                walked.append(rows)
-        return walked
-
-    with torch.no_grad():
-        return device_graph.once(("walks", width, tuple(steps)), make)
+    walked: dict[int, Tensor] = device_graph.edges.once(("walks", width), dict)
+    if not walked.keys() >= set(steps):
+        with torch.no_grad():
+            matrix = neighbour_matrix(device_graph, -1.0, 0.0)
+            operators = engine.float32.operators(View(device_graph, propagation_matrix=matrix))
+            rows = random_rows(device_graph, width)
+            for step in range(1, max(steps) + 1):
+                rows = unit_rows(operators.propagate(rows))
+                if step in steps:
+                    walked[step] = rows
+    return [walked[step] for step in steps]

@@ -11,6 +11,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
+from clnr.embedding.stages.stored_readout import Sample
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
@@ -47,32 +48,55 @@ def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
         assert bound / 2 < planned.memory <= bound
 
 
-@pytest.mark.parametrize(("method", "hold_out"), [("CLNR", 0.0), ("CLNR-mix", 0.1), ("CLNR-mix", 0.0), ("SVD-mix", 0.0)])
-def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monkeypatch, method, hold_out):
+@pytest.mark.parametrize(
+    ("method", "hold_out", "changes"),
+    [
+        ("CLNR", 0.0, {"structure": 16}),
+        ("CLNR-mix", 0.1, {"structure": 0}),
+        ("CLNR-mix", 0.1, {"structure": 16}),
+        ("CLNR-mix", 0.0, {"structure": 16}),
+        ("CLNR-mix", 0.0, {"structure": 128, "hops": 3}),
+        ("CLNR-mix", 0.1, {"structure": 0, "layers": 3, "hops": 5}),
+        ("CLNR-hops", 0.1, {}),
+        ("SVD-mix", 0.0, {"structure": 16}),
+        ("SVD-both", 0.1, {"dimension": 8}),
+    ],
+    ids=str,
+)
+def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monkeypatch, method, hold_out, changes):
     """At most so much is there at a time, and not much less."""
-    most, passes, make = 0, [], Passes.make
+    most, passes, make = 0, 0, Passes.make
 
     def noted(real):
         def write(*arguments):
             nonlocal most
             real(*arguments)
-            most = max(most, sum(path.stat().st_size for path in tmp_path.rglob("*") if path.suffix in (".bin", ".parquet")))
+            kinds = (".bin", ".npy", ".parquet")
+            most = max(most, sum(path.stat().st_size for path in tmp_path.rglob("*") if path.suffix in kinds))
 
         return write
 
-    for sink in (LayerFiles, ShardFiles):
-        monkeypatch.setattr(sink, "write", noted(sink.write))
-    monkeypatch.setattr(Passes, "make", lambda self, sink, what, *more: passes.append(what) or make(self, sink, what, *more))
-    chosen = settings(method, hold_out=hold_out, changes={"dimension": 64, "hidden": 64, "structure": 16, "epochs": 1})
+    def counted(self, parts):
+        nonlocal passes
+        passes += any(part.reads_edges for part in parts)
+        make(self, parts)
+
+    for sink, name in ((LayerFiles, "write"), (ShardFiles, "write"), (Sample, "keep")):
+        monkeypatch.setattr(sink, name, noted(getattr(sink, name)))
+    monkeypatch.setattr(Passes, "make", counted)
+    chosen = settings(method, hold_out=hold_out, changes={"dimension": 64, "hidden": 64, "epochs": 1, **changes})
     _, planned = plan(folder, chosen, MEMORY)
     embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     # Beside the model; a shard has a header, and ids beside the vectors.
     rows = planned.disk - 2e7
     assert 0.8 * rows < most <= rows + 10_000
-    # The first sum, and random rows, read no edges.
-    sums = [what for what in passes if what == "read-out, vectors" or what.startswith("read-out, sum")]
-    others = [what for what in passes if what.startswith("walks") or "propagated" in what]
-    assert planned.passes == len(others) + len(sums[1:])
+    # Without a read-out, the encoder's layers are not counted.
+    assert planned.passes == passes - (chosen.recipe_for(folder)[0].layers if method == "CLNR" else 0)
+
+
+def test_the_default_takes_sixteen_passes(folder):
+    more = {"changes": {"hidden": 64, "dimension": 64}, "hold_out": 0.1}
+    assert plan(folder, settings("CLNR-mix", **more), MEMORY)[1].passes == 16
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
         patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             embed_folder(folder, tmp_path / "out", chosen, MEMORY)
-    monkeypatch.setattr(BlockEmbedding, "run", lambda *_: pytest.fail("it embedded again"))
+    monkeypatch.setattr(BlockEmbedding, "layers", lambda *_: pytest.fail("it embedded again"))
     assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scores["effective_rank"] > 1
 
 

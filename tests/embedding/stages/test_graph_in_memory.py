@@ -15,7 +15,7 @@ from clnr.datasets import split_of
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.scoring.job_scores import Scorer
+from clnr.embedding.scoring.job_scores import Scorer, cosines_of
 from clnr.embedding.stages import graph_in_memory
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
@@ -51,7 +51,7 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
 
 def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monkeypatch):
     seen, kept = [], []
-    learn, embed = graph_in_memory.learn_shared, FittedModel.embed
+    learn, embed = graph_in_memory.learn_shared, FittedModel.embed_on
 
     def noted(*arguments, **more):
         trained = learn(*arguments, **more)
@@ -63,7 +63,7 @@ def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monke
         return embed(*arguments)
 
     monkeypatch.setattr(graph_in_memory, "learn_shared", noted)
-    monkeypatch.setattr(FittedModel, "embed", asked)
+    monkeypatch.setattr(FittedModel, "embed_on", asked)
     fitted(method=CLNR_MIX, baselines=())
     assert kept == [False]
 
@@ -80,7 +80,7 @@ def test_errors_are_those_of_the_differences():
     random = torch.Generator().manual_seed(0)
     rows = [torch.randn(120, 5, generator=random) for _ in range(2)]
     scorer = Scorer.of(GRAPH, held, 0, by_labels=False)
-    first, second = (scorer.score(each, None) for each in rows)
+    first, second = (scorer.score(cosines_of(each, held), None) for each in rows)
     assert first.errors(second) == {"link_auc_error": auc_error(*(link_cosines(unit_rows(each), held) for each in rows))}
 
 
@@ -112,10 +112,10 @@ def test_on_a_huge_graph_baselines_are_left_out_and_that_is_said(bound, monkeypa
 def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
     learn = graph_in_memory.learn
 
-    def failing(method, *rest):
+    def failing(method, *rest, **more):
         if method == UNTRAINED:
             raise TrainingError("it does not work here")
-        return learn(method, *rest)
+        return learn(method, *rest, **more)
 
     monkeypatch.setattr(graph_in_memory, "learn", failing)
     result = fitted()

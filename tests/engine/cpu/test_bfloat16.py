@@ -151,7 +151,7 @@ def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkey
     losses = []
     for engine in (cpu_engine(), NARROW):
         model = method.build(recipe)
-        device_graph = engine.to_device(model.prepare(model.fit_inputs(graph, engine), graph, engine))
+        _, device_graph = model.fit_inputs(engine.to_device(graph), engine)
         fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
         losses.append(fitted.losses)
         z = model.embed(fitted.parameters, engine.float32, View(device_graph))

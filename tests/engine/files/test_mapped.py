@@ -14,7 +14,7 @@ from clnr import methods, rng
 from clnr.engine import Drop, View, choose
 from clnr.engine.files import mapped as module
 from clnr.engine.files.mapped import MappedFeatures
-from clnr.engine.files.mapped_graph import ReadAhead, map_folder, neighbour_rows
+from clnr.engine.files.mapped_graph import NeighbourRows, ReadAhead, map_folder
 from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES
@@ -148,7 +148,7 @@ def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
     assert "\n" not in str(caught.value)
     if name.startswith("incoming") and place != "all":
         with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
-            neighbour_rows(graph, 0, NODES)
+            NeighbourRows(graph, np.arange(NODES))
 
 
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)

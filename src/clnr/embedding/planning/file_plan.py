@@ -19,7 +19,7 @@ from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folde
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.stages import all_stages
-from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
+from clnr.embedding.stages.stored_readout import MOST_FEATURES
 from clnr.errors import DataError, MethodError, OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import FROM_FILES, Cost, ModelWork, Size, Work, evaluating, training, writing
@@ -28,6 +28,8 @@ from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
+from clnr.nn.edge_information import MOST_COMPARED
+from clnr.nn.readout_blocks import FITTED_NODES
 from clnr.support.humanize import gigabytes
 from clnr.support.machine import memory
 from clnr.support.storage.atomic_io import resolve_path
@@ -127,7 +129,11 @@ class FileSizes(JobSizes):
 
     @functools.cached_property
     def embed_disk(self) -> float:
-        return _MODEL_BYTES + _FLOAT_BYTES * self.folder.num_nodes * self.columns.kept
+        columns, count = self.columns, self.folder.num_nodes
+        sample = columns.fitted * min(count, FITTED_NODES + _LINK_NODES) + columns.compared * min(count, MOST_COMPARED)
+        # Inner products of the features and of those that are propagated, of 8 bytes each.
+        sample += 2 * 2 * self.features**2 if columns.fitted else 0
+        return _MODEL_BYTES + _FLOAT_BYTES * max(columns.made * count + sample, columns.written * count)
 
     @property
     def _row_bytes(self) -> int:
@@ -201,7 +207,7 @@ class FilePlan(Plan):
 
     @property
     def passes(self) -> int:
-        """How often all edges are read to put walks beside the features and for the read-out."""
+        """How often all edges are read to put walks beside the features, and for the read-out."""
         return self.costs["FitReadout"].passes
 
     @property
@@ -214,8 +220,9 @@ class FilePlan(Plan):
         ]
         gathered = gigabytes(self.costs["FitReadout"].passes_bytes)
         read_out = [
-            f"walks and read-out: {self.passes} passes over all edges, which gather {gathered} of rows; "
-            "with --hold-out 0 walks are done once instead of twice, and --method CLNR --set structure=0 takes none"
+            f"walks and read-out: {self.passes} passes over all edges, which gather {gathered} of rows"
+            f"{', about half of that with --hold-out 0' if self.sizes.settings.hold_out else ''}; "
+            "--method CLNR --set structure=0 takes none"
         ]
         return [
             facts_line(self.facts),

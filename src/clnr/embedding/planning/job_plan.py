@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +11,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.calibration import corrected
+from clnr.embedding.stages.stored_readout import direct_hops
 from clnr.engine.cpu.threads import usable_threads
 from clnr.experiments.cost import FIXED_SECONDS, Size, Work, sent
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
+from clnr.nn.readout_blocks import Product, ReducedFeatures, Source
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import duration
 from clnr.support.machine import environment
@@ -41,48 +42,83 @@ class PassColumns(NamedTuple):
     """Columns of rows that walks, the encoder's layers and the read-out make.
 
     Attributes:
-        passes: How often all edges are read, for walks and the read-out.
+        passes: How often all edges are read for walks, and for a read-out and the encoder's rows that it takes.
         gathered: Columns that are gathered for each edge, in all passes.
-        widest: Columns that a pass gathers, at most.
-        kept: Columns of all nodes that are on disk, at most.
+        widest: Columns that are gathered at a time.
+        made: Columns of all nodes that are on disk, at most, until the read-out is fitted.
+        written: The same while vectors are written.
         fitted: Columns of the nodes that the read-out is fitted to.
+        compared: Columns of the nodes by which it is measured what edges weigh.
     """
 
     passes: int = 0
     gathered: int = 0
     widest: int = 0
-    kept: int = 0
+    made: int = 0
+    written: int = 0
     fitted: int = 0
+    compared: int = 0
 
     @classmethod
     def of(cls, settings: Settings, model: Model, recipe: Recipe, features: int) -> PassColumns:
-        products = [] if model.readout is None else model.readout.products({}, model.encoder.num_outputs)
-        sources = [product.source for _, product in products]
-        inputs = {part.walk_columns for part in model.inputs} - {0}
-        walks = inputs | {source.walk_columns for source in sources if source.walk_columns}
+        graphs, last = 2 if settings.hold_out else 1, max(STEPS)
+        inputs = sum({part.walk_columns for part in model.inputs})
+        hidden = [recipe.hidden] * (recipe.layers - 1) if "layers" in settings.method.keys else []
         encoded = model.encoder.width(features) * model.encoder.num_outputs
-        # How often the encoder's rows are propagated, and the features; and the sum of all, at last.
-        hops = [
-            max((product.hops for _, product in products if not product.source.walk_columns and wanted(product)), default=0)
-            for wanted in (lambda each: each.source.encoder is not None, lambda each: each.source.encoder is None)
-        ]
-        widths = encoded, features
-        graphs = 2 if settings.hold_out else 1
-        steps, last = max(STEPS), max(hops) if products else 0
-        passes = graphs * steps * len(walks) + sum(hops) + last
-        per_edge = graphs * steps * sum(walks) + sum(map(operator.mul, hops, widths)) + last * recipe.dimension
-        of_products = [width for width, hop in zip(widths, hops, strict=True) if hop]
-        widest = max([*walks, *of_products, recipe.dimension if last else 0], default=0)
-        # What is on disk at a time: two of a walk's steps; layers, and the rows of the last one; with a read-out, the encoder's
-        # rows beside two propagated matrices, or beside sums and vectors. Walks stay, the inputs' also without held-out edges.
-        layers = min(2, recipe.layers - 1) * recipe.hidden if "layers" in settings.method.keys else 0
-        stages = [2 * max(walks, default=0), layers + encoded]
-        again = (graphs - 1) * len(STEPS) * sum(inputs)
-        of_whole = again + max(*stages, encoded + 2 * recipe.dimension if products else 0)
-        kept = len(STEPS) * sum(walks) + max(of_whole, encoded + 2 * max(of_products, default=0) if products else 0)
-        fitted = sum((hop + 1) * width for hop, width in zip(hops, widths, strict=True)) if products else 0
-        fitted += len(STEPS) * sum(each.walk_columns for each in sources)
-        return cls(passes, per_edge, widest, kept, fitted)
+        # Of a walk, two steps are on disk beside those that are kept.
+        walks = graphs * (len(STEPS) + 1) * inputs
+        stored = graphs * len(STEPS) * inputs
+        if model.readout is None:
+            written = stored + encoded + sum(hidden[:2])
+            return cls(last * bool(inputs), graphs * last * inputs, inputs, walks, written)
+        products = [product for _, product in model.readout.products({}, model.encoder.num_outputs)]
+        alone = sum({each.source.walk_columns for each in products} - {part.walk_columns for part in model.inputs})
+        direct = direct_hops(products)
+        reduced = [block for block in model.readout.blocks if isinstance(block, ReducedFeatures) and block.reduced]
+        steps = max((block.steps for block in reduced), default=0)
+        encoder = _Source.of([each for each in products if each.source.encoder is not None], encoded, graphs, direct)
+        own = _Source.of([each for each in products if each.source == Source()], features, graphs, direct, steps)
+        sums = max(0, *(each.hops - direct for each in products))
+        # Rows of the graph without held-out edges, then those of the whole one, beside walks over both; the last step of walks
+        # that are the read-out's alone comes with the vectors.
+        layers = graphs * (1 + len(hidden)) if encoded else 0
+        beside = 0 if inputs or not alone else last - 1
+        passes = last * bool(inputs) + max(beside, layers + encoder.passes, own.passes) + max(sums, bool(alone))
+        gathered = graphs * last * inputs + (graphs * (last - 1) + 1) * alone + sums * recipe.dimension
+        gathered += encoder.gathered + own.gathered + (graphs * (features + sum(hidden)) if encoded else 0)
+        propagated = [each.width for each in (encoder, own) if each.passes or sums]
+        widest = max(inputs, alone, *propagated, recipe.dimension if sums else 0)
+        walks += (len(STEPS) + 1 + 2 * (graphs - 1)) * alone
+        stored += len(STEPS) * alone
+        sources = encoded + max(sum(hidden[:2]), encoder.made) + own.made
+        made = max(walks, stored + sources) if inputs else walks + sources
+        written = stored + encoded + direct * (encoder.width + own.width) + recipe.dimension * (2 if sums else 1)
+        fitted = encoder.fitted + own.fitted + len(STEPS) * sum(each.source.walk_columns for each in products)
+        return cls(passes, gathered, widest, made, written, fitted, encoded if model.encoder.own_outputs else 0)
+
+
+class _Source(NamedTuple):
+    """Passes over rows of the encoder or of the features; columns as in ``PassColumns``, besides the rows that are propagated.
+
+    ``width`` is 0 if nothing is propagated.
+    """
+
+    width: int = 0
+    passes: int = 0
+    gathered: int = 0
+    made: int = 0
+    fitted: int = 0
+
+    @classmethod
+    def of(cls, products: list[Product], width: int, graphs: int, direct: int, steps: int = 0) -> _Source:
+        if not products:
+            return cls()
+        hops = max(each.hops for each in products)
+        # The last ones are those of a sample alone, unless inner products of all are asked for.
+        full, kept = max(hops - 1, steps), direct * bool(hops)
+        passes = full + kept if graphs > 1 else max(full, kept)
+        fitted = len({each.hops for each in products}) * width
+        return cls(width * bool(hops), passes, passes * width, max(min(2, full), kept) * width, fitted)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from clnr.evaluation import (
 from clnr.evaluation.logistic_regression import MOST_ITERATIONS, MOST_NODES
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import sparse_unit
 from clnr.methods import RAW, Method
 from clnr.support.machine.memory import enough_memory
 from clnr.support.stage_clock import stage
@@ -69,16 +70,19 @@ class Scorer:
     labels: Array | None
     split: Split | None
     seed: int
+    device: torch.device | str = "cpu"
 
     @classmethod
-    def of(cls, graph: Graph, links: LinkSplit | None, seed: int, by_labels: bool) -> Scorer:
-        """The scorer of a graph; a DataError says why its labels cannot be used."""
+    def of(
+        cls, graph: Graph, links: LinkSplit | None, seed: int, by_labels: bool, device: torch.device | str = "cpu"
+    ) -> Scorer:
+        """The scorer of a graph, which computes on a device; a DataError says why its labels cannot be used."""
         if not by_labels or graph.labels is None:
-            return cls(links, None, None, seed)
+            return cls(links, None, None, seed, device)
         split = datasets.split_of(graph, seed)
         if len(np.unique(graph.labels[split.train])) < 2:
             raise DataError("the training nodes are of one class")
-        return cls(links, graph.labels, split, seed)
+        return cls(links, graph.labels, split, seed, device)
 
     def reference(self) -> dict[str, float]:
         """What the labels alone give."""
@@ -86,14 +90,13 @@ class Scorer:
             return {}
         return {"majority_accuracy": majority_accuracy(self.labels, self.split)}
 
-    def score(self, seen: Any, rows: Any | None, logits: bool = False) -> Scored:
+    def score(self, cosines: Array | None, rows: Any | None, logits: bool = False) -> Scored:
         """Score an embedding.
 
-        ``seen`` are rows of the graph without the held-out edges, ``rows`` of the whole graph, None to score by edges alone;
-        logits are those of a classifier, which needs no probe.
+        ``cosines`` are ``cosines_of`` rows of the graph without the held-out edges, ``rows`` those of the whole graph, None to
+        score by edges alone; logits are those of a classifier, which needs no probe.
         """
         scores: dict[str, float] = {}
-        cosines = None if self.links is None else link_cosines(_comparable(seen, self.links), self.links)
         if cosines is not None:
             scores |= {f"link_{name}": value for name, value in score_cosines(cosines).items()}
         if rows is None or self.labels is None or self.split is None:
@@ -102,7 +105,7 @@ class Scorer:
             validation, correct = (rows[nodes].argmax(1) == self.labels[nodes] for nodes in self.split[1:])
             scores |= {"strict_accuracy": 100 * float(correct.mean()), "validation_accuracy": 100 * float(validation.mean())}
             return Scored(scores, cosines, correct)
-        probe = logistic_probe(rows, self.labels, self.split, self.seed)
+        probe = logistic_probe(rows, self.labels, self.split, self.seed, self.device)
         scores |= {"strict_accuracy": probe.strict, "validation_accuracy": probe.validation}
         return Scored(scores, cosines, probe.correct, () if probe.converged else (_NOT_CONVERGED,))
 
@@ -115,18 +118,21 @@ class Scorer:
         return min(len(self.split.train), MOST_NODES) * per_row * classes <= _MOST_MULTIPLIED_NUMBERS
 
 
-def _comparable(rows: Any, links: LinkSplit) -> Any:
-    """Rows as ``link_cosines`` takes them: of length 1, unless nodes are of several kinds."""
+def cosines_of(rows: Any, links: LinkSplit | None) -> Array | None:
+    """``link_cosines`` of rows of any length, which were computed without the held-out edges; None without such edges."""
+    if links is None:
+        return None
     if sp.issparse(rows):
-        from sklearn.preprocessing import normalize
-
-        return normalize(sp.csr_array(rows))
+        return link_cosines(sparse_unit(sp.csr_array(rows)), links)
     tensor = rows if isinstance(rows, torch.Tensor) else torch.tensor(rows)
-    return unit_rows(tensor) if links.kinds is None else tensor
+    return link_cosines(unit_rows(tensor) if links.kinds is None else tensor, links)
 
 
-BaselineRows = Callable[[bool], tuple[Any, Any]]
-"""Rows of a baseline: those without the held-out edges and, if asked for, those of the labelled nodes, else None."""
+class BaselineRows(NamedTuple):
+    """What makes the rows of a baseline: ``cosines_of`` those without the held-out edges, and those of the labelled nodes."""
+
+    cosines: Callable[[], Array | None]
+    rows: Callable[[], Any]
 
 
 class Scores(NamedTuple):
@@ -144,12 +150,12 @@ class Samples:
     Attributes:
         graph: The graph, in memory or in files.
         labelled: Has the labels to score by, and a split if the graph has one; without labels, none are scored by.
-        links: Held-out pairs and non-edges, by the places of their nodes in ``seen``; None for none.
-        seen: Rows that were computed without the held-out edges.
+        links: Held-out pairs and non-edges; None for none.
+        cosines: Makes ``cosines_of`` the rows without the held-out edges.
         rows: Rows of the nodes of ``labelled``.
         geometry: Alignment, uniformity and effective rank.
         width: How many columns rows have.
-        baselines: What can be scored beside the embedding.
+        baselines: What can be scored beside the embedding, or why it cannot be.
         no_baselines: Says why nothing can, if so.
         notes: What to know of the training, a line each.
         remarks: What the scores are of, a line each.
@@ -158,11 +164,11 @@ class Samples:
     graph: Graph
     labelled: Graph
     links: LinkSplit | None
-    seen: Callable[[], Any]
+    cosines: Callable[[], Array | None]
     rows: Callable[[], Any]
     geometry: Callable[[], dict[str, float]]
     width: int
-    baselines: Mapping[Method, BaselineRows]
+    baselines: Mapping[Method, BaselineRows | ClnrError]
     no_baselines: str | None = None
     notes: list[str] = field(default_factory=list)
     remarks: Callable[[Scorer], list[str]] = lambda scorer: []
@@ -174,44 +180,42 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
     if settings.hold_out and links is None:
         warnings.append(NO_LINKS)
     try:
-        scorer = Scorer.of(samples.labelled, links, settings.seed, settings.evaluate)
+        scorer = Scorer.of(samples.labelled, links, settings.seed, settings.evaluate, settings.engine.device)
     except DataError as error:
         warnings.append(f"no accuracy was measured: {error}")
         scorer = Scorer(links, None, None, settings.seed)
     with torch.no_grad():
         rows = samples.rows() if scorer.labels is not None else None
-        ours = scorer.score(samples.seen(), rows, logits=model.method.supervised)
+        ours = scorer.score(samples.cosines(), rows, logits=model.method.supervised)
         scores = ours.scores | scorer.reference() | samples.geometry()
     if links is not None:
         scores["links_held_out"] = float(links.positives.shape[1])
     warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
     with stage("baselines", whole=True):
-        baselines, skipped = _score_baselines(samples, model.method, scorer, ours)
+        baselines, skipped = _score_baselines(samples, scorer, ours)
     warnings += [*ours.warnings, *score_warnings(samples.graph, model.method, scores, baselines), *skipped]
     return Scores(scores, (*warnings, *samples.remarks(scorer)), baselines)
 
 
-def _score_baselines(
-    samples: Samples, method: Method, scorer: Scorer, ours: Scored
-) -> tuple[dict[str, dict[str, float]], list[str]]:
+def _score_baselines(samples: Samples, scorer: Scorer, ours: Scored) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Scores of raw features and of each baseline; and what was left out, a line each."""
     scores: dict[str, dict[str, float]] = {}
     skipped: list[str] = []
-    if not samples.baselines or (scorer.links is None and scorer.labels is None):
+    if scorer.links is None and scorer.labels is None:
         return scores, skipped
     if samples.no_baselines is not None:
         return scores, [samples.no_baselines]
-    for baseline, rows_of in samples.baselines.items():
-        if baseline == method:
-            continue
+    for baseline, beside in samples.baselines.items():
         try:
+            if isinstance(beside, ClnrError):
+                raise beside
             with enough_memory():
-                seen, rows = rows_of(scorer.labels is not None)
+                rows = beside.rows() if scorer.labels is not None else None
                 if baseline == RAW and rows is not None and not scorer.is_quick(rows):
                     columns = samples.graph.num_features
                     skipped.append(f"the accuracy of raw features was not measured: {columns:,} columns take too long")
                     rows = None
-                scored = scorer.score(seen, rows)
+                scored = scorer.score(beside.cosines(), rows)
         except ClnrError as error:
             skipped.append(f"{baseline.name} was not scored: {error}")
         else:

@@ -12,7 +12,7 @@ from clnr import rng
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.scoring.held_out import HeldLinks, link_ends
-from clnr.embedding.scoring.job_scores import Samples, Scorer
+from clnr.embedding.scoring.job_scores import BaselineRows, Samples, Scorer, cosines_of
 from clnr.embedding.search.nodes import sample_nodes
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
 from clnr.engine.files.mapped import MappedFeatures
@@ -59,6 +59,8 @@ def file_samples(
     labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
     features = cast(MappedFeatures, cast(Any, seen.features))
 
+    renumbered = None if links is None else _renumbered(links, ends)
+
     def link_vectors() -> Any:
         rows = sampled_rows(model, settings.engine, given, ends, most_rows) if link_rows is None else link_rows
         return torch.from_numpy(rows)
@@ -67,16 +69,17 @@ def file_samples(
         rows = features.rows(nodes)
         return rows.float().numpy() if isinstance(rows, torch.Tensor) else rows
 
+    raw_rows = BaselineRows(lambda: cosines_of(raw(ends), renumbered), lambda: raw(labelled))
     return Samples(
         graph=cast(Any, folder),
         # Nothing but labels, which a split is drawn from.
         labelled=Graph.from_edges([], [], np.zeros((len(labelled), 0), np.float32), labels=labels, name=folder.name),
-        links=None if links is None else _renumbered(links, ends),
-        seen=link_vectors,
+        links=renumbered,
+        cosines=lambda: cosines_of(link_vectors(), renumbered) if renumbered is not None else None,
         rows=lambda: read_vectors(labelled),
         geometry=lambda: _geometry(model, settings.engine, given, read_vectors),
         width=width,
-        baselines={RAW: lambda by_labels: (raw(ends), raw(labelled) if by_labels else None)} if baselines else {},
+        baselines={RAW: raw_rows} if baselines and model.method != RAW else {},
         remarks=lambda scorer: _remarks(folder, links, scorer, total),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import itertools
+import math
+import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,12 +21,11 @@ from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.export import vector_table
 from clnr.embedding.store.shards import shard_path, shard_schema, write_shard
 from clnr.embedding.store.stored_columns import stored_kinds
-from clnr.engine import DeviceGraph, View, unit_rows
+from clnr.engine import DeviceGraph, Operators, View, unit_rows
 from clnr.engine.block_engine import BlockEngine
-from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped import copy_rows, in_order
-from clnr.engine.files.mapped_graph import neighbour_rows
+from clnr.engine.files.mapped_graph import NeighbourRows
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
@@ -36,15 +36,17 @@ from clnr.support.progress import Bar, NowAndThen
 
 _FLOAT_BYTES = 4
 _MOST_NODES = 1 << 17
-_OPEN_FILES = 256
+_PAGE_BYTES = 1 << 12
 
+Item = TypeVar("Item")
 Read = TypeVar("Read")
+Result = TypeVar("Result")
 
 
 class Sink(Protocol):
-    """Where the rows of blocks go; a file is complete, or not there."""
+    """Where the rows of blocks go; those of a block are all there, or not there."""
 
-    def path(self, number: int) -> Path: ...
+    def has(self, number: int) -> bool: ...
 
     def width(self, number: int) -> int:
         """The numbers of a row of a block that is there."""
@@ -53,46 +55,62 @@ class Sink(Protocol):
 
 
 class LayerFiles:
-    """Rows of all nodes, in a file for each block, to be read again: ``resident`` bytes may be in memory at a time."""
+    """Rows of all nodes in one file, to be read again: ``resident`` bytes may be in memory at a time.
+
+    Workers write their blocks to it. Each has pages of its own, as not every network file system lets two hosts write to one;
+    what is between blocks takes no disk. A small file for each block says that it is there, and how wide it is.
+    """
 
     def __init__(self, folder: Path, blocks: list[slice], resident: int):
         self.folder, self._blocks, self._resident = folder, blocks, resident
-        self._starts = np.array([block.start for block in blocks])
-        # Each open file takes a descriptor, of which a process may have few.
-        self._open = functools.lru_cache(_OPEN_FILES)(self._map)
+        self._starts = np.array([block.start for block in blocks], np.int64)
 
-    def path(self, number: int) -> Path:
-        return self.folder / f"{number:05d}.bin"
+    @property
+    def path(self) -> Path:
+        return self.folder / "rows.bin"
+
+    def _mark(self, number: int) -> Path:
+        return self.folder / f"{number:05d}.width"
+
+    def has(self, number: int) -> bool:
+        return self._mark(number).is_file()
 
     @property
     def complete(self) -> bool:
-        return all(self.path(number).is_file() for number in range(len(self._blocks)))
+        return all(self.has(number) for number in range(len(self._blocks)))
+
+    def width(self, number: int) -> int:
+        return int(self._mark(number).read_text(encoding="utf-8"))
 
     def write(self, number: int, rows: Array) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.path(number).with_suffix(".unfinished")
-        part.write_bytes(np.ascontiguousarray(rows, "<f4").data)
-        part.replace(self.path(number))
+        width = rows.shape[1]
+        first = self._starts[number] + self._shifts(width)[number]
+        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b") as file:
+            file.seek(int(first) * width * _FLOAT_BYTES)
+            file.write(np.ascontiguousarray(rows, "<f4").data)
+        part = self._mark(number).with_suffix(".unfinished")
+        part.write_text(str(width), encoding="utf-8")
+        part.replace(self._mark(number))
 
-    def width(self, number: int) -> int:
-        block = self._blocks[number]
-        return self.path(number).stat().st_size // (_FLOAT_BYTES * (block.stop - block.start))
+    def _shifts(self, width: int) -> Array:
+        """By how many rows each block is moved, so that it begins with a page."""
+        step = _PAGE_BYTES // math.gcd(_PAGE_BYTES, width * _FLOAT_BYTES)
+        sizes = np.array([-(-(block.stop - block.start) // step) * step for block in self._blocks], np.int64)
+        return np.append(0, np.cumsum(sizes)[:-1]) - self._starts
 
-    def _map(self, number: int) -> MappedArray:
-        block = self._blocks[number]
-        info = ArrayInfo("float32", (block.stop - block.start, self.width(number)))
-        return MappedArray.open(self.path(number), info, self._resident)
+    @functools.cached_property
+    def _stored(self) -> tuple[MappedArray, Array]:
+        width, last = self.width(0), self._blocks[-1]
+        shifts = self._shifts(width)
+        return MappedArray.open(self.path, ArrayInfo("float32", (last.stop + int(shifts[-1]), width)), self._resident), shifts
 
     def rows(self, nodes: Array) -> Tensor:
-        """The rows of some nodes; read in the order of the files."""
+        """The rows of some nodes, of all that were written; read in the order of the file."""
+        stored, shifts = self._stored
         nodes, places = in_order(nodes)
-        stops = np.append(np.searchsorted(nodes, self._starts[1:]), len(nodes))
-        out: Array | None = None
-        for number, (start, stop) in enumerate(itertools.pairwise([0, *stops.tolist()])):
-            if start < stop or out is None:
-                stored, first = self._open(number), self._blocks[number].start
-                out = np.empty((len(nodes), stored.values.shape[1]), np.float32) if out is None else out
-                copy_rows(stored, nodes[start:stop] - first, places[start:stop], out)
+        out = np.empty((len(nodes), stored.mapped.shape[1]), np.float32)
+        copy_rows(stored, nodes + shifts[np.searchsorted(self._starts, nodes, "right") - 1], places, out)
         return torch.from_numpy(out)
 
 
@@ -115,16 +133,16 @@ class ShardFiles:
         """The columns of a shard."""
         return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(np.arange(0))).column_names
 
-    def path(self, number: int) -> Path:
-        return shard_path(self._work, number)
+    def has(self, number: int) -> bool:
+        return shard_path(self._work, number).is_file()
 
     def width(self, number: int) -> int:
-        return int(shard_schema(self.path(number)).field("vector").type.list_size)
+        return int(shard_schema(shard_path(self._work, number)).field("vector").type.list_size)
 
     def write(self, number: int, rows: Array) -> None:
         block = self._blocks[number]
         kinds = self._kinds(np.arange(block.start, block.stop))
-        write_shard(self.path(number), self._folder.ids(block.start, block.stop), rows, kinds)
+        write_shard(shard_path(self._work, number), self._folder.ids(block.start, block.stop), rows, kinds)
 
 
 def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:
@@ -143,8 +161,50 @@ def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:
     return blocks
 
 
+class BlockEdges:
+    """The edges of some nodes, sorted: read once for all parts of a pass."""
+
+    def __init__(self, engine: BlockEngine, nodes: Array):
+        self.nodes, self._engine = nodes, engine
+        self._neighbours: NeighbourRows | None = None
+        self._operators: dict[int, Operators] = {}
+
+    def average(self, device_graph: DeviceGraph, source: ReadRows) -> Callable[[], Tensor]:
+        """What averages rows over the neighbours of each node; these are read."""
+        if self._neighbours is None:
+            self._neighbours = NeighbourRows(device_graph, self.nodes)
+        reached, arrays = self._neighbours.reached, self._neighbours.average(device_graph)
+        rows, shape = source(reached), (len(self.nodes), len(reached))
+        return lambda: self._engine.block_matrix(arrays, shape)(rows.to(self._engine.device))
+
+    def propagate(self, device_graph: DeviceGraph, source: ReadRows) -> Callable[[], Tensor]:
+        """What propagates rows to the nodes; those of their neighbours are read."""
+        operators = self._operators.get(id(device_graph))
+        if operators is None:
+            operators = self._engine.sampled_operators(View(device_graph), torch.from_numpy(self.nodes)).within(1)
+            operators.read({("matrix", 1)})
+            self._operators[id(device_graph)] = operators
+        assert operators.nodes is not None
+        rows, propagate = source(operators.nodes.numpy(force=True)), operators.propagate
+        return lambda: propagate(rows.to(self._engine.device))
+
+
+class Part(NamedTuple):
+    """Rows of all nodes that a pass makes: ``compute(nodes, prepare(edges))`` for each block that is not in ``sink`` yet."""
+
+    what: str
+    sink: Sink
+    prepare: Callable[[BlockEdges], Any]
+    compute: Callable[[Array, Any], Tensor]
+    reads_edges: bool = True
+
+
+Chain: TypeAlias = Generator[Part, None, Result]
+"""What passes make one after the other, each from rows of the one before; it returns what they have made."""
+
+
 def do_blocks(
-    numbers: Iterable[int], prepare: Callable[[int], Read], compute: Callable[[int, Read], Callable[[], None]]
+    items: Iterable[Item], prepare: Callable[[Item], Read], compute: Callable[[Item, Read], Callable[[], None]]
 ) -> None:
     """Do some blocks: one is read, in a thread, and another one written, in another thread, while a third is computed.
 
@@ -152,8 +212,8 @@ def do_blocks(
     """
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
         written: Future[None] | None = None
-        for number, read in _prepared(reader, numbers, prepare):
-            write = compute(number, read)
+        for item, read in _prepared(reader, items, prepare):
+            write = compute(item, read)
             if written is not None:
                 written.result()
             written = writer.submit(write)
@@ -161,15 +221,17 @@ def do_blocks(
             written.result()
 
 
-def _prepared(reader: ThreadPoolExecutor, numbers: Iterable[int], prepare: Callable[[int], Read]) -> Iterator[tuple[int, Read]]:
+def _prepared(
+    reader: ThreadPoolExecutor, items: Iterable[Item], prepare: Callable[[Item], Read]
+) -> Iterator[tuple[Item, Read]]:
     threads, coming = torch.get_num_threads(), None
 
-    def call(number: int) -> Read:
+    def call(item: Item) -> Read:
         torch.set_num_threads(threads)
-        return prepare(number)
+        return prepare(item)
 
-    for number in numbers:
-        following = number, reader.submit(call, number)
+    for item in items:
+        following = item, reader.submit(call, item)
         if coming is not None:
             yield coming[0], coming[1].result()
         coming = following
@@ -189,7 +251,7 @@ class Passes:
     def __init__(self, device_graph: DeviceGraph, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None):
         self.device_graph, self.folder = device_graph, cast(GraphFolder, device_graph.graph)
         self.engine, self.workers = cast(BlockEngine, settings.engine.float32), settings.workers
-        self.work, self.blocks = work, node_blocks(self.folder, block_rows)
+        self.work, self.blocks, self._block_rows = work, node_blocks(self.folder, block_rows), block_rows
         self.log = (bar or Bar(None, quiet=True)).note
 
     def files(self, name: str) -> LayerFiles:
@@ -205,43 +267,73 @@ class Passes:
         with memory.enough_memory(), torch.no_grad(), self.engine.use_threads():
             yield
 
-    def make(self, sink: Sink, what: str, prepare: Callable[[Array], Any], compute: Callable[[Array, Any], Tensor]) -> None:
-        """Rows of all nodes: ``compute(nodes, prepare(nodes))`` for the nodes of each block that is not there yet."""
+    # -- passes -------------------------------------------------------------------------------------------------------
 
-        def read(number: int) -> Any:
-            return None if sink.path(number).is_file() else (prepare(self._nodes(number)),)
+    def run(self, *chains: Chain[Any]) -> list[Any]:
+        """Run chains side by side, also of another graph with the same nodes: a pass makes the next part of each.
 
-        def computed(number: int, prepared: Any) -> Callable[[], None]:
+        Returns what they return.
+        """
+        results, parts = [None] * len(chains), dict[int, Part]()
+
+        def advance(numbers: Iterable[int]) -> None:
+            for number in numbers:
+                try:
+                    parts[number] = next(chains[number])
+                except StopIteration as end:
+                    parts.pop(number, None)
+                    results[number] = end.value
+
+        with self.computing():
+            advance(range(len(chains)))
+            while parts:
+                # What needs no edges goes first, so that all others are in one pass.
+                now = [number for number, part in parts.items() if not part.reads_edges] or list(parts)
+                self.make([parts[number] for number in now])
+                advance(now)
+        return results
+
+    def make(self, parts: list[Part]) -> None:
+        """One pass: some parts of each block, one after the other, so that rows of only a few are in memory."""
+        what = ", ".join(dict.fromkeys(part.what for part in parts))
+        edges: BlockEdges | None = None
+
+        def read(item: tuple[int, Part]) -> Any:
+            nonlocal edges
+            number, part = item
+            if part.sink.has(number):
+                return None
+            block = self.blocks[number]
+            if edges is None or edges.nodes[0] != block.start:
+                edges = BlockEdges(self.engine, np.arange(block.start, block.stop))
+            return edges.nodes, part.prepare(edges)
+
+        def computed(item: tuple[int, Part], prepared: Any) -> Callable[[], None]:
+            number, part = item
             if pace.due():
                 self.log(f"{what}: {100 * self.blocks[number].stop // self.folder.num_nodes} %")
             if prepared is None:
                 return lambda: None
-            rows = compute(self._nodes(number), prepared[0]).float().numpy(force=True)
-            return lambda: sink.write(number, rows)
+            rows = part.compute(*prepared).float().numpy(force=True)
+            return lambda: part.sink.write(number, rows)
 
         self.log(what)
         pace = NowAndThen()
         # Whoever is done takes the next block.
-        do_blocks(self.workers.work_queue(len(self.blocks)), read, computed)
+        numbers = self.workers.work_queue(len(self.blocks))
+        do_blocks(((number, part) for number in numbers for part in parts), read, computed)
         self.workers.barrier()
 
-    def _nodes(self, number: int) -> Array:
-        block = self.blocks[number]
-        return np.arange(block.start, block.stop)
+    def rows_at(self, nodes: Array, rows: Callable[[BlockEdges], Callable[[], Tensor]]) -> Tensor:
+        """Rows of some nodes, sorted, that are made from those of their neighbours; not more at a time than in a block."""
+        indptr = self.folder.map("incoming.indptr").values
+        gathered = np.cumsum(indptr[nodes + 1] - indptr[nodes] + 1)
+        some = np.split(nodes, np.flatnonzero(np.diff(gathered // self._block_rows)) + 1)
+        return torch.cat([rows(BlockEdges(self.engine, each))().cpu() for each in some])
 
-    def gather(self, nodes: Array, source: ReadRows) -> Callable[[], Tensor]:
-        """What propagates rows to some nodes; the rows of their neighbours are read."""
-        operators = self.engine.sampled_operators(View(self.device_graph), torch.from_numpy(nodes)).within(1)
-        assert operators.nodes is not None
-        operators.read({("matrix", 1)})
-        rows = source(operators.nodes.numpy(force=True))
-        return lambda: operators.propagate(rows.to(self.engine.device))
-
-    def propagate(self, name: str, what: str, source: ReadRows) -> LayerFiles:
+    def propagation(self, files: LayerFiles, what: str, source: ReadRows) -> Part:
         """Rows of all nodes propagated once."""
-        files = self.files(name)
-        self.make(files, what, lambda nodes: self.gather(nodes, source), lambda nodes, propagated: propagated())
-        return files
+        return Part(what, files, lambda edges: edges.propagate(self.device_graph, source), lambda nodes, rows: rows())
 
     def inner_products(self, source: ReadRows, width: int) -> Tensor:
         """Of all columns of the rows of all nodes, in float64, on the CPU."""
@@ -254,48 +346,52 @@ class Passes:
 
         # Sums are the same bits whoever is quicker: each has blocks of its own.
         numbers = range(self.workers.rank, len(self.blocks), self.workers.size)
-        do_blocks(numbers, lambda number: source(self._nodes(number)), add)
+        do_blocks(numbers, lambda number: source(np.arange(self.blocks[number].start, self.blocks[number].stop)), add)
         self.workers.barrier()
         return self.workers.all_reduce(total)[0]
 
     # -- walks --------------------------------------------------------------------------------------------------------
 
-    def walks(self, width: int) -> ReadRows:
-        """Where walks lead, as ``nn.structure.walks``: what reads the rows after each number of steps, side by side."""
-        files = [self.files(_walk(width, step)) for step in range(max(STEPS) + 1)]
-        done = self.workers.broadcast_object(max((step for step, each in enumerate(files) if each.complete), default=-1))
-        even = width + width % 2
-        if done < 0:
-            self.make(
-                files[0],
+    def walk(
+        self, width: int, last: int, kept: Collection[int], done: Callable[[int, ReadRows], None] = lambda *_: None
+    ) -> Chain[None]:
+        """Where walks lead, as ``nn.structure.walks``: a file for each step up to the last, of which some are kept.
+
+        ``done`` is called after each step.
+        """
+        files = [self.walk_files(width, step) for step in range(last + 1)]
+        there = self.workers.broadcast_object(max((step for step, each in enumerate(files) if each.complete), default=-1))
+        if there < 0:
+            even = width + width % 2
+            yield Part(
                 "random rows",
-                lambda nodes: self.folder.ids(int(nodes[0]), int(nodes[-1]) + 1).to_numpy(zero_copy_only=False),
+                files[0],
+                lambda edges: self.folder.ids(int(edges.nodes[0]), int(edges.nodes[-1]) + 1).to_numpy(zero_copy_only=False),
                 lambda nodes, ids: torch.from_numpy(random_features(ids, even)[:, :width]),
+                reads_edges=False,
             )
-        for step in range(max(1, done), max(STEPS) + 1):
-            read = files[step - 1].rows
-            if step > done:
-                prepare, what = functools.partial(self._neighbours, read), f"walks, step {step} of {max(STEPS)}"
-                self.make(files[step], what, prepare, lambda nodes, average: unit_rows(average()))
-            if step - 1 not in STEPS:
+        for step in range(max(1, there), last + 1):
+            if step > there:
+                yield self._walk_step(files[step], step, files[step - 1].rows)
+            done(step, files[step].rows)
+            if step - 1 not in kept:
                 self.remove(_walk(width, step - 1))
-        kept = [files[step] for step in STEPS]
-        return lambda nodes: torch.cat([each.rows(nodes) for each in kept], 1)
+
+    def _walk_step(self, files: LayerFiles, step: int, source: ReadRows) -> Part:
+        what = f"walks, step {step} of {max(STEPS)}"
+        return Part(what, files, lambda edges: self.step(edges, source), lambda nodes, rows: rows())
+
+    def step(self, edges: BlockEdges, source: ReadRows) -> Callable[[], Tensor]:
+        """One more step of a walk, from rows of the step before."""
+        average = edges.average(self.device_graph, source)
+        return lambda: unit_rows(average())
+
+    def walk_files(self, width: int, step: int) -> LayerFiles:
+        return self.files(_walk(width, step))
 
     def remove_walks(self, width: int) -> None:
         for step in range(max(STEPS) + 1):
             self.remove(_walk(width, step))
-
-    def _neighbours(self, read: ReadRows, nodes: Array) -> Callable[[], Tensor]:
-        """What averages the rows of each node's neighbours, which are read."""
-        weights = neighbour_rows(self.device_graph, int(nodes[0]), int(nodes[-1]) + 1)
-        reached, columns = np.unique(weights.indices, return_inverse=True)
-        degree = np.asarray(weights.sum(1, dtype=np.float64)).reshape(-1)
-        share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
-        values = np.repeat(share, np.diff(weights.indptr)) * weights.data
-        arrays = CSRArrays(weights.indptr.astype(np.int64), columns.astype(np.int32), values.astype(np.float32))
-        rows, shape = read(reached), (len(nodes), len(reached))
-        return lambda: self.engine.block_matrix(arrays, shape)(rows.to(self.engine.device))
 
 
 def _walk(width: int, step: int) -> str:

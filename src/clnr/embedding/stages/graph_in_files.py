@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
@@ -14,18 +17,27 @@ from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.sampled_scores import file_samples
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import Passes, ShardFiles
+from clnr.embedding.stages.block_passes import Chain, Passes, ShardFiles
 from clnr.embedding.stages.job_graph import Job, JobGraph
-from clnr.embedding.stages.stored_readout import StoredReadout, fit_inputs, prepared
+from clnr.embedding.stages.stored_readout import (
+    Sample,
+    StoredReadout,
+    fit_inputs,
+    input_walks,
+    prepared,
+    readout_walks,
+)
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
+from clnr.engine import DeviceGraph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters, add_prefix
+from clnr.nn.readout_blocks import fitted_nodes
 from clnr.support.machine import memory
-from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.tables.table_graph import read_table_info
@@ -59,7 +71,10 @@ class GraphInFiles(JobGraph):
         settings, inputs, graph = self.settings, Parameters(), self._seen
         if not all(part.changes_nothing for part in self._model.inputs):
             with memory.enough_memory(), settings.engine.use_threads(), stage("prepare"):
-                inputs, graph = fit_inputs(self._model, self._seen_passes())
+                if any(part.walk_columns for part in self._model.inputs):
+                    # Those of the read-out take no passes of their own.
+                    self._seen_passes.run(*self._walks())
+                inputs, graph = fit_inputs(self._model, self._seen_passes)
         with memory.enough_memory():
             model, engine = dataclasses.replace(self._model, readout=None), settings.engine
             given = (engine, graph, recipe, settings.seed, progress)
@@ -69,36 +84,65 @@ class GraphInFiles(JobGraph):
         of_graph = self.folder.num_features, provenance, self.folder.loop_weight
         return FittedModel(settings.method, settings.seed, recipe, parameters, *of_graph), tuple(fitted.losses.tolist())
 
-    def _seen_passes(self, workers: Workers | None = None) -> Passes:
-        """Passes over the graph without the held-out edges, by all workers or by some."""
-        settings = self.settings if workers is None else dataclasses.replace(self.settings, workers=workers)
-        work = self._work / (_ALL if self._links is None else _SEEN)
-        return Passes(self._seen, settings, work, self._block_rows, self._bar)
+    # -- passes over all nodes ----------------------------------------------------------------------------------------
+
+    def _passes(self, device_graph: DeviceGraph, name: str, settings: Settings) -> Passes:
+        return Passes(device_graph, settings, self._work / name, self._block_rows, self._bar)
+
+    @functools.cached_property
+    def _whole_passes(self) -> Passes:
+        """Passes over the graph with all edges."""
+        whole = self._seen if self._links is None else self.settings.engine.to_device(cast(Any, self.folder))
+        return self._passes(whole, _ALL, self.settings)
+
+    @functools.cached_property
+    def _seen_passes(self) -> Passes:
+        """Passes over the graph without the held-out edges."""
+        return self._whole_passes if self._links is None else self._passes(self._seen, _SEEN, self.settings)
+
+    @functools.cached_property
+    def _sample(self) -> Sample:
+        """The nodes of the graph without the held-out edges that the read-out is fitted to, and those of these edges."""
+        return Sample(self._seen_passes, np.union1d(fitted_nodes(self.num_nodes).numpy(), link_ends(self._links)))
+
+    def _uses(self) -> list[tuple[Passes, Sample | None, bool]]:
+        """Passes over each graph, the sample if it is made by them, and whether rows of all nodes are kept for the vectors."""
+        if self._links is None:
+            return [(self._whole_passes, self._sample, True)]
+        return [(self._seen_passes, self._sample, False), (self._whole_passes, None, True)]
+
+    def _walks(self) -> list[Chain[None]]:
+        of_inputs = [chain for passes, *_ in self._uses() for chain in input_walks(self._model, passes)]
+        return of_inputs + [chain for use in self._uses() for chain in readout_walks(self._model, *use)]
 
     # -- the read-out -------------------------------------------------------------------------------------------------
 
     def fit_readout(self, model: FittedModel) -> tuple[FittedModel, Array | None]:
         if self._model.readout is None:
             return model, None
-        readout = StoredReadout(model, self._seen_passes())
-        learned, link_rows = readout.fit(link_ends(self._links))
-        if self._links is not None:
-            readout.remove()
+        readouts = [(StoredReadout(model, passes), sample, keeps) for passes, sample, keeps in self._uses()]
+        # One graph after the other, beside the walks of both: rows of fewer are on disk at a time.
+        encoders = _in_turn([readout.encoder_chain(sample, keeps) for readout, sample, keeps in readouts])
+        features = _in_turn([readout.feature_chain(sample, keeps) for readout, sample, keeps in readouts])
+        self._seen_passes.run(encoders, features, *self._walks())
+        learned, link_rows = Parameters(), np.empty((0, 0), np.float32)
+        if self.settings.workers.first:
+            learned, link_rows = readouts[0][0].fit(self._sample, link_ends(self._links))
         return dataclasses.replace(model, parameters=model.parameters | add_prefix("readout", learned)), link_rows
 
     # -- vectors ------------------------------------------------------------------------------------------------------
 
     def embed(self, model: FittedModel | None) -> Shards:
         assert model is not None
-        whole = self.settings.engine.to_device(cast(Any, self.folder))
-        passes = Passes(whole, self.settings, self._work / _ALL, self._block_rows, self._bar)
+        passes = self._whole_passes
         sink = ShardFiles(self._work, self.folder, passes.blocks)
         if self._model.readout is not None:
+            self._sample.remove()
             dimension = StoredReadout(model, passes).embed(sink)
         else:
             with memory.enough_memory():
                 graph = prepared(self._model, model.parameters, passes)
-            dimension = BlockEmbedding(model, passes, graph, sink).run()
+            (dimension,) = passes.run(BlockEmbedding(model, passes, graph, sink).layers())
         return self.shards(dimension, len(passes.blocks))
 
     def shards(self, dimension: int, count: int) -> Shards:
@@ -114,8 +158,13 @@ class GraphInFiles(JobGraph):
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def samples(self, model: FittedModel, vectors: Shards, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
-        passes = self._seen_passes(ALONE)
+        passes = self._passes(self._seen, self._seen_passes.work.name, dataclasses.replace(self.settings, workers=ALONE))
         passes.log("scoring samples")
         given = prepared(self._model, model.parameters, passes)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
         return file_samples(model, self.settings, *sampled, bool(baselines))
+
+
+def _in_turn(chains: Sequence[Chain[None]]) -> Chain[None]:
+    for chain in chains:
+        yield from chain

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clnr import rng
 from clnr.embedding.defaults import default_recipe
@@ -17,10 +15,11 @@ from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
 from clnr.embedding.scoring.held_out import held_out
-from clnr.embedding.scoring.job_scores import BaselineRows, Samples
+from clnr.embedding.scoring.job_scores import BaselineRows, Samples, cosines_of
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.tuning import tune
-from clnr.engine import Engine
+from clnr.engine import DeviceGraph, Engine
+from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.learn import learn, learn_shared
@@ -28,6 +27,7 @@ from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
+from clnr.support.machine.memory import enough_memory
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
@@ -40,7 +40,11 @@ _MEASURED_NODES = 2048
 
 
 class GraphInMemory(JobGraph):
-    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training."""
+    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training.
+
+    All methods share what they compute from the graph without the held-out edges, and then from the whole graph: each is on the
+    device once, and not while the other is.
+    """
 
     def __init__(self, table_graph: TableGraph, settings: Settings):
         self.table_graph, self.settings = table_graph, settings
@@ -49,8 +53,11 @@ class GraphInMemory(JobGraph):
         self._embedders: Workers = ALONE
         self._split: LinkSplit | None = None
         self._seen = table_graph.graph
-        self._z_seen: Tensor | None = None
+        self._on_device: DeviceGraph | None = None
+        self._vectors: Array | None = None
+        self._cosines: Array | None = None
         self._geometry: dict[str, float] = {}
+        self._beside: dict[Method, BaselineRows | ClnrError] = {}
 
     def beside(self, method: Method, recipe: Recipe) -> tuple[GraphInMemory, Recipe]:
         same_width = recipe_beside(method, self.settings.method, recipe, self.table_graph.graph)
@@ -70,8 +77,10 @@ class GraphInMemory(JobGraph):
         self._recipe = recipe
         with stage("prepare"):
             self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+            if self._seen.num_nodes:
+                self._on_device = engine.to_device(self._seen.without_labels())
         self._embedders = _embedders(workers, recipe, self._seen)
-        shared = progress, checkpoint, workers, self._embedders
+        shared = progress, checkpoint, workers, self._embedders, self._on_device
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
         if trained is None:
             return None, ()
@@ -80,15 +89,45 @@ class GraphInMemory(JobGraph):
         if workers.first:
             with stage("score"):
                 self._geometry = _geometry_scores(method, engine, trained)
-        self._z_seen = trained.z
+                self._cosines = cosines_of(trained.z, self._split)
+        if self._split is None:
+            self._vectors = trained.z.cpu().numpy()
         return model, tuple(trained.fitted.losses.tolist())
+
+    def fit_baselines(self, model: FittedModel, baselines: Collection[Method]) -> None:
+        scored = self._split is not None or (self.table_graph.graph.labels is not None and self.settings.evaluate)
+        if baselines and scored and not self._too_large:
+            self._beside = {each: self._fit_baseline(each, model) for each in (RAW, *baselines) if each != model.method}
+        if self._split is not None:
+            self._on_device = None
+
+    def _fit_baseline(self, baseline: Method, model: FittedModel) -> BaselineRows | ClnrError:
+        """What makes the rows of a baseline, at the width of the model."""
+        graph, engine = self.table_graph.graph, self.settings.engine
+        if baseline == RAW:
+            # As they are: sparse features stay sparse.
+            return BaselineRows(lambda: cosines_of(self._seen.features, self._split), lambda: graph.features)
+        assert self._recipe is not None
+        recipe = recipe_beside(baseline, model.method, self._recipe, graph)
+        try:
+            trained = learn(baseline, self._seen, model.seed, recipe, engine, device_graph=self._on_device)
+            cosines, fitted = cosines_of(trained.z, self._split), _fitted(baseline, trained, self._seen)
+        except ClnrError as error:
+            return error
+        return BaselineRows(lambda: cosines, lambda: fitted.embed_on(self._whole(fitted), engine))
 
     def embed(self, model: FittedModel | None) -> Array | None:
         if model is None:
             return None
-        if self._z_seen is not None and self._split is None:
-            return self._z_seen.cpu().numpy()
-        return model.embed(self.table_graph.graph, self.settings.engine.among(self._embedders))
+        if self._vectors is not None:
+            return self._vectors
+        with enough_memory():
+            return model.embed_on(self._whole(model), self.settings.engine.among(self._embedders)).cpu().numpy()
+
+    def _whole(self, model: FittedModel) -> DeviceGraph:
+        if self._on_device is None:
+            self._on_device = model.to_device(self.table_graph.graph, self.settings.engine)
+        return self._on_device
 
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
@@ -97,37 +136,26 @@ class GraphInMemory(JobGraph):
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
+    @property
+    def _too_large(self) -> bool:
+        return self.num_nodes > MOST_NODES or self.table_graph.graph.num_edges > MOST_EDGES
+
     def samples(self, model: FittedModel, vectors: Array, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
         graph = self.table_graph.graph
         assert self._recipe is not None
-        too_large = graph.num_nodes > MOST_NODES or graph.num_edges > MOST_EDGES
         reason = f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"
-        beside = {each: self._rows_of(each, model, self._recipe) for each in (RAW, *baselines)} if baselines else {}
         return Samples(
             graph=graph,
             labelled=graph,
             links=self._split,
-            seen=lambda: self._z_seen,
+            cosines=lambda: self._cosines,
             rows=lambda: vectors,
             geometry=lambda: self._geometry,
             width=vectors.shape[1],
-            baselines=beside,
-            no_baselines=reason if too_large else None,
+            baselines=self._beside,
+            no_baselines=reason if baselines and self._too_large else None,
             notes=untrained(model.method, self._recipe),
         )
-
-    def _rows_of(self, baseline: Method, model: FittedModel, recipe: Recipe) -> BaselineRows:
-        """What makes the rows of a baseline, at the width of a recipe."""
-        graph, engine = self.table_graph.graph, self.settings.engine
-
-        def rows(labelled: bool) -> tuple[Any, Any]:
-            if baseline == RAW:
-                # As they are: sparse features stay sparse.
-                return self._seen.features, graph.features if labelled else None
-            trained = learn(baseline, self._seen, model.seed, recipe_beside(baseline, model.method, recipe, graph), engine)
-            return trained.z, _fitted(baseline, trained, self._seen).embed(graph, engine) if labelled else None
-
-        return rows
 
 
 def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:

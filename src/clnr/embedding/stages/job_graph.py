@@ -43,6 +43,9 @@ class JobGraph(ABC):
         """
         return model, None
 
+    def fit_baselines(self, model: FittedModel, baselines: Collection[Method]) -> None:  # noqa: B027
+        """Fit what ``samples`` compares with, without the held-out edges, where that is not done with the scores."""
+
     @abstractmethod
     def embed(self, model: FittedModel | None) -> Any:
         """The vectors of all nodes. A worker that has no use for them has None."""

@@ -163,6 +163,18 @@ class FitReadout(KeptStage):
             job.model = dataclasses.replace(job.model, parameters=job.model.parameters | learned)
 
 
+class FitBaselines(Stage):
+    """Fit the baselines, without the held-out edges, on the first worker alone."""
+
+    name = "baselines"
+
+    def run(self, job: Job) -> None:
+        if job.settings.workers.first:
+            assert job.model is not None
+            with job.settings.engine.use_threads(), timed(self.name, whole=True):
+                job.graph.fit_baselines(job.model, job.baselines)
+
+
 class Embed(KeptStage):
     """Make the vectors of all nodes."""
 
@@ -247,7 +259,7 @@ class WriteFolder(Stage):
         job.settings.remove_checkpoint()
 
 
-FITTING = (Train(), FitReadout(), Embed(), Score())
+FITTING = (Train(), FitReadout(), FitBaselines(), Embed(), Score())
 """What makes vectors and scores of a graph."""
 FROM_FILES = (*FITTING, WriteFolder())
 EXTENDING = (Embed(), WriteFolder())

@@ -126,4 +126,4 @@ def _empty_parameters(method: Method, recipe: Recipe, features: int, nodes: int)
     one = _META.to_device(Graph.from_edges([], [], np.zeros((1, 0), np.float32)))
     with torch.device("meta"):
         inputs, fresh = model.empty_inputs(features, nodes), model.init(width, 0)
-        return inputs | model.finalize(fresh, _META, dataclasses.replace(one, features=torch.empty(1, width)))
+        return inputs | model.finalize(fresh, _META, one.with_features(np.zeros((1, width), np.float32)))

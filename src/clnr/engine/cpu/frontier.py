@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,15 +77,12 @@ class Frontier:
         further = self._kept.fill(self._nodes[rows], self._counts[rows])
         if neighbors is not None:
             further = further.bounded(self._nodes[rows], neighbors)
-        # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
-        place = links.made.pop("place", None)
-        place = np.full(links.shape[1], -1, np.int32) if place is None else place
-        place[self._nodes] = np.arange(len(self._nodes))
-        reached = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
-        count = numba_kernels().number_columns(further.columns, place, reached, len(self._nodes))
-        self._nodes = reached[:count]
-        place[self._nodes] = -1
-        links.made["place"] = place
+        with numbering(links) as place:
+            place[self._nodes] = np.arange(len(self._nodes))
+            reached = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
+            count = numba_kernels().number_columns(further.columns, place, reached, len(self._nodes))
+            self._nodes = reached[:count]
+            place[self._nodes] = -1
         self._sizes.append(count)
         self._entries = CSRArrays(
             np.concatenate([indptr, indptr[-1] + further.indptr[1:]]),
@@ -96,3 +95,13 @@ class Frontier:
         """The kept entries and the degree of each node that is there now."""
         counts, sums = self._kept.count(self._nodes[len(self._counts) :])
         self._counts, self._sums = np.concatenate([self._counts, counts]), np.concatenate([self._sums, sums])
+
+
+@contextmanager
+def numbering(links: Any) -> Iterator[Array]:
+    """A number of 4 bytes for each column of a matrix, all -1, and so it is given back; the next one is given the same."""
+    # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
+    place = links.made.pop("place", None)
+    place = np.full(links.shape[1], -1, np.int32) if place is None else place
+    yield place
+    links.made["place"] = place

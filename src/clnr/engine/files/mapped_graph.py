@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.cpu.frontier import Frontier
+from clnr.engine.cpu.csr_arrays import CSRArrays, numba_kernels
+from clnr.engine.cpu.frontier import Frontier, numbering
 from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph.csr import Array, draw_neighbours
@@ -78,7 +79,12 @@ class ReadAhead:
 class MappedGraph(DeviceGraph):
     """A graph in files: ``edges`` are ``MappedEdges``, and ``features`` are ``MappedFeatures``."""
 
+    mapped: MappedFeatures = field(kw_only=True)
+
     in_files: ClassVar[bool] = True
+
+    def _move_features(self) -> Any:
+        return self.mapped
 
     def frontier(self, view: View, nodes: Array) -> Frontier:
         """The nodes that some nodes reach in a view, found by a CPU, and maybe read ahead."""
@@ -109,7 +115,7 @@ def mapped_edges(device_graph: DeviceGraph) -> MappedEdges:
 
 def mapped_features(device_graph: DeviceGraph) -> MappedFeatures:
     """The features of a graph in files."""
-    return cast(MappedFeatures, device_graph.features)
+    return cast(MappedGraph, device_graph).mapped
 
 
 def map_folder(folder: GraphFolder) -> MappedGraph:
@@ -117,7 +123,7 @@ def map_folder(folder: GraphFolder) -> MappedGraph:
     edges = MappedEdges(folder, folder.rows("incoming"))
     features = MappedFeatures(folder, folder.rows("features") if folder.sparse else folder.map("features.values"))
     # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_reason``.
-    return MappedGraph(cast(Any, folder), cast(Any, edges), cast(Any, features))
+    return MappedGraph(cast(Any, folder), cast(Any, edges), mapped=features)
 
 
 def keep_degrees(device_graph: DeviceGraph) -> None:
@@ -138,29 +144,75 @@ def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> 
     """A graph in files whose features are changed as they are read, to so many."""
     features = replace(mapped_features(device_graph), change=change, width=width)
     graph = replace(cast(GraphFolder, device_graph.graph), num_features=width)
-    return replace(device_graph, graph=cast(Any, graph), features=cast(Any, features), made={})
+    return replace(cast(MappedGraph, device_graph), graph=cast(Any, graph), mapped=features, made={})
 
 
-def neighbour_rows(device_graph: DeviceGraph, start: int, stop: int) -> sp.csr_array:
-    """The weights of edges between a range of nodes and all others, in either direction: the larger one of two.
+class NeighbourRows:
+    """Averages over the neighbours of some nodes of a folder, along edges of either direction: read once, for several graphs.
 
-    No self-loops, and no edges that are held out.
+    These differ in the edges that they hold out. ``reached`` are the neighbours, in no order. Of two directions the larger
+    weight counts; self-loops do not.
     """
-    edges = mapped_edges(device_graph)
-    ways = [_row_range(edges, way, start, stop) for way in ("incoming", "outgoing")[: 1 + edges.folder.directed]]
-    return ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
+
+    def __init__(self, device_graph: DeviceGraph, nodes: Array):
+        edges = mapped_edges(device_graph)
+        self._nodes, self._count = nodes, edges.shape[0]
+        ways = [_other_rows(edges, way, nodes) for way in ("incoming", "outgoing")[: 1 + edges.folder.directed]]
+        rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
+        self._rows, columns = rows, rows.indices.astype(np.int32)
+        with numbering(edges) as place:
+            reached = np.empty(len(columns), np.int64)
+            self.reached = reached[: numba_kernels().number_columns(columns, place, reached, 0)]
+            place[self.reached] = -1
+        self._columns = columns
+        self._whole: CSRArrays | None = None
+
+    def average(self, device_graph: DeviceGraph) -> CSRArrays:
+        """What averages rows of ``reached``, without the edges that a graph holds out."""
+        held = self._places(mapped_edges(device_graph).held_out)
+        if len(held):
+            rows = np.searchsorted(self._rows.indptr, held, "right") - 1
+            gone = np.bincount(rows + 1, minlength=len(self._nodes) + 1).cumsum()
+            return self._average(
+                self._rows.indptr - gone, *(np.delete(each, held) for each in (self._columns, self._rows.data))
+            )
+        if self._whole is None:
+            self._whole = self._average(self._rows.indptr, self._columns, self._rows.data)
+        return self._whole
+
+    def _average(self, indptr: Array, columns: Array, weights: Array) -> CSRArrays:
+        shape = len(self._nodes), len(self.reached)
+        degree = np.asarray(sp.csr_array((weights, columns, indptr), shape=shape).sum(1, dtype=np.float64)).reshape(-1)
+        share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
+        values = np.repeat(share, np.diff(indptr)) * weights
+        return CSRArrays(indptr.astype(np.int64), columns, values.astype(np.float32))
+
+    def _places(self, held_out: Array) -> Array:
+        """Where edges that are held out are among the rows' entries."""
+        if not len(self._nodes):
+            return np.empty(0, np.int64)
+        first, last = np.searchsorted(held_out, [self._nodes[0] * self._count, (self._nodes[-1] + 1) * self._count])
+        rows, columns = np.divmod(held_out[first:last], self._count)
+        here, found = np.isin(rows, self._nodes), []
+        for row, column in zip(np.searchsorted(self._nodes, rows[here]), columns[here], strict=True):
+            start, stop = self._rows.indptr[row : row + 2]
+            at = start + np.searchsorted(self._rows.indices[start:stop], column)
+            found += [at] if at < stop and self._rows.indices[at] == column else []
+        return np.array(found, np.int64)
 
 
-def _row_range(edges: MappedEdges, way: str, start: int, stop: int) -> sp.csr_array:
-    count = edges.shape[0]
-    indptr, columns, values = edges.folder.rows(way).span(start, stop)
-    columns = columns.astype(np.int64)
-    rows = np.repeat(np.arange(start, stop), np.diff(indptr))
+def _other_rows(edges: MappedEdges, way: str, nodes: Array) -> sp.csr_array:
+    """Edges of some nodes to others, in one direction."""
+    stored = edges.folder.rows(way)
+    whole = len(nodes) and nodes[-1] - nodes[0] == len(nodes) - 1
+    indptr, columns, values = stored.span(int(nodes[0]), int(nodes[-1]) + 1) if whole else stored.gather(nodes)
     values = np.ones(len(columns), np.float32) if values is None else values
-    # Both directions of a pair are held out.
-    kept = (rows != columns) & ~np.isin(rows * count + columns, edges.held_out)
-    counts = np.bincount(rows[kept] - start, minlength=stop - start)
-    return sp.csr_array((values[kept], columns[kept], np.append(0, np.cumsum(counts))), shape=(stop - start, count))
+    loops = np.flatnonzero(np.repeat(nodes, np.diff(indptr)) == columns)
+    if len(loops):
+        rows = np.searchsorted(indptr, loops, "right") - 1
+        indptr = indptr - np.bincount(rows + 1, minlength=len(indptr)).cumsum()
+        columns, values = np.delete(columns, loops), np.delete(values, loops)
+    return sp.csr_array((values, columns, indptr), shape=(len(nodes), edges.shape[0]))
 
 
 def draw_stored_neighbours(device_graph: DeviceGraph, nodes: Array, most: int) -> tuple[Array, Array]:

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 from clnr.tables.io.source import Column, Table, store
@@ -124,14 +122,15 @@ def register_classes(db: Connection, node_table: Table, label: str, known: tuple
 
     New classes come after the known ones, in the order of numbers if they are numbers, else of text.
     """
-    import pyarrow as pa
 
     value = trimmed(node_table.columns[label].sql)
     sql = f"SELECT DISTINCT {value} AS class FROM node_table WHERE {value} IS NOT NULL"
     rows = run(db, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", node_table.name)
     seen = set(known)
     names = (*known, *(name for (name,) in rows if name not in seen))
-    db.register("known_classes", pa.table({"class": pa.array(names, pa.string()), "c": np.arange(len(names))}))
+    # To register a table of Arrow, DuckDB would import pandas.
+    listed = "SELECT unnest(CAST(? AS VARCHAR[])) AS class, unnest(range(?)) AS c"
+    run(db, f"CREATE OR REPLACE TEMP TABLE known_classes AS {listed}", node_table.name, [list(names), len(names)])
     return names
 
 
