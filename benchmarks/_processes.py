@@ -72,7 +72,7 @@ def _peak(printed: str) -> int:
 
 def stages_of(printed: str) -> list[dict[str, Any]]:
     """The stages that ``clnr embed --json`` printed, if it was that."""
-    return json.loads(printed)["stages"] if printed.startswith("{") else []
+    return json.loads(printed).get("stages", []) if printed.startswith("{") else []
 
 
 def environment(device: str, caches: Path | None = None) -> dict[str, str]:

@@ -104,35 +104,53 @@ def test_a_table_is_markdown():
     ]
 
 
+def test_the_first_turn_is_the_cold_one_or_does_not_count():
+    turns = [_processes.Finished(seconds, seconds, "", None) for seconds in (9, 4, 3)]
+    cold, warm = embed.Row("cora", "quick"), embed.Row("cora", "quick")
+    for place, done in enumerate(turns):
+        cold.add(done, place == 0, cold=True)
+        warm.add(done, place == 0, cold=False)
+    assert (cold.cold_seconds, cold.seconds, cold.peak_bytes) == (9, [4, 3], 9)
+    assert (warm.cold_seconds, warm.seconds) == (None, [4, 3])
+    warm.add(_processes.Finished(1, 1, "", "exit code 1"), False, cold=False)
+    assert warm.failure == "exit code 1"
+
+
 def test_who_is_not_known_is_refused():
     with pytest.raises(ClnrError, match=r"--only takes some of quick, standard, pycleora, .*, not cleora"):
         embed.taking_part(["quick", "cleora"], sys.executable)
 
 
-@pytest.mark.full
-def test_all_take_part_on_a_small_graph(monkeypatch):
+@pytest.mark.parametrize("who", ["PyG Node2Vec", "plain PyG CLNR"])
+def test_rivals_give_a_row_per_node(tmp_path, monkeypatch, who):
     pytest.importorskip("torch_geometric")
+    from torch_geometric.nn.models import node2vec
+
+    monkeypatch.setattr(node2vec, "WITH_PYG_LIB", False)
+    embed.write_tables("150", tmp_path)
+    vectors = _rivals.RIVALS[who].embed(tmp_path, _rivals.Asked(8, 1))
+    assert vectors.shape == (150, 8)
+    assert np.isfinite(vectors).all()
+    assert len(np.unique(vectors, axis=0)) > 100
+
+
+@pytest.mark.full
+def test_efforts_and_rivals_take_turns(monkeypatch):
     for name, value in this_python().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setitem(_rivals.RIVALS, "pycleora", _rivals.RIVALS["pycleora"]._replace(packages=("no_such_package",)))
-    only = ["quick", "pycleora", "PyG Node2Vec", "plain PyG CLNR"]
-    asked = {
-        "only": only,
-        "python": sys.executable,
-        "dimension": 16,
-        "node2vec_epochs": 1,
-        "device": "cpu",
-        "most_seconds": 300,
-    }
-    rows = embed.compare("150", argparse.Namespace(**asked, turns=1, cold=True))
-    quick, pycleora, node2vec, plain = rows
+    missing = _rivals.RIVALS["pycleora"]._replace(packages=("no_such_package",))
+    monkeypatch.setitem(_rivals.RIVALS, "pycleora", missing)
+    asked = {"only": ["quick", "pycleora"], "python": sys.executable, "dimension": 16, "node2vec_epochs": 1}
+    where = {"device": "cpu", "most_seconds": 600, "turns": 1, "cold": False, "estimates": True}
+    quick, pycleora = rows = embed.compare("150", argparse.Namespace(**asked, **where))
     assert pycleora.failure == f"{sys.executable} has no no_such_package"
-    for row in (quick, node2vec, plain):
-        assert row.failure is None
-        assert (len(row.seconds), row.accuracy) == (1, None)
-        assert row.cold_seconds > 0
-        assert row.peak_bytes > 2**26
-    for stages in (quick.stages, quick.cold_stages):
-        assert {"import", "read", "fit the read-out", "score", "write"} <= {each["stage"] for each in stages} <= set(STAGES)
+    assert (quick.failure, len(quick.seconds), quick.accuracy) == (None, 1, None)
+    assert quick.cold_seconds is None
+    assert quick.peak_bytes > 2**26
+    assert {"import", "read", "fit the read-out", "score"} <= {each["stage"] for each in quick.stages} <= set(STAGES)
     assert sum(each["seconds"] for each in quick.stages) < quick.seconds[0]
-    assert node2vec.stages == []
+    assert quick.estimates["rough"].keys() == quick.estimates["corrected"].keys() >= {"fit the read-out", "score", "write"}
+    assert quick.estimates["rough"] != quick.estimates["corrected"]
+    lines = embed.estimate_table(rows).splitlines()
+    assert len(lines) == 3 + len(quick.estimates["rough"])
+    assert lines[-1].startswith("| 150 | quick | in all | ")

@@ -82,6 +82,8 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
                 workers.barrier()
             if done or not workers.first:
                 stage.load(job, job.work)
+            # The last stage of the first worker removes what others read here.
+            workers.barrier()
 
 
 class Tune(Stage):
