@@ -133,7 +133,9 @@ class WeightFeatures(Input):
         elif sp.issparse(x) and not centre.any():
             x = sp.csr_array(x @ sp.diags_array(weight), dtype=np.float32)
         else:
-            x = (((x.toarray() if sp.issparse(x) else x) - centre) * weight).astype(np.float32)
+            x = (x.toarray() if sp.issparse(x) else x) - centre
+            x *= weight
+            x = x.astype(np.float32, copy=False)
         return x
 
 

@@ -1,0 +1,96 @@
+"""Passes over blocks of nodes: chains that share them, and rows of all nodes in one file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from benchmarks._graph_folders import write_graph
+
+from clnr.embedding.stages import block_passes
+from clnr.embedding.stages.block_passes import LayerFiles, Part, Passes
+from clnr.engine import choose
+from clnr.engine.files.mapped_graph import NeighbourRows, without_pairs
+from clnr.graph import Graph
+from tests.embedding.stages.test_graph_in_files import settings
+
+NODES = 120
+BLOCKS = [slice(0, 1), slice(1, 50), slice(50, 51), slice(51, NODES)]
+
+
+@pytest.mark.parametrize("width", [1, 10, 128, 1024, 1500])
+def test_rows_are_read_from_one_file_in_any_order(tmp_path, width):
+    files = LayerFiles(tmp_path / "rows", BLOCKS, 1 << 30)
+    rows = np.random.default_rng(0).normal(size=(NODES, width)).astype(np.float32)
+    for number in (2, 0, 3, 1):
+        assert not files.complete
+        assert not files.has(number)
+        files.write(number, rows[BLOCKS[number]])
+        assert files.width(number) == width
+    assert files.complete
+    nodes = np.array([119, 0, 50, 49, 50, 51, 3])
+    torch.testing.assert_close(files.rows(nodes), torch.from_numpy(rows[nodes]), rtol=0, atol=0)
+    assert files.rows(np.empty(0, np.int64)).shape == (0, width)
+    # No two blocks have a page in common.
+    starts = (files._starts + files._shifts(width)) * 4 * width
+    assert not (starts % 4096).any()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    random = np.random.default_rng(3)
+    ends, weight = random.integers(0, NODES, (2, 700)), random.integers(1, 4, 700).astype(np.float32)
+    graph = Graph.from_edges(*ends, random.normal(size=(NODES, 5)).astype(np.float32), weight=weight)
+    return write_graph(graph, tmp_path_factory.mktemp("graphs") / "graph")
+
+
+@pytest.mark.parametrize("nodes", [np.arange(20, 60), np.array([0, 1, 7, 90, 119])], ids=["range", "some"])
+def test_averages_over_neighbours_with_and_without_held_out_edges(folder, nodes):
+    source, target, weight = folder.graph().edges()
+    dense = np.zeros((NODES, NODES))
+    dense[target, source] = weight
+    dense = np.maximum(dense, dense.T)
+    np.fill_diagonal(dense, 0)
+    pairs = np.stack([target[source != target], source[source != target]])[:, ::9]
+    whole = choose("cpu").to_device(folder)
+    both = NeighbourRows(whole, nodes)
+    for device_graph, held in ((without_pairs(whole, pairs), pairs), (whole, pairs[:, :0])):
+        expected = dense.copy()
+        expected[held[0], held[1]] = expected[held[1], held[0]] = 0
+        expected = (expected / np.maximum(expected.sum(1, keepdims=True), 1e-30))[nodes]
+        indptr, columns, values = both.average(device_graph)
+        found = np.zeros((len(nodes), NODES))
+        found[np.repeat(np.arange(len(nodes)), np.diff(indptr)), both.reached[columns]] = values
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
+    chosen, made, read = settings(), [], []
+    whole = choose("cpu").to_device(folder)
+    one, other = (
+        Passes(each, chosen, tmp_path / name, 400)
+        for name, each in (("seen", without_pairs(whole, np.array([[0], [1]]))), ("all", whole))
+    )
+    make, init = Passes.make, NeighbourRows.__init__
+    monkeypatch.setattr(Passes, "make", lambda self, parts: made.append([part.what for part in parts]) or make(self, parts))
+    monkeypatch.setattr(NeighbourRows, "__init__", lambda self, *arguments: read.append(1) or init(self, *arguments))
+
+    def ones(passes):
+        files = passes.files("ones")
+        yield Part("ones", files, lambda edges: None, lambda nodes, _: torch.ones(len(nodes), 3), reads_edges=False)
+        yield passes.propagation(passes.files("sums"), "sums", files.rows)
+        return "done"
+
+    assert one.run(one.walk(4, 2, (2,)), other.walk(4, 3, (3,)), ones(other)) == [None, None, "done"]
+    step = "walks, step {} of 16".format
+    assert made == [
+        ["random rows", "random rows", "ones"],
+        [step(1), step(1), "sums"],
+        [step(2), step(2)],
+        [step(3)],
+    ]
+    assert len(read) == 3 * len(one.blocks)
+    # All is there.
+    one.run(one.walk(4, 2, (2,)), other.walk(4, 3, (3,)))
+    assert len(made) == 4
