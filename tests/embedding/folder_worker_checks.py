@@ -25,11 +25,11 @@ from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan, job_plan
 from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import LayerFiles
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store import work_folder
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
+from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_group import join

@@ -22,10 +22,10 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.memory_plan import plan
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.stages.block_passes import remove_rows
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import SHARDS
+from clnr.embedding.store.row_files import remove_rows
 from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.errors import DataError, LostWorker, MethodError
 from clnr.graph.graph_folder import GraphFolder

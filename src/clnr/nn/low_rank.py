@@ -73,10 +73,14 @@ def _subspace(
         return torch.empty(width, count, device=device)
     some = min(width, count + _EXTRA_COLUMNS)
     with torch.no_grad():
-        directions = orthonormal(rng.normal(key, width * some, device).reshape(width, some), 1)
-        for left in range(_ITERATIONS, 0, -1):
-            # Only the last ones must be orthonormal; the others need not be far from that.
-            directions = orthonormal(multiply(directions), 3 if left == 1 else 1)
+        if some == width:
+            directions = torch.eye(width, device=device)
+        else:
+            directions = rng.normal(key, width * some, device).reshape(width, some)
+            for _ in range(_ITERATIONS - 1):
+                # Only the last ones must be orthonormal; the others need not be far from that.
+                directions = _apart(multiply(directions).double()).to(torch.float32)
+            directions = orthonormal(multiply(directions))
         # A GPU takes longer for a small matrix than a CPU.
         _, mixing = torch.linalg.eigh(inner(directions).double().cpu())
         vectors = directions @ mixing.flip(1)[:, :count].to(directions)
@@ -101,22 +105,28 @@ def _scaled(rows: Tensor) -> Tensor:
     return rows / rows.abs().amax().clamp(min=1e-30) if rows.numel() else rows
 
 
-def orthonormal(columns: Tensor, rounds: int = 3) -> Tensor:
-    """Orthonormal columns that span the same space; after one round, nearly so.
+def orthonormal(columns: Tensor) -> Tensor:
+    """Orthonormal columns that span the same space.
 
     By Cholesky factors of their inner products, in float64 and more than once: many times faster on some machines than
-    Householder's reflections. What is added to the diagonal keeps the factors defined where columns depend on each other
-    (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices", 2020). The factors are
-    small, and are found on the CPU.
+    Householder's reflections (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned
+    matrices", 2020).
     """
     if columns.device.type == "meta":
         return columns
     wide = columns.double()
-    one = torch.eye(columns.shape[1], dtype=wide.dtype, device="cpu")
-    # Rounding errors of the products, and of their factors, grow with the number of columns.
-    shift = len(one) * _SHIFT_PER_COLUMN * one
-    for _ in range(rounds):
-        wide = wide / wide.norm(dim=0).clamp(min=1e-300)
-        factor = torch.linalg.cholesky((wide.T @ wide).cpu() + shift)
-        wide = wide @ torch.linalg.solve_triangular(factor, one, upper=False).mT.to(wide.device)
+    for _ in range(3):
+        wide = _apart(wide)
     return wide.to(columns.dtype)
+
+
+def _apart(columns: Tensor) -> Tensor:
+    """Columns that span the same space, closer to orthonormal; in float64.
+
+    What is added to the diagonal keeps factors defined where columns depend on each other: rounding errors of the products, and
+    of the factors, grow with the number of columns. Factors are small, and are found on the CPU.
+    """
+    unit = columns / columns.norm(dim=0).clamp(min=1e-300)
+    one = torch.eye(columns.shape[1], dtype=unit.dtype, device="cpu")
+    factor = torch.linalg.cholesky((unit.T @ unit).cpu() + len(one) * _SHIFT_PER_COLUMN * one)
+    return unit @ torch.linalg.solve_triangular(factor, one, upper=False).mT.to(unit.device)

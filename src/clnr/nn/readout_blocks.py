@@ -28,7 +28,7 @@ else:
     IdentityKey = lazy("clnr.engine.streams", "IdentityKey")
 
 Matrix = TypeVar("Matrix")
-MOST_INNER_PRODUCTS = 2048
+MOST_INNER_PRODUCTS = 1024
 """Up to so many features, their principal directions are found by the inner products of all of them."""
 FITTED_NODES = 1 << 15
 """So many nodes, drawn uniformly, stand for all where a read-out is fitted."""

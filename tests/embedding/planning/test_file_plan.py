@@ -10,8 +10,9 @@ from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning.file_plan import fits_memory, plan
-from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
+from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.stages.stored_readout import Sample
+from clnr.embedding.store.row_files import LayerFiles, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost

@@ -8,7 +8,8 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.stages import block_passes
-from clnr.embedding.stages.block_passes import LayerFiles, Part, Passes
+from clnr.embedding.stages.block_passes import Part, Passes
+from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
 from clnr.engine.files.mapped_graph import NeighbourRows, without_pairs
 from clnr.graph import Graph

@@ -18,9 +18,10 @@ from clnr.embedding.planning import job_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.stages import block_passes, stored_readout
-from clnr.embedding.stages.block_passes import LayerFiles, Passes
+from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
+from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
 from clnr.engine.files import mapped_graph
 from clnr.engine.files.mapped_graph import draw_stored_neighbours, without_pairs

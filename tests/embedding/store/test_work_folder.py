@@ -16,8 +16,8 @@ from clnr.embedding.job import as_begun, embed_folder
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
 from clnr.embedding.stages.graph_in_files import GraphInFiles
+from clnr.embedding.store.row_files import LayerFiles, ShardFiles
 from clnr.embedding.store.work_folder import is_trained
 from clnr.engine import choose
 from clnr.errors import DataError

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.stages.block_passes import BlockEdges, Chain, LayerFiles, Part, Passes, Sink
+from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
+from clnr.embedding.store.row_files import LayerFiles, Sink
 from clnr.engine import DeviceGraph, View
 from clnr.engine.files.layer_pass import LayerEndError, LayerOperators
 from clnr.engine.files.mapped_graph import keep_degrees

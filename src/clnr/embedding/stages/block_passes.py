@@ -2,147 +2,35 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import os
 import shutil
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.export import vector_table
-from clnr.embedding.store.shards import shard_path, shard_schema, write_shard
-from clnr.embedding.store.stored_columns import stored_kinds
+from clnr.embedding.store.row_files import LayerFiles, Sink
 from clnr.engine import DeviceGraph, Operators, View, unit_rows
 from clnr.engine.block_engine import BlockEngine
 from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped import copy_rows, in_order
 from clnr.engine.files.mapped_graph import NeighbourRows
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
-from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.nn.structure import STEPS
 from clnr.support.machine import memory
 from clnr.support.progress import Bar, NowAndThen
 
-_FLOAT_BYTES = 4
 _MOST_NODES = 1 << 17
-_PAGE_BYTES = 1 << 12
 
 Item = TypeVar("Item")
 Read = TypeVar("Read")
 Result = TypeVar("Result")
-
-
-class Sink(Protocol):
-    """Where the rows of blocks go; those of a block are all there, or not there."""
-
-    def has(self, number: int) -> bool: ...
-
-    def width(self, number: int) -> int:
-        """The numbers of a row of a block that is there."""
-
-    def write(self, number: int, rows: Array) -> None: ...
-
-
-class LayerFiles:
-    """Rows of all nodes in one file, to be read again: ``resident`` bytes may be in memory at a time.
-
-    Workers write their blocks to it. Each has pages of its own, as not every network file system lets two hosts write to one;
-    what is between blocks takes no disk. A small file for each block says that it is there, and how wide it is.
-    """
-
-    def __init__(self, folder: Path, blocks: list[slice], resident: int):
-        self.folder, self._blocks, self._resident = folder, blocks, resident
-        self._starts = np.array([block.start for block in blocks], np.int64)
-
-    @property
-    def path(self) -> Path:
-        return self.folder / "rows.bin"
-
-    def _mark(self, number: int) -> Path:
-        return self.folder / f"{number:05d}.width"
-
-    def has(self, number: int) -> bool:
-        return self._mark(number).is_file()
-
-    @property
-    def complete(self) -> bool:
-        return all(self.has(number) for number in range(len(self._blocks)))
-
-    def width(self, number: int) -> int:
-        return int(self._mark(number).read_text(encoding="utf-8"))
-
-    def write(self, number: int, rows: Array) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        width = rows.shape[1]
-        first = self._starts[number] + self._shifts(width)[number]
-        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b") as file:
-            file.seek(int(first) * width * _FLOAT_BYTES)
-            file.write(np.ascontiguousarray(rows, "<f4").data)
-        part = self._mark(number).with_suffix(".unfinished")
-        part.write_text(str(width), encoding="utf-8")
-        part.replace(self._mark(number))
-
-    def _shifts(self, width: int) -> Array:
-        """By how many rows each block is moved, so that it begins with a page."""
-        step = _PAGE_BYTES // math.gcd(_PAGE_BYTES, width * _FLOAT_BYTES)
-        sizes = np.array([-(-(block.stop - block.start) // step) * step for block in self._blocks], np.int64)
-        return np.append(0, np.cumsum(sizes)[:-1]) - self._starts
-
-    @functools.cached_property
-    def _stored(self) -> tuple[MappedArray, Array]:
-        width, last = self.width(0), self._blocks[-1]
-        shifts = self._shifts(width)
-        return MappedArray.open(self.path, ArrayInfo("float32", (last.stop + int(shifts[-1]), width)), self._resident), shifts
-
-    def rows(self, nodes: Array) -> Tensor:
-        """The rows of some nodes, of all that were written; read in the order of the file."""
-        stored, shifts = self._stored
-        nodes, places = in_order(nodes)
-        out = np.empty((len(nodes), stored.mapped.shape[1]), np.float32)
-        copy_rows(stored, nodes + shifts[np.searchsorted(self._starts, nodes, "right") - 1], places, out)
-        return torch.from_numpy(out)
-
-
-def remove_rows(work: Path) -> None:
-    """Remove all rows from a folder in which a graph was embedded, but not the shards."""
-    for path in work.iterdir():
-        if path.is_dir() and path.name != SHARDS:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-class ShardFiles:
-    """Vectors of all nodes, in a shard for each block."""
-
-    def __init__(self, work: Path, folder: GraphFolder, blocks: list[slice]):
-        self._work, self._folder, self._blocks = work, folder, blocks
-        self._kinds = stored_kinds(folder)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of a shard."""
-        return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(np.arange(0))).column_names
-
-    def has(self, number: int) -> bool:
-        return shard_path(self._work, number).is_file()
-
-    def width(self, number: int) -> int:
-        return int(shard_schema(shard_path(self._work, number)).field("vector").type.list_size)
-
-    def write(self, number: int, rows: Array) -> None:
-        block = self._blocks[number]
-        kinds = self._kinds(np.arange(block.start, block.stop))
-        write_shard(shard_path(self._work, number), self._folder.ids(block.start, block.stop), rows, kinds)
 
 
 def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:

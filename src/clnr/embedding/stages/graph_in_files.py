@@ -17,7 +17,7 @@ from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.sampled_scores import file_samples
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import Chain, Passes, ShardFiles
+from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.stages.stored_readout import (
     Sample,
@@ -27,6 +27,7 @@ from clnr.embedding.stages.stored_readout import (
     prepared,
     readout_walks,
 )
+from clnr.embedding.store.row_files import ShardFiles
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes, ShardFiles
+from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
+from clnr.embedding.store.row_files import ShardFiles
 from clnr.engine import DeviceGraph, unit_rows
 from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped import MappedFeatures

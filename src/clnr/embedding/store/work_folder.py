@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.stages.block_passes import ShardFiles, remove_rows
 from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
+from clnr.embedding.store.row_files import ShardFiles, remove_rows
 from clnr.embedding.store.shards import shard_schema
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
