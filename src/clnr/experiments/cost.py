@@ -11,11 +11,23 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.inputs import Cleora, FastRP, Input, Spectral, StructureInput
 from clnr.nn.readout import ROWS
-from clnr.nn.readout_blocks import ReducedFeatures
+from clnr.nn.readout_blocks import FITTED_NODES, MOST_INNER_PRODUCTS, ReducedFeatures
 from clnr.nn.structure import STEPS
 from clnr.training.step_work import Size, step_work
 
-__all__ = ["Cost", "ModelWork", "Size", "Work", "evaluating", "searching", "sent", "training", "training_seconds", "writing"]
+__all__ = [
+    "Cost",
+    "ModelWork",
+    "Size",
+    "Work",
+    "evaluating",
+    "holding_out",
+    "searching",
+    "sent",
+    "training",
+    "training_seconds",
+    "writing",
+]
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
@@ -37,6 +49,8 @@ _FIXED |= {"draw": 0.5, "write": 0.1}
 FIXED_SECONDS = {"cuda": {**_FIXED, "train": 3.0}, "cpu": {**_FIXED, "train": 1.0}}
 # How many times longer a pass over edges in files takes.
 FROM_FILES = 2.0
+# Of each edge, where some are held out.
+_HELD_OUT_SECONDS = 1e-6
 # Bytes in a second to a compressed file.
 _WRITTEN_BYTES = 1e8
 # How often principal directions map rows, forward or backward, and how many columns more they look for; how often columns are
@@ -121,6 +135,11 @@ def evaluating(nodes: int, classes: int, width: float) -> float:
     return _PROBE_SECONDS * nodes * classes * width
 
 
+def holding_out(edges: int) -> float:
+    """Seconds of drawing edges that are held out, and of the graph without them."""
+    return _HELD_OUT_SECONDS * edges
+
+
 def writing(count: float) -> float:
     """Seconds of writing so many bytes."""
     return count / _WRITTEN_BYTES
@@ -189,14 +208,22 @@ class ModelWork:
         if self.model.readout is None:
             return Work()
         blocks = [block for block in self.model.readout.blocks if isinstance(block, ReducedFeatures) and block.reduced]
-        shape = self._features, self._entries
-        features = [self._directions(block.steps, max(block.reduced, block.dimension), *shape) for block in blocks]
-        wide, dimension = sum(self._widths), self.recipe.dimension
-        components = Work(0, wide**2 * (self.size.nodes + _DIRECTION_PASSES * (dimension + _EXTRA_COLUMNS)))
-        return Work.sum(self._matrices(), components, *features)
+        features = [self._of_features(block.steps, max(block.reduced, block.dimension)) for block in blocks]
+        return Work.sum(self._matrices(), self._of_inner_products(sum(self._widths), self.recipe.dimension), *features)
+
+    def _of_features(self, steps: int, count: int) -> Work:
+        """Principal directions of the features propagated so many times."""
+        if self._features > MOST_INNER_PRODUCTS:
+            return self._directions(steps, count, self._features, self._entries)
+        return Work.sum(Work(steps * self.size.edges * self._features), self._of_inner_products(self._features, count))
+
+    def _of_inner_products(self, width: int, count: int) -> Work:
+        """The same of so many columns, from their inner products over some nodes."""
+        rows, some = min(self.size.nodes, FITTED_NODES), min(width, count + _EXTRA_COLUMNS)
+        return Work(0, width**2 * (rows + _DIRECTION_PASSES * some) + _ORTHONORMAL * width * some**2)
 
     def _directions(self, steps: int, count: int, width: int, entries: float) -> Work:
-        """Principal directions of a matrix of so many columns and entries, propagated so many times."""
+        """The same of a matrix of so many columns and entries, propagated so many times, by products with it."""
         some = min(width, count + _EXTRA_COLUMNS)
         multiplied = _DIRECTION_PASSES * entries * some + _ORTHONORMAL * width * some**2
         return Work(_DIRECTION_PASSES * steps * self.size.edges * some, multiplied)

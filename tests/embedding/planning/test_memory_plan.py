@@ -90,7 +90,7 @@ def test_an_hour_and_five_seconds_are_told_apart():
     assert short.seconds() < 60
     assert long.seconds() > 3600
     assert re.match(r"rough estimate: \d+ s \(", short.lines[-1])
-    assert re.match(r"rough estimate: [\d.]+ h \(train [\d.]+ h, ", long.lines[-1])
+    assert re.match(r"rough estimate: [\d.]+ h \(.*train [\d.]+ h, ", long.lines[-1])
 
 
 def test_trials_take_their_time():
@@ -160,11 +160,12 @@ def test_work_is_counted_in_edges_columns_and_passes():
     hops = work("CLNR-hops", size, hidden=20, dimension=10, layers=2, hops=2)
     assert hops.embed().gathered == 7000 * (20 + 10 + 2 * 10)
     assert work("SVD", size).fit_readout().gathered == 0
-    assert work("SVD-propagated", size).fit_readout().gathered > 0
+    # All features twice, to find their directions; and then as many directions as there are features.
+    assert work("SVD-propagated", size).fit_readout().gathered == 2 * 7000 * 30 + 2 * 7000 * 30
 
 
 def test_work_grows_as_the_graph():
-    """Twice the edges are gathered twice, and twice the nodes multiplied twice, but for what depends on columns alone."""
+    """Twice the edges are gathered twice, and twice the nodes multiplied twice, but for what a sample of them decides."""
     size = Size(10**6, 10**7, 30, 4 * 30 * 10**6)
     for method in ("CLNR-mix", "SVD-mix", "SVD-both", "Cleora", "Spectral"):
         one, edges, nodes = (
@@ -173,7 +174,7 @@ def test_work_grows_as_the_graph():
         )
         assert edges == Work(2 * one.gathered, one.multiplied)
         assert nodes.gathered == one.gathered
-        assert nodes.multiplied == pytest.approx(2 * one.multiplied, rel=0.05)
+        assert 1.5 * one.multiplied < nodes.multiplied <= 2 * one.multiplied
 
 
 def test_threads_share_the_work_of_a_cpu_and_a_gpu_has_its_own_rate():

@@ -20,7 +20,7 @@ from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.tuning import mean_epochs
 from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import ModelWork, Size, Work, evaluating, training, training_seconds, writing
+from clnr.experiments.cost import ModelWork, Size, Work, evaluating, holding_out, training, training_seconds, writing
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
@@ -63,7 +63,7 @@ class MemorySizes(JobSizes):
         own = ModelWork(settings.method.build(recipe), recipe, size)
         links = Work(0, settings.hold_out * size.edges * recipe.dimension)
         stages = {
-            "prepare": self.took(own.inputs()),
+            "prepare": self.took(own.inputs()) + again * holding_out(size.edges),
             "train": training_seconds(settings.method, recipe, size, device),
             "fit the read-out": self.took(own.walks(), own.fit_readout()),
             "embed": self.took(own.embed()) + again * self.took(own.inputs(), own.walks(), own.embed()),
