@@ -181,7 +181,7 @@ def _guess(rows: Any, nodes: Array, weights: Tensor, biases: Tensor) -> Array:
 def _float64(rows: Any, nodes: Array) -> Any:
     if sp.issparse(rows):
         return rows[nodes].astype(np.float64)
-    return rows[torch.from_numpy(nodes).to(rows.device)].double()
+    return rows[torch.tensor(nodes, device=rows.device)].double()
 
 
 def _times(x: Any, weights: Tensor) -> Tensor:
