@@ -87,7 +87,10 @@ def test_every_stage_is_measured(clnr, files):
     shown, plain = (clnr(*EMBED, "--out", name, *SMALL, "--no-report", *more).out for name, more in (("a", ["-v"]), ("b", [])))
     rows = shown.splitlines()
     header = next(place for place, row in enumerate(rows) if row.split() == ["stage", "seconds", "peak", "MiB"])
-    table = {name: (float(seconds), int(peak)) for name, seconds, peak in (row.rsplit(None, 2) for row in rows[header + 1 :])}
+    table = {
+        name: (float(seconds), int(peak.replace(",", "")))
+        for name, seconds, peak in (row.rsplit(None, 2) for row in rows[header + 1 :])
+    }
     assert "draw" not in table
     *stages, total = table.values()
     assert list(table)[-1] == "in all"

@@ -183,6 +183,11 @@ class View(NamedTuple):
     neighbors: Neighbors | None = None
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is the graph itself."""
+        return all(part is None for part in self[1:])
+
+    @property
     def propagation(self) -> SparseMatrix:
         """The matrix that it propagates by, before entries are dropped."""
         return self.device_graph.edges if self.propagation_matrix is None else self.propagation_matrix

@@ -214,6 +214,8 @@ class ReducedFeatures(Block):
         if not self.reduced:
             return []
         directions = parameters["directions"]
+        if not context.view.is_whole:
+            return [self.map(context.operators, directions)]
         # On the graph that these were found on, they are asked for again, and by several methods.
         asker = type(self).__name__, IdentityKey(directions)
         return [context.device_graph.once(asker, lambda: self.map(context.operators, directions))]

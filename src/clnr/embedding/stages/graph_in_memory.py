@@ -77,8 +77,7 @@ class GraphInMemory(JobGraph):
         self._recipe = recipe
         with stage("prepare"):
             self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
-            if self._seen.num_nodes:
-                self._on_device = engine.to_device(self._seen.without_labels())
+            self._on_device = self._seen_on_device()
         self._embedders = _embedders(workers, recipe, self._seen)
         shared = progress, checkpoint, workers, self._embedders, self._on_device
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
@@ -94,12 +93,13 @@ class GraphInMemory(JobGraph):
             self._vectors = trained.z.cpu().numpy()
         return model, tuple(trained.fitted.losses.tolist())
 
+    def _seen_on_device(self) -> DeviceGraph | None:
+        return self.settings.engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None
+
     def fit_baselines(self, model: FittedModel, baselines: Collection[Method]) -> None:
         scored = self._split is not None or (self.table_graph.graph.labels is not None and self.settings.evaluate)
         if baselines and scored and not self._too_large:
             self._beside = {each: self._fit_baseline(each, model) for each in (RAW, *baselines) if each != model.method}
-        if self._split is not None:
-            self._on_device = None
 
     def _fit_baseline(self, baseline: Method, model: FittedModel) -> BaselineRows | ClnrError:
         """What makes the rows of a baseline, at the width of the model."""
@@ -117,6 +117,8 @@ class GraphInMemory(JobGraph):
         return BaselineRows(lambda: cosines, lambda: fitted.embed_on(self._whole(fitted), engine))
 
     def embed(self, model: FittedModel | None) -> Array | None:
+        if self._split is not None:
+            self._on_device = None
         if model is None:
             return None
         if self._vectors is not None:
@@ -143,6 +145,11 @@ class GraphInMemory(JobGraph):
     def samples(self, model: FittedModel, vectors: Array, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
         graph = self.table_graph.graph
         assert self._recipe is not None
+        if not self.settings.workers.alone:
+            with stage("baselines", whole=True):
+                self._on_device = self._seen_on_device()
+                self.fit_baselines(model, baselines)
+                self._on_device = None
         reason = f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"
         return Samples(
             graph=graph,
