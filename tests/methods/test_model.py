@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from clnr import rng
 from clnr.embedding.fitted_model import FittedModel
-from clnr.engine import Reference, View, cpu_engine
+from clnr.engine import Drop, Mask, Reference, View, cpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DataError, RecipeError
 from clnr.experiments.learn import learn
@@ -21,6 +22,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.encoders import GAT
 from clnr.nn.inputs import AddStructure, WeightFeatures
 from clnr.nn.objectives import Reconstruct, StepContext
+from clnr.nn.structure import STEPS, walks
 from tests import oracles
 from tests.cases import in_tiers
 from tests.conftest import tiny
@@ -221,6 +223,31 @@ def test_inputs_follow_one_another():
     assert {name: value.shape for name, value in model.empty_inputs(12, 40).items()} == {
         name: value.shape for name, value in parameters.items()
     }
+
+
+def test_methods_on_one_graph_share_its_edges_its_walks_and_what_the_same_inputs_make():
+    graph, recipe = REFERENCE.to_device(tiny()), SMALL.but(structure=2)
+    (_, one), (_, other), (_, raw) = (
+        METHODS[name].build(recipe).fit_inputs(graph, REFERENCE) for name in ("CLNR-mix", "SVD-mix", "CLNR")
+    )
+    assert one is other
+    assert one is not raw
+    assert one.edges is raw.edges is graph.edges
+    (four,) = walks(REFERENCE, graph, 2, (4,))
+    assert four is walks(REFERENCE, one, 2, STEPS)[0]
+    again = METHODS["SVD-mix"].build(recipe.but(structure=3)).fit_inputs(graph, REFERENCE)[1]
+    assert again.graph.num_features == 12 + 9
+
+
+def test_reduced_features_of_a_view_are_not_those_of_the_graph():
+    graph, model = REFERENCE.to_device(tiny()), METHODS["SVD-propagated"].build(SMALL)
+    fitted = model.finalize({}, REFERENCE, graph)
+    whole = View(graph)
+    views = [whole, whole.but(mask=Mask(rng.key(1), 0.5)), whole.but(drop=Drop(rng.key(2), 0.5)), whole]
+    first, masked, dropped, last = (model.embed(fitted, REFERENCE, view) for view in views)
+    assert torch.equal(first, last)
+    assert not torch.allclose(first, masked)
+    assert not torch.allclose(first, dropped)
 
 
 def test_a_read_out_does_not_change_the_training():

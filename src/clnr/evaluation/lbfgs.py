@@ -52,7 +52,7 @@ def minimize(
         moves = torch.cat([moves, (new_x - x)[None]])[-_HISTORY:]
         changes = torch.cat([changes, (new_gradient - gradient)[None]])[-_HISTORY:]
         x, value, gradient = new_x, new_value, new_gradient
-    points[which] = x
+    points[which], converged[which] = x, gradient.abs().amax(1) <= tolerance
     return points, converged
 
 
