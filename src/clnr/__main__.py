@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+from contextlib import suppress
 from time import perf_counter
 from types import FrameType
 
@@ -30,6 +32,20 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def run() -> None:
+    """``main`` in a process of its own, which ends with it: to take torch and all memory apart would take a second."""
+    try:
+        main()
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        os._exit(end.code or 0)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     """End at once during an import, which may take an interrupt for an error of its own; else interrupt as usual."""
     outer = frame
@@ -41,4 +57,4 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -143,3 +143,16 @@ def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tm
     told = {"RANK": "0", "WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tmp_path / "meeting").as_uri()}
     ended = run_script(WATCH.format(begin), cwd=tmp_path, **told)
     assert (ended.stdout, ended.stderr) == ("False\n", "")
+
+
+@pytest.mark.parametrize(("words", "code"), [("ls methods --json", 0), ("bogus", 2)])
+def test_a_process_ends_at_once_after_all_was_said_and_exit_functions_ran(words, code, tmp_path):
+    ended = run_script(
+        "import atexit, sys; from clnr.__main__ import run; atexit.register(print, 'last'); run(); print('not reached')",
+        *words.split(),
+        cwd=tmp_path,
+    )
+    assert ended.returncode == code
+    assert ended.stdout.endswith("last\n")
+    assert "not reached" not in ended.stdout
+    assert ended.stderr.startswith("clnr: ") if code else "SVD-mix" in ended.stdout
