@@ -18,7 +18,7 @@ from clnr.engine.cpu.csr_arrays import CSRArrays, numba_kernels
 from clnr.engine.cpu.frontier import Frontier, numbering
 from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
 from clnr.engine.view import DeviceGraph, View
-from clnr.graph.csr import Array, draw_neighbours
+from clnr.graph.csr import Array, are_among, draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
 
 _MEASURED_NODES = 1 << 14
@@ -193,7 +193,7 @@ class NeighbourRows:
             return np.empty(0, np.int64)
         first, last = np.searchsorted(held_out, [self._nodes[0] * self._count, (self._nodes[-1] + 1) * self._count])
         rows, columns = np.divmod(held_out[first:last], self._count)
-        here, found = np.isin(rows, self._nodes), []
+        here, found = are_among(rows, self._nodes), []
         for row, column in zip(np.searchsorted(self._nodes, rows[here]), columns[here], strict=True):
             start, stop = self._rows.indptr[row : row + 2]
             at = start + np.searchsorted(self._rows.indices[start:stop], column)
