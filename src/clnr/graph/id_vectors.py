@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from clnr.graph.csr import Array
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from scipy.special import ndtri
+    from torch import Tensor
+
+    from clnr import rng
+else:
+    ndtri, rng, torch = lazy("scipy.special", "ndtri"), lazy("clnr.rng"), lazy("torch")
 
 RANDOM = 128
+# So many rows at a time are drawn.
+_ROWS = 1 << 14
+_BITS = 16
 
 
-def random_features(ids: Array, width: int = RANDOM) -> Array:
-    """Normal random numbers that follow from each id alone, an even number of them; with 128, a row is about 1 long.
+def random_features(ids: Array, width: int = RANDOM, device: torch.device | None = None) -> Tensor:
+    """Normal random numbers that follow from each id alone; with 128, a row is about 1 long.
 
-    Each is one of 65,536 equally likely quantiles, chosen by 16 bits of a hash.
+    Each is one of 65,536 equally likely quantiles, chosen by 16 bits of a hash: of the same word for a column of the first
+    half, and for one of the second.
     """
-    from clnr import rng  # It imports torch, which takes seconds.
-
-    words = id_words(ids).view(np.uint32).reshape(-1, 2)
-    column = np.arange(width // 2, dtype=np.uint32)
-    drawn: Array = rng.draw(rng.key(0, "mark"), words[:, :1], words[:, 1:] + column)
-    return np.concatenate([_QUANTILES[drawn >> 16], _QUANTILES[drawn & 0xFFFF]], 1)
+    half = (width + 1) // 2
+    quantiles = torch.tensor(ndtri((np.arange(1 << _BITS) + 0.5) / (1 << _BITS)) / np.sqrt(RANDOM), dtype=torch.float32)
+    quantiles, column = quantiles.to(device), torch.arange(half, device=device)
+    words = torch.from_numpy(id_words(ids)).to(device)
+    key, out = rng.key(0, "mark"), torch.empty(len(words), 2, half, device=device)
+    for some, rows in zip(words.split(_ROWS), out.split(_ROWS), strict=True):
+        drawn = rng.draw(key, (some & 0xFFFFFFFF)[:, None], (some >> 32)[:, None] + column)
+        rows[:, 0] = quantiles[drawn >> _BITS]
+        rows[:, 1] = quantiles[drawn & (1 << _BITS) - 1]
+    return out.view(len(words), 2 * half)[:, :width]
 
 
 def id_words(ids: Array) -> Array:
-    """A 64-bit hash of each id."""
-    texts = (str(each).encode(errors="surrogatepass") for each in ids.tolist())
-    digests = b"".join([hashlib.blake2b(text, digest_size=8).digest() for text in texts])
-    return np.frombuffer(digests, "<i8").astype(np.int64)
+    """A 64-bit hash of each id; those of the last ids that were asked for are kept, as several methods ask for them."""
+    global _last
+    if _last is None or _last[0]() is not ids:
+        texts = (str(each).encode(errors="surrogatepass") for each in ids.tolist())
+        digests = b"".join([hashlib.blake2b(text, digest_size=8).digest() for text in texts])
+        _last = weakref.ref(ids), np.frombuffer(digests, "<i8").astype(np.int64)
+    return _last[1]
 
 
-_QUANTILES = (ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)) / np.sqrt(RANDOM)).astype(np.float32)
+_last: tuple[weakref.ref[Array], Array] | None = None

@@ -52,8 +52,7 @@ def _power(degree: Array, power: float) -> Array:
 
 def random_rows(device_graph: DeviceGraph, width: int) -> Tensor:
     """A random vector for each node, which follows from its id alone: of unseen nodes as well."""
-    even = width + width % 2
-    return torch.tensor(random_features(device_graph.graph.node_ids, even)[:, :width], device=device_graph.device)
+    return random_features(device_graph.graph.node_ids, width, device_graph.device)
 
 
 def walks(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int]) -> list[Tensor]:

@@ -250,12 +250,11 @@ class Passes:
         files = [self.walk_files(width, step) for step in range(last + 1)]
         there = self.workers.broadcast_object(max((step for step, each in enumerate(files) if each.complete), default=-1))
         if there < 0:
-            even = width + width % 2
             yield Part(
                 "random rows",
                 files[0],
                 lambda edges: self.folder.ids(int(edges.nodes[0]), int(edges.nodes[-1]) + 1).to_numpy(zero_copy_only=False),
-                lambda nodes, ids: torch.from_numpy(random_features(ids, even)[:, :width]),
+                lambda nodes, ids: random_features(ids, width),
                 reads_edges=False,
             )
         for step in range(max(1, there), last + 1):

@@ -208,12 +208,18 @@ def _encode_vector(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
     import pyarrow.compute as pc
 
     known = np.asarray(pc.equal(pc.list_value_length(values), encoder.width).fill_null(False))
-    flat = _floats(values.filter(pa.array(known)).flatten())
+    flat = _floats((values if known.all() else values.filter(pa.array(known))).flatten())
     with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (flat / encoder.scale).astype(np.float32)
         # Numbers beyond float32 are missing here, as they were when the scale was inferred.
-        scaled = np.where(np.isfinite(flat.astype(np.float32)), flat / encoder.scale, 0).astype(np.float32)
+        finite = np.isfinite(flat.astype(np.float32)) & np.isfinite(scaled)
+    if not finite.all():
+        scaled[~finite] = 0
+    rows = scaled.reshape(-1, encoder.width)
+    if known.all():
+        return rows, known
     out = np.zeros((len(values), encoder.width), np.float32)
-    out[known] = np.where(np.isfinite(scaled), scaled, np.float32(0)).reshape(-1, encoder.width)
+    out[known] = rows
     return out, known
 
 

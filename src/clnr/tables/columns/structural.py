@@ -12,7 +12,6 @@ from clnr.graph.csr import Array
 from clnr.graph.id_vectors import RANDOM, random_features
 
 DEGREES = 4
-_ROWS_AT_A_TIME = 1 << 13
 _MOST_RANDOM_NUMBERS = 1 << 16
 
 
@@ -57,8 +56,8 @@ class StructuralFeatures:
         """One row per node: its degree features, scaled, and normal random numbers that follow from its id, if any."""
         out = np.empty((len(columns), self.width), np.float32)
         out[:, :DEGREES] = (columns - np.array(self.centre)) / np.array(self.scale)
-        for first in range(0, len(ids), _ROWS_AT_A_TIME):
-            out[first : first + _ROWS_AT_A_TIME, DEGREES:] = random_features(ids[first : first + _ROWS_AT_A_TIME], self.random)
+        if self.random:
+            out[:, DEGREES:] = random_features(ids, self.random).numpy()
         return out
 
 
