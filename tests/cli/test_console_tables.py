@@ -179,7 +179,7 @@ def test_baselines_stand_above_the_embedding_in_80_columns():
     lines = shown(console_tables.baselines(compare(CLNR, scores, {"Raw": scores, "A longer name": scores, "B": scores})))
     assert [line[:40].rstrip() for line in lines[1:]] == [
         "raw features",
-        "A longer name: the best of 2 without tra",
+        "A longer name: the best of 2 baselines",
         "CLNR: this embedding",
     ]
     assert all(line.endswith("0.900              80.0") for line in lines[1:])

@@ -367,7 +367,12 @@ def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
 
 def test_it_is_evaluated_by_labels_only_if_asked():
     plain, judged = embedder().fit(tiny()), embedder(evaluate=True).fit(tiny())
-    assert judged.scores_.keys() - plain.scores_.keys() == {"strict_accuracy", "validation_accuracy", "majority_accuracy"}
+    assert judged.scores_.keys() - plain.scores_.keys() == {
+        "strict_accuracy",
+        "strict_macro_f1",
+        "validation_accuracy",
+        "majority_accuracy",
+    }
     assert {name: judged.scores_[name] for name in plain.scores_} == plain.scores_
     assert plain.baselines_ == {}
     assert {"Raw"} < judged.baselines_.keys() <= {"Raw", *(method.name for method in BASELINES)}

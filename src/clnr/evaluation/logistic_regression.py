@@ -17,6 +17,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.errors import DataError
+from clnr.evaluation.class_scores import class_scores
 from clnr.evaluation.lbfgs import minimize
 from clnr.graph import Split
 from clnr.graph.csr import Array
@@ -36,18 +37,23 @@ _CONSTANT = 1e-10
 
 
 class LogisticProbe(NamedTuple):
-    """A fitted probe: accuracies in percent on the test nodes, read once, and on the validation nodes, by which it was chosen.
+    """A fitted probe: ``class_scores`` of the test nodes, read once, and the accuracy of the validation nodes, which chose it.
 
     Then the chosen penalty, whether each column was scaled by its own deviation or all by one, whether the chosen fit
     converged, and which of the test nodes it classified correctly.
     """
 
-    strict: float
+    scores: dict[str, float]
     validation: float
     penalty: float
     per_column: bool
     converged: bool
     correct: Array
+
+    @property
+    def strict(self) -> float:
+        """The accuracy of the test nodes, in percent."""
+        return self.scores["accuracy"]
 
 
 def logistic_probe(rows: Any, labels: Array, split: Split, seed: int, device: torch.device | str = "cpu") -> LogisticProbe:
@@ -68,17 +74,18 @@ def logistic_probe(rows: Any, labels: Array, split: Split, seed: int, device: to
     else:
         rows = rows.to(device) if isinstance(rows, Tensor) else torch.tensor(rows, device=device)
     weights, biases, converged = _fit(_float64(rows, train), targets, len(classes))
-    guesses = classes[_guess(rows, validation, weights, biases)]
-    right = (guesses == labels[validation][:, None]).sum(0)
+    guesses, _ = _guess(rows, validation, weights, biases)
+    right = (classes[guesses] == labels[validation][:, None]).sum(0)
     best = int(right.argmax())
-    correct = classes[_guess(rows, split.test, weights[best : best + 1], biases[best : best + 1])[:, 0]] == labels[split.test]
+    guesses, margins = _guess(rows, split.test, weights[best : best + 1], biases[best : best + 1])
+    guessed, truth = classes[guesses[:, 0]], labels[split.test]
     return LogisticProbe(
-        strict=100 * int(correct.sum()) / len(correct),
+        scores=class_scores(truth, guessed, classes, margins[:, 0]),
         validation=100 * int(right[best]) / len(validation),
         penalty=PENALTIES[best % len(PENALTIES)],
         per_column=best < len(PENALTIES),
         converged=bool(converged[best]),
-        correct=correct,
+        correct=guessed == truth,
     )
 
 
@@ -171,11 +178,17 @@ def _moments(rows: Any) -> tuple[Tensor, Tensor]:
     return mean, (square - mean.square()).clamp(min=0).sqrt()
 
 
-def _guess(rows: Any, nodes: Array, weights: Tensor, biases: Tensor) -> Array:
-    """The class that each fit guesses for some nodes, by its place among the classes: [n, k]."""
-    blocks = np.array_split(nodes, -(-len(nodes) // _BLOCK_ROWS))
-    guesses = [(_times(_float64(rows, some), weights) + biases).argmax(2) for some in blocks]
-    return torch.cat(guesses).cpu().numpy()
+def _guess(rows: Any, nodes: Array, weights: Tensor, biases: Tensor) -> tuple[Array, Array]:
+    """The class that each fit guesses for some nodes, by its place among the classes, [n, k].
+
+    And by how much the logit of the second class exceeds that of the first.
+    """
+    guesses, margins = [], []
+    for some in np.array_split(nodes, -(-len(nodes) // _BLOCK_ROWS)):
+        logits = _times(_float64(rows, some), weights) + biases
+        guesses.append(logits.argmax(2))
+        margins.append(logits[..., 1] - logits[..., 0])
+    return torch.cat(guesses).cpu().numpy(), torch.cat(margins).cpu().numpy()
 
 
 def _float64(rows: Any, nodes: Array) -> Any:

@@ -29,10 +29,10 @@ def test_the_table_has_raw_features_the_best_and_this_embedding():
     assert found.headings == ("", "link AUC", "strict accuracy %")
     assert found.rows == (
         ("raw features", "0.700", "60.0"),
-        ("A: the best of 2 without training", "0.900", "70.0"),
+        ("A: the best of 2 baselines", "0.900", "70.0"),
         ("CLNR: this embedding", "0.950", "80.0"),
     )
-    assert found.sentence == "CLNR is better than the best without training, A: strict accuracy 80.0 against 70.0 %"
+    assert found.sentence == "CLNR scores higher than the best baseline, A: strict accuracy 80.0 against 70.0 %"
     assert not found.beaten
 
 
@@ -55,26 +55,31 @@ def test_a_handful_of_edges_decides_nothing(edges, said):
     assert len(warned) == 1
     # By labels it is decided all the same.
     labelled = compare(CLNR, own | scored(80), {"A": scored(70, 0.9)})
-    assert labelled.sentence.startswith("CLNR is better")
+    assert labelled.sentence.startswith("CLNR scores higher than A")
 
 
-TAKEN = ", and takes no training; --method A would take it"
-LEVEL = "A does as well as CLNR, within 2 standard errors: strict accuracy"
+TAKEN = ", without training; to use it: --method A"
+LEVEL = "A and CLNR score alike, within 2 standard errors: strict accuracy"
 
 
 @pytest.mark.parametrize(
     ("method", "ours", "baselines", "sentence"),
     [
-        (CLNR, 80, {"A": 82.1}, f"A is better than CLNR: strict accuracy 82.1 against 80.0 %{TAKEN}"),
+        (CLNR, 80, {"A": 82.1}, f"A scores higher than CLNR: strict accuracy 82.1 against 80.0 %{TAKEN}"),
         (CLNR, 80, {"A": 81.9}, f"{LEVEL} 81.9 against 80.0 %{TAKEN}"),
         (CLNR, 80, {"A": 78.1}, f"{LEVEL} 78.1 against 80.0 %{TAKEN}"),
-        (CLNR, 80, {"A": 77.9}, "CLNR is better than the best without training, A: strict accuracy 80.0 against 77.9 %"),
-        (CLNR, 80, {"Raw": 60}, "CLNR is better than raw features: strict accuracy 80.0 against 60.0 %"),
-        (CLNR, 80, {"Raw": 60, "A": 50}, "CLNR is better than the best without training, raw features: strict accuracy 80.0"),
-        (CLNR, 70, {"Raw": 70}, "raw features do as well as CLNR, within 2 standard errors: strict accuracy 70.0"),
-        (CLNR, 50, {"Raw": 70, "A": 60}, "raw features are better than CLNR: strict accuracy 70.0 against 50.0 %, and take"),
-        # A method that takes no training is not told of it.
-        (UNTRAINED, 50, {"A": 70}, "A is better than Untrained: strict accuracy 70.0 against 50.0 %; --method A would take it"),
+        (CLNR, 80, {"A": 77.9}, "CLNR scores higher than A: strict accuracy 80.0 against 77.9 %"),
+        (CLNR, 80, {"Raw": 60}, "CLNR scores higher than raw features: strict accuracy 80.0 against 60.0 %"),
+        (CLNR, 80, {"Raw": 60, "A": 50}, "CLNR scores higher than the best baseline, raw features: strict accuracy 80.0"),
+        (CLNR, 70, {"Raw": 70}, "raw features and CLNR score alike, within 2 standard errors: strict accuracy 70.0"),
+        (CLNR, 50, {"Raw": 70, "A": 60}, "raw features score higher than CLNR: strict accuracy 70.0 against 50.0 %, without"),
+        # To leave out training is no gain where there was none.
+        (
+            UNTRAINED,
+            50,
+            {"A": 70},
+            "A scores higher than Untrained: strict accuracy 70.0 against 50.0 %; to use it: --method",
+        ),
     ],
 )
 def test_the_winner_is_named_and_two_standard_errors_are_noise(method, ours, baselines, sentence):
@@ -83,11 +88,20 @@ def test_the_winner_is_named_and_two_standard_errors_are_noise(method, ours, bas
     assert found.sentence.endswith("; perhaps neighbours are too unlike") is (found.beaten and found.rival == RAW.name)
 
 
-def test_without_labels_edges_decide():
-    found = compare(CLNR, scored(auc=0.8), {"Raw": scored(auc=0.7), "A": scored(auc=0.9), "B": scored(auc=0.85)})
+@pytest.mark.parametrize(
+    ("auc", "said"),
+    [
+        (0.8, "A scores higher than CLNR: link AUC 0.900 against 0.800"),
+        (0.89, "A and CLNR score alike, within 2 standard errors: link AUC 0.900 against 0.890"),
+        (0.99, "CLNR scores higher than the best baseline, A: link AUC 0.990 against 0.900"),
+    ],
+)
+def test_by_edges_alone_no_method_is_recommended(auc, said):
+    baselines = {"Raw": scored(auc=0.7), "A": scored(auc=0.9), "B": scored(auc=0.85)}
+    found = compare(CLNR, scored(auc=auc), baselines)
     assert found.headings == ("", "link AUC")
-    weak = "; edges are a weak guide to other tasks"
-    assert found.sentence == f"A is better than CLNR: link AUC 0.900 against 0.800{TAKEN}{weak}"
+    hint = "whether that helps your task, labels of some nodes would tell: --label COLUMN"
+    assert found.sentence == f"for predicting edges, {said}; {hint}"
 
 
 def test_an_unknown_error_is_noise_and_nothing_is_compared_with_nothing():
@@ -135,7 +149,7 @@ def test_bipartite_graphs_are_recognised(edges, bipartite, undirected):
 @pytest.mark.parametrize(("strict", "warned"), [(29, True), (30, True), (30.1, False)])
 def test_what_is_not_above_the_majority_is_a_warning(strict, warned):
     lines = score_warnings(tiny(), CLNR, scored(strict, majority_accuracy=30.0), {})
-    assert [line.split(" commonest ")[-1] for line in lines] == ["class, 30.0 %"] * warned
+    assert [line.split(" above ")[-1] for line in lines] == ["the majority-class baseline, 30.0 %"] * warned
 
 
 def test_what_a_baseline_beats_is_a_warning_once():
@@ -144,7 +158,8 @@ def test_what_a_baseline_beats_is_a_warning_once():
     by_raw = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(75, 0.7), "A": scored(65, 0.7)})
     assert by_raw == [compare(CLNR, scored(70), {RAW.name: scored(75)}).sentence]
     both = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(75, 0.9), "A": scored(80, 0.7)})
-    assert [line.split(":")[0] for line in both] == ["A is better than CLNR", *["raw features are better than CLNR"] * 2]
+    raw = "raw features score higher than CLNR"
+    assert [line.split(":")[0] for line in both] == ["A scores higher than CLNR", raw, f"for predicting edges, {raw}"]
     assert score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(71, 0.81), "A": scored(71, 0.7)}) == []
     assert score_warnings(RING, CLNR, scored(auc=0.8), {"A": scored(auc=0.9)}) == []
     assert len(score_warnings(RING, CLNR, scored(auc=0.8), {"Raw": scored(auc=0.9)})) == 1

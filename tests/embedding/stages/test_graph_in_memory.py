@@ -87,7 +87,12 @@ def test_errors_are_those_of_the_differences():
 def test_nothing_is_scored_beside_it_unless_asked_or_without_anything_to_score_by():
     assert fitted(baselines=()).baselines == {}
     assert fitted(hold_out=0, evaluate=False).baselines == {}
-    assert fitted(hold_out=0).baselines["Raw"].keys() == {"strict_accuracy", "validation_accuracy", "strict_accuracy_error"}
+    assert fitted(hold_out=0).baselines["Raw"].keys() == {
+        "strict_accuracy",
+        "strict_macro_f1",
+        "validation_accuracy",
+        "strict_accuracy_error",
+    }
     assert fitted(method=UNTRAINED).baselines.keys() == {"Raw"}
     links = {"link_auc", "link_average_precision", "link_auc_error"}
     assert fitted(evaluate=False).baselines["Untrained"].keys() == links

@@ -40,8 +40,11 @@ _SCORES = {
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",
     "strict_accuracy": "accuracy of a linear probe, %, test nodes read once (strict)",
+    "strict_macro_f1": "its macro-F1, %: the mean of all classes, rare ones too",
+    "strict_roc_auc": "its ROC AUC (chance: 0.5)",
+    "strict_average_precision": "its average precision for the rarer class",
     "validation_accuracy": "its validation accuracy, %, by which it was chosen",
-    "majority_accuracy": "accuracy of always guessing the commonest class, %",
+    "majority_accuracy": "accuracy of the majority-class baseline, %",
 }
 
 

@@ -25,6 +25,7 @@ from clnr.evaluation import (
     majority_accuracy,
     score_cosines,
 )
+from clnr.evaluation.class_scores import class_scores
 from clnr.evaluation.logistic_regression import MOST_ITERATIONS, MOST_NODES
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
@@ -101,13 +102,19 @@ class Scorer:
             scores |= {f"link_{name}": value for name, value in score_cosines(cosines).items()}
         if rows is None or self.labels is None or self.split is None:
             return Scored(scores, cosines, None)
+        warnings: tuple[str, ...] = ()
         if logits:
-            validation, correct = (rows[nodes].argmax(1) == self.labels[nodes] for nodes in self.split[1:])
-            scores |= {"strict_accuracy": 100 * float(correct.mean()), "validation_accuracy": 100 * float(validation.mean())}
-            return Scored(scores, cosines, correct)
-        probe = logistic_probe(rows, self.labels, self.split, self.seed, self.device)
-        scores |= {"strict_accuracy": probe.strict, "validation_accuracy": probe.validation}
-        return Scored(scores, cosines, probe.correct, () if probe.converged else (_NOT_CONVERGED,))
+            guesses, test = rows.argmax(1), self.split.test
+            right = guesses == self.labels
+            classes, margins = np.arange(rows.shape[1]), rows[test, 1] - rows[test, 0]
+            by_labels = class_scores(self.labels[test], guesses[test], classes, margins)
+            validation, correct = 100 * float(right[self.split.validation].mean()), right[test]
+        else:
+            probe = logistic_probe(rows, self.labels, self.split, self.seed, self.device)
+            by_labels, validation, correct = probe.scores, probe.validation, probe.correct
+            warnings = () if probe.converged else (_NOT_CONVERGED,)
+        scores |= {f"strict_{name}": value for name, value in by_labels.items()} | {"validation_accuracy": validation}
+        return Scored(scores, cosines, correct, warnings)
 
     def is_quick(self, rows: Any) -> bool:
         """Whether a probe of these rows takes a minute at most: by the numbers multiplied in each of its iterations."""
