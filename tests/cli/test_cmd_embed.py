@@ -69,9 +69,9 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     table = pq.read_table(files / "mine" / "embeddings.parquet")
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
-    for said in ("nodes: 80", "structure=0: few features (12), but edges tell little", "rough estimate"):
+    for said in ("read: 80 nodes", "structure=0: nodes have only 12 features, but edges say little", "rough estimate"):
         assert said in ended.err
-    for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "effective rank", "(strict)"):
+    for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "macro-F1", "(strict)"):
         assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
 
@@ -205,7 +205,7 @@ def test_one_node_gives_json_that_others_can_read(clnr, files):
 def test_a_plan_writes_nothing(clnr, files):
     ended = clnr(*EMBED, "--dry-run")
     assert (ended.code, ended.err) == (0, "")
-    assert "nodes: 80" in ended.out
+    assert "read: 80 nodes" in ended.out
     assert only_json(clnr(*EMBED, "--dry-run", "--json"))["memory_bytes"] > 0
     assert left(files) == set()
 

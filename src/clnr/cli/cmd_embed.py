@@ -169,7 +169,7 @@ def embed(
     threads: Threads = None,
     as_json: Json = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print the seconds and the peak of memory of each stage.")
+        bool, typer.Option("--verbose", "-v", help="Also print every choice, every score, and each stage's seconds and memory.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -239,14 +239,18 @@ def embed(
         else:
             _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
         if group.first:
-            print_stdout(json.dumps(plan.to_dict()) if as_json else str(plan))
+            shown = "\n".join((*plan.lines, *(plan.details if verbose else ())))
+            print_stdout(json.dumps(plan.to_dict()) if as_json else shown)
         return
     assert folder is not None
     began = perf_counter()
     options: dict[str, Any] = {"force": force, "layout": drawn}
     try:
         measured = settings.engine.device if verbose or as_json else None
-        with progress_bar(quiet or not group.first) as bar, use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock:
+        with (
+            progress_bar(quiet or not group.first, verbose) as bar,
+            use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock,
+        ):
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
             else:
@@ -283,7 +287,7 @@ def _print_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool, stages: list[StageTime]) -> None:
     from clnr.cli import console_tables
-    from clnr.embedding.planning.graph_facts import graph_counts, table_warnings
+    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
@@ -310,7 +314,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
             "comparison": sentence,
-            "warnings": [*table_warnings(result.table_graph), *result.warnings],
+            "warnings": [*table_warnings(result.table_graph), *kind_weights(result.table_graph), *result.warnings],
             "files": files,
         }
         print(json.dumps(without_nan(content)))
@@ -321,7 +325,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     if shards is None and loses_much(report := result.table_graph.ingest_report):
         lost = [dangling_warning(report) or ""]
     if trained:
-        _print_scores(result.scores, compared, (*lost, *result.warnings))
+        _print_scores(result.scores, compared, (*lost, *result.warnings), verbose=bool(stages))
     else:
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
         out.print(f"scores of the training, before these tables: {known or 'none'}")
@@ -331,13 +335,13 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         out.print(console_tables.stages(stages))
 
 
-def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
+def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...], verbose: bool) -> None:
     from clnr.cli import console_tables
     from clnr.embedding.reporting.report_data import format_scores
     from clnr.support.console import Table
 
     table = Table("score", "value", box=None, pad_edge=False)
-    for description, value in format_scores(scores):
+    for description, value in format_scores(scores, verbose):
         table.add_row(description, value)
     out.print(table)
     if compared is not None:

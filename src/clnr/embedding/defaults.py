@@ -12,6 +12,7 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import method_of
 from clnr.support.arguments import check_choice
+from clnr.support.humanize import plural
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -79,11 +80,15 @@ def check_labels(method: Method, present: bool) -> None:
 
 
 class Choice(NamedTuple):
-    """A hyper-parameter chosen for a graph, and why."""
+    """A hyper-parameter chosen for a graph, and why; what ``matters`` is shown to everyone."""
 
     key: str
     value: int | float | str
     reason: str
+    matters: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}: {self.reason}"
 
 
 def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> list[Choice]:
@@ -98,7 +103,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
     elif nodes > _HUGE_NODES:
         width, why = 128, f"{nodes:,} nodes: 256 would take twice the memory"
     else:
-        width, why = 256, "wider gains little (the paper's figure 3)"
+        width, why = 256, "the usual width"
     if nodes < _MIDDLE_NODES:
         epochs, enough = 50, "small graph: more epochs overfit"
     else:
@@ -131,10 +136,10 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
 
 def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
-    few = f"few features ({graph.num_features})"
+    few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
-        return Choice("structure", 0, f"{few}, but edges tell little about the nodes")
-    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}: edges say more")
+        return Choice("structure", 0, f"{few}, but edges say little about these", matters=True)
+    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}, so {_STRUCTURE_COLUMNS} from edges are added", matters=True)
 
 
 def _edge_weight(graph: Graph) -> float:

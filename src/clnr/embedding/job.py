@@ -93,7 +93,7 @@ def embed(
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
-        for line in (*planned.lines, *_so_far(clock)):
+        for line in (*planned.lines, *(planned.details if shown.verbose else ()), *_so_far(clock)):
             log(line)
         # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
         if not (workers.alone or settings.resume):

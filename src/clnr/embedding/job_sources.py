@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, summary, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
@@ -151,7 +151,12 @@ class ExtensionPlan:
         """All of it, a line each."""
         new = [] if self.new_nodes is None else [plural(self.new_nodes, "new node")]
         more = (*new, *self.columns, *table_warnings(self.table_graph))
-        return [facts_line(graph_facts(self.table_graph.graph)), *(f"- {line}" for line in more)]
+        return [f"read: {summary(graph_counts(self.table_graph.graph))}", *(f"- {line}" for line in more)]
+
+    @property
+    def details(self) -> list[str]:
+        """All counts of the graph."""
+        return [facts_line(graph_facts(self.table_graph.graph))]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

@@ -39,9 +39,16 @@ class NowAndThen:
 class Bar:
     """Progress bars and notes on standard error, or to ``print_line``. Without a terminal: no bars, but lines now and then."""
 
-    def __init__(self, progress: Progress | None, quiet: bool, print_line: Callable[[str], None] | None = None):
+    def __init__(
+        self,
+        progress: Progress | None,
+        quiet: bool,
+        print_line: Callable[[str], None] | None = None,
+        verbose: bool = False,
+    ):
         self._progress = progress
         self._quiet = quiet
+        self.verbose = verbose
         self._print_line = print_line
         self._files: dict[str, Any] = {}
 
@@ -106,16 +113,16 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Bar]:
-    """A progress bar on a terminal; in a log, lines instead."""
+def progress_bar(quiet: bool, verbose: bool = False) -> Iterator[Bar]:
+    """A progress bar on a terminal; in a log, lines instead. With ``verbose``, details are shown, too."""
     if quiet or not err.is_interactive:
-        yield Bar(None, quiet)
+        yield Bar(None, quiet, verbose=verbose)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
     ) as progress:
-        yield Bar(progress, quiet)
+        yield Bar(progress, quiet, verbose=verbose)
 
 
 @contextmanager

@@ -89,8 +89,8 @@ def test_an_hour_and_five_seconds_are_told_apart():
     short, long = (planned(few_columns(30_000), CLNR_MIX, changes={"epochs": epochs}) for epochs in (1, 100_000))
     assert short.seconds() < 60
     assert long.seconds() > 3600
-    assert re.match(r"rough estimate: \d+ s \(", short.lines[-1])
-    assert re.match(r"rough estimate: [\d.]+ h \(.*train [\d.]+ h, ", long.lines[-1])
+    assert re.match(r"time: \d+ s, a rough estimate \(", short.lines[-1])
+    assert re.match(r"time: [\d.]+ h, a rough estimate \(.*train [\d.]+ h, ", long.lines[-1])
 
 
 def test_trials_take_their_time():

@@ -15,7 +15,7 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folder_facts
+from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.stages import all_stages
@@ -211,27 +211,28 @@ class FilePlan(Plan):
         return self.costs["FitReadout"].passes
 
     @property
-    def lines(self) -> list[str]:
+    def _method_words(self) -> str:
+        return f"{super()._method_words}, from files"
+
+    @property
+    def _bytes_words(self) -> str:
+        return f"{gigabytes(self.sizes.local_workers * self.memory)} of memory, {gigabytes(self.disk)} of disk"
+
+    @property
+    def takes(self) -> list[str]:
         workers = self.sizes.workers
-        total = f"{gigabytes(self.sizes.local_workers * self.memory)} of memory, {gigabytes(self.disk)} of disk"
-        shared = [
-            f"{workers} workers: each takes {gigabytes(self.memory)} of memory, and in a step reads up to "
-            f"{gigabytes(self.step_bytes)} and sends about {self.sent_per_step / 1e6:.2g} MB"
-        ]
+        shared = (
+            f"; {workers} workers: each takes {gigabytes(self.memory)} of memory, and sends about "
+            f"{self.sent_per_step / 1e6:.2g} MB a step"
+        )
         gathered = gigabytes(self.costs["FitReadout"].passes_bytes)
-        read_out = [
+        read_out = (
             f"walks and read-out: {self.passes} passes over all edges, which gather {gathered} of rows"
             f"{', about half of that with --hold-out 0' if self.sizes.settings.hold_out else ''}; "
             "--method CLNR --set structure=0 takes none"
-        ]
-        return [
-            facts_line(self.facts),
-            *self._choice_lines(),
-            f"from files: a step reads up to {gigabytes(self.step_bytes)}; {self._estimate_words} if the system caches it, "
-            f"{total}",
-            *(shared if workers > 1 else []),
-            *(read_out if self.passes else []),
-        ]
+        )
+        step = f"a step reads up to {gigabytes(self.step_bytes)}, sooner if the system caches it"
+        return [f"{step}{shared if workers > 1 else ''}", *([read_out] if self.passes else [])]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -278,7 +279,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
-        kept = (Choice("method", CLNR.name, reason), *kept)
+        kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     planned = FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
     if (needed := max(planned.costs[name].memory for name in ("Train", "FitReadout"))) > usable:
         raise OutOfMemory(

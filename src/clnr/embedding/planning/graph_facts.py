@@ -93,6 +93,20 @@ def folder_facts(folder: GraphFolder) -> dict[str, str]:
     return facts_in_words(folder_counts(folder), folder.feature_type)
 
 
+def summary(counts: dict[str, Any]) -> str:
+    """What a graph has, in a few words."""
+    words = [
+        plural(counts["nodes"], "node"),
+        plural(counts["edges"], f"{'directed' if counts['directed'] else 'undirected'} edge"),
+        plural(counts["features"], "feature"),
+    ]
+    if "classes" in counts:
+        labelled = counts.get("labelled_nodes", counts["nodes"])
+        some = f" of {labelled:,} labelled nodes" if labelled < counts["nodes"] else ""
+        words.append(f"{counts['classes']:,} classes{some}")
+    return ", ".join(words)
+
+
 def facts_line(facts: dict[str, str]) -> str:
     """Facts in one line."""
     return "; ".join(f"{name}: {value}" for name, value in facts.items())
@@ -103,6 +117,13 @@ def _adds_weights(table_graph: TableGraph) -> bool:
     report = table_graph.ingest_report
     given = [info.role for info in report.columns if info.table.startswith("edges")]
     return table_graph.graph.incoming.weight is not None and (not given or "weight" in given or report.fading != 1)
+
+
+def kind_weights(table_graph: TableGraph) -> list[str]:
+    """By what the weights of each kind of edges were multiplied, in a line; none if there is one kind."""
+    kinds = table_graph.ingest_report.edge_types
+    factors = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in kinds.items())
+    return [f"weights of each kind of edges, multiplied on average: {factors}"] if len(kinds) > 1 else []
 
 
 def table_warnings(table_graph: TableGraph) -> list[str]:
@@ -116,9 +137,6 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if report.duplicates:
         how = "its weights are added" if _adds_weights(table_graph) else "it counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
-    if len(report.edge_types) > 1:
-        kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())
-        lines.append(f"weights of each kind of edges, multiplied on average: {kinds}")
     labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
     labelled = 0 if labels is None else int((labels >= 0).sum())
     if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.calibration import corrected
+from clnr.embedding.planning.graph_facts import facts_line, summary
 from clnr.embedding.stages.stored_readout import direct_hops
 from clnr.engine.cpu.threads import usable_threads
 from clnr.experiments.cost import FIXED_SECONDS, Size, Work, sent
@@ -18,7 +19,7 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.readout_blocks import Product, ReducedFeatures, Source
 from clnr.nn.structure import STEPS
-from clnr.support.humanize import duration
+from clnr.support.humanize import duration, plural
 from clnr.support.machine import environment
 
 _SHOWN_SECONDS = 0.5
@@ -173,7 +174,7 @@ class HasCost(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Plan(ABC):
-    """What is known before a job runs; ``print`` shows it in lines.
+    """What is known before a job runs; ``print`` shows its ``lines``.
 
     Facts are values by name, and counts the same as numbers; choices follow from the graph.
     """
@@ -220,10 +221,10 @@ class Plan(ABC):
 
     @property
     def _estimate_words(self) -> str:
-        how = "estimate by earlier runs on this machine" if self._estimate[1] else "rough estimate"
+        how = "by earlier runs on this machine" if self._estimate[1] else "a rough estimate"
         parts = [f"{stage} {duration(seconds)}" for stage, seconds in self.estimate.items() if seconds >= _SHOWN_SECONDS]
         listed = f" ({', '.join(parts)})" if len(parts) > 1 else ""
-        return f"{how}: {duration(self.seconds())}{listed}"
+        return f"time: {duration(self.seconds())}, {how}{listed}; {self._bytes_words}"
 
     @property
     def sent_per_step(self) -> float:
@@ -232,9 +233,45 @@ class Plan(ABC):
         return sent(sizes.settings.method, sizes.recipe, sizes.size, sizes.workers) if sizes.workers > 1 else 0.0
 
     @property
-    @abstractmethod
     def lines(self) -> list[str]:
-        """All of it, a line each."""
+        """What was read, what will be done, and what that takes: a line each, with bullets below."""
+        groups = (
+            (f"read: {summary(self.counts)}", self.read),
+            (f"plan: {self._method_words}", [*(str(each) for each in self.choices if each.matters), *self.notes]),
+            (self._estimate_words, self.takes),
+        )
+        return [line for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
+
+    @property
+    def details(self) -> list[str]:
+        """All counts of the graph, and every hyper-parameter that was chosen for it, a line each."""
+        return [facts_line(self.facts), *(f"- {each}" for each in self.choices if not each.matters)]
+
+    @property
+    def read(self) -> Sequence[str]:
+        """How tables were read, and odd things in them."""
+        return ()
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What else to know of what will be done."""
+        return ()
+
+    @property
+    def takes(self) -> Sequence[str]:
+        """What else it takes."""
+        return ()
+
+    @property
+    def _method_words(self) -> str:
+        method, recipe = self.sizes.settings.method, self.sizes.recipe
+        width = f", {recipe.dimension} dimensions" if "dimension" in method.keys else ""
+        return f"{method.name}{width}, {'no training' if method.objective is None else plural(recipe.epochs, 'epoch')}"
+
+    @property
+    @abstractmethod
+    def _bytes_words(self) -> str:
+        """What memory and disk it takes."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -242,6 +279,3 @@ class Plan(ABC):
 
     def __repr__(self) -> str:
         return "\n".join(self.lines)
-
-    def _choice_lines(self) -> list[str]:
-        return [f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices]

@@ -10,7 +10,7 @@ import torch
 
 from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import facts_in_words, facts_line, graph_counts, table_warnings
+from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, kind_weights, table_warnings
 from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
 from clnr.embedding.reporting.map_layouts import drawing_seconds
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
@@ -100,7 +100,8 @@ class MemorySizes(JobSizes):
 class MemoryPlan(Plan):
     """The plan of a graph in memory.
 
-    Columns and warnings are lines: how tables were read, and odd things in them. ``free_memory`` is of the device, if known.
+    Columns, warnings and kinds are lines: how tables were read, odd things in them, and what kinds of edges weigh.
+    ``free_memory`` is of the device, if known.
     """
 
     stages = all_stages()
@@ -108,6 +109,7 @@ class MemoryPlan(Plan):
     sizes: MemorySizes
     columns: tuple[str, ...]
     warnings: tuple[str, ...]
+    kinds: tuple[str, ...]
     free_memory: int | None
 
     @property
@@ -129,23 +131,27 @@ class MemoryPlan(Plan):
         return self.seconds() - self.seconds("tune", "train")
 
     @property
-    def lines(self) -> list[str]:
-        workers, nothing = self.sizes.workers, self.sizes.settings.method.objective is None
-        shared = f"{workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"
-        return [
-            facts_line(self.facts),
-            *(f"- {line}" for line in (*self.columns, *self.warnings)),
-            *self._choice_lines(),
-            *(f"- {note}" for note in self.notes),
-            f"{self._estimate_words}{', nothing is trained' if nothing else ''}, {self.memory / 2**30:.1f} GiB of memory",
-            *([shared] if workers > 1 else []),
-        ]
+    def read(self) -> tuple[str, ...]:
+        return *self.columns, *self.warnings
+
+    @property
+    def details(self) -> list[str]:
+        return [*super().details, *(f"- {each}" for each in self.kinds)]
+
+    @property
+    def takes(self) -> list[str]:
+        workers = self.sizes.workers
+        return [f"{workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"] if workers > 1 else []
+
+    @property
+    def _bytes_words(self) -> str:
+        return f"{self.memory / 2**30:.1f} GiB of memory"
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "graph": self.counts,
             "columns": list(self.columns),
-            "warnings": list(self.warnings),
+            "warnings": [*self.warnings, *self.kinds],
             "choices": [choice._asdict() for choice in self.choices],
             "notes": list(self.notes),
             "seconds": self.seconds(),
@@ -193,6 +199,7 @@ def plan(
         tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),
         tuple(column_lines(table_graph.ingest_report.columns)),
         tuple(table_warnings(table_graph)),
+        tuple(kind_weights(table_graph)),
         memory.free_memory(settings.engine.device),
     )
 

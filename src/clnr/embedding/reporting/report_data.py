@@ -48,9 +48,12 @@ _SCORES = {
 }
 
 
-def format_scores(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """The description and the value of each score, in a fixed order."""
-    names = [name for name in _SCORES if name in scores]
+_DETAILS = ("links_held_out", "effective_rank", "alignment", "uniformity", "validation_accuracy")
+
+
+def format_scores(scores: dict[str, float], details: bool = True) -> list[tuple[str, str]]:
+    """The description and the value of each score, in a fixed order; without ``details``, of those that say most."""
+    names = [name for name in _SCORES if name in scores and (details or name not in _DETAILS)]
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
