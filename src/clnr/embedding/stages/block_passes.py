@@ -223,21 +223,6 @@ class Passes:
         """Rows of all nodes propagated once."""
         return Part(what, files, lambda edges: edges.propagate(self.device_graph, source), lambda nodes, rows: rows())
 
-    def inner_products(self, source: ReadRows, width: int) -> Tensor:
-        """Of all columns of the rows of all nodes, in float64, on the CPU."""
-        total = torch.zeros(width, width, dtype=torch.float64)
-
-        def add(number: int, rows: Tensor) -> Callable[[], None]:
-            wide = rows.double()
-            total.addmm_(wide.T, wide)
-            return lambda: None
-
-        # Sums are the same bits whoever is quicker: each has blocks of its own.
-        numbers = range(self.workers.rank, len(self.blocks), self.workers.size)
-        do_blocks(numbers, lambda number: source(np.arange(self.blocks[number].start, self.blocks[number].stop)), add)
-        self.workers.barrier()
-        return self.workers.all_reduce(total)[0]
-
     # -- walks --------------------------------------------------------------------------------------------------------
 
     def walk(

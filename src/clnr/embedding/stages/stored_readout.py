@@ -28,8 +28,6 @@ from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_node
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
 
-MOST_FEATURES = 4096
-"""The most features whose inner products are kept in memory."""
 _READ_NODES = 1 << 15
 _ENCODED, _FEATURES, _WALKS = "encoded", "features", "walks"
 
@@ -217,7 +215,7 @@ class StoredReadout:
     def encoder_chain(self, sample: Sample | None, keeps: bool) -> Chain[None]:
         """The encoder's rows, propagated as often as is needed: those of a sample, and those that ``embed`` reads."""
         named = {rows.name: rows for source, rows in self._rows.items() if source.encoder is not None}
-        if not (named and (keeps or any(map(any, (self._missing(rows, sample) for rows in named.values()))))):
+        if not (named and (keeps or any(self._missing(rows, sample) for rows in named.values()))):
             return
         yield from BlockEmbedding(self._model, self._passes, self._graph, self._encoded).layers()
         for rows in named.values():
@@ -233,24 +231,17 @@ class StoredReadout:
             if rows.name == _FEATURES:
                 yield from self._propagated(rows, sample, keeps)
 
-    def _missing(self, rows: _Rows, sample: Sample | None) -> tuple[list[int], list[int]]:
-        """After how many propagations rows of the sample are not there yet, and inner products of all."""
-        if sample is None:
-            return [], []
-        steps = {block.steps for block in self._reduced().values()} if rows.name == _FEATURES else set()
-        hops = [hop for hop in sorted(self._hops[rows.name]) if not sample.has(f"{rows.name}-{hop}")]
-        return hops, [step for step in sorted(steps) if not sample.has(f"inner-{step}")]
-
-    def _reduced(self) -> dict[str, ReducedFeatures]:
-        places = self._readout.places()
-        return {place: block for place, block in places if isinstance(block, ReducedFeatures) and block.reduced}
+    def _missing(self, rows: _Rows, sample: Sample | None) -> list[int]:
+        """After how many propagations rows of the sample are not there yet."""
+        hops = [] if sample is None else sorted(self._hops[rows.name])
+        return [hop for hop in hops if sample is not None and not sample.has(f"{rows.name}-{hop}")]
 
     def _propagated(self, rows: _Rows, sample: Sample | None, keeps: bool) -> Chain[None]:
         """Rows of a source after 0, 1, ... propagations; the last ones of the sample alone, where no others are needed."""
         passes, most, read = self._passes, max(self._hops[rows.name]), rows.read
         kept = self._direct if keeps and most >= self._direct else 0
-        sampled, inner = self._missing(rows, sample)
-        full = max([kept, *inner, *(min(hop, most - 1) for hop in sampled)])
+        sampled = self._missing(rows, sample)
+        full = max([kept, *(min(hop, most - 1) for hop in sampled)])
         for hop in range(max([full, *sampled]) + 1):
             source = read
             if 0 < hop <= full:
@@ -261,8 +252,6 @@ class StoredReadout:
             if sample is not None and hop in sampled:
                 last = functools.partial(passes.rows_at, sample.nodes, functools.partial(self._propagate, source))
                 sample.keep(f"{rows.name}-{hop}", functools.partial(read, sample.nodes) if hop <= full else last)
-            if sample is not None and hop in inner:
-                sample.keep(f"inner-{hop}", passes.inner_products(read, rows.columns.stop).clone)
             if hop - 1 != kept:
                 passes.remove(_hop(rows, hop - 1))
         if full != kept:
@@ -279,8 +268,11 @@ class StoredReadout:
         self._passes.log(f"read-out: fitting its components to {plural(len(fitted), 'node')}")
         with self._passes.computing():
             parameters: Parameters = {}
-            for place, block in self._reduced().items():
-                parameters |= add_prefix(place, block.fit_inner_products(sample.rows(f"inner-{block.steps}")))
+            places = torch.from_numpy(np.searchsorted(sample.nodes, fitted))
+            for place, block in self._readout.places():
+                if isinstance(block, ReducedFeatures) and block.reduced:
+                    rows_of = sample.rows(f"{_FEATURES}-{block.steps}").index_select(0, places)
+                    parameters |= add_prefix(place, {"directions": block.directions(rows_of)})
             sized = self._readout.products(parameters, self._outputs)
             of_node = self._readout.of_node(self._outputs, self._built.encoder.own_outputs)
             sized, learned = self._readout.weigh(sized, of_node, functools.partial(self._edge_weight, sample))
@@ -288,7 +280,6 @@ class StoredReadout:
             read = functools.cache(functools.partial(self._sampled, sample))
             rows = [read(self._rows[product.source].name, product.hops) for _, product in sized]
             matrices = [(size, self._matrix(product, each)) for (size, product), each in zip(sized, rows, strict=True)]
-            places = torch.from_numpy(np.searchsorted(sample.nodes, fitted))
             of_sample = [(size, matrix.index_select(0, places)) for size, matrix in matrices]
             parameters |= self._readout.fit_components(of_sample, torch.device("cpu"))
             of_nodes = torch.from_numpy(np.searchsorted(sample.nodes, nodes))
