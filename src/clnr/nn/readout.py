@@ -48,12 +48,10 @@ class Readout:
             parameters |= add_prefix(place, block.fit(context))
         graph, of_node = context.device_graph.graph, self.of_node(len(context.encoded), context.own)
         # Of all matrices some rows, and of a node's own ones all, of which the edges' weight is measured.
-        some: list[Tensor] = []
+        some: list[tuple[float, Tensor]] = []
         own: dict[int, Tensor] = {}
-        sizes: list[tuple[float, int]] = []
         for number, (size, matrix) in enumerate(self._matrices(parameters, context)):
-            some.append(matrix[context.fitted_nodes])
-            sizes.append((size, number))
+            some.append((size, matrix[context.fitted_nodes]))
             if of_node and of_node[number]:
                 own[number] = matrix
 
@@ -61,9 +59,21 @@ class Readout:
             reads = [functools.partial(_rows_of, own[number]) for number in numbers]
             return edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
 
-        sizes, learned = self.weigh(sizes, of_node, measure)
-        matrices = [(size, some[number]) for size, number in sizes]
-        return parameters | learned | self.fit_components(matrices, context.engine.device, context.engine.workers)
+        return parameters | self.fit_rows(some, of_node, measure, context.engine.device, context.engine.workers)
+
+    def fit_rows(
+        self,
+        matrices: list[tuple[float, Tensor]],
+        of_node: list[bool],
+        measure: Callable[[list[int]], float],
+        device: torch.device,
+        workers: Workers = ALONE,
+    ) -> Parameters:
+        """What is learned from rows of the blocks' matrices, each with the size of its block: as ``weigh`` and then
+        ``fit_components``. ``measure`` is given the numbers of matrices.
+        """
+        sizes, learned = self.weigh([(size, number) for number, (size, _) in enumerate(matrices)], of_node, measure)
+        return learned | self.fit_components([(size, matrices[number][1]) for size, number in sizes], device, workers)
 
     def of_node(self, outputs: int, own: Collection[int]) -> list[bool]:
         """For each of the blocks' matrices, whether it comes from nodes' own features alone; [] where a block does not tell.

@@ -17,7 +17,7 @@ from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import job_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.held_out import hold_out_links
-from clnr.embedding.stages import block_passes, stored_readout
+from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
@@ -61,7 +61,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (block_passes, job_plan, inputs, readout_blocks, stored_readout, structure):
+    for module in (block_passes, job_plan, inputs, readout_blocks, stored_inputs, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 
@@ -207,9 +207,18 @@ def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
             torch.testing.assert_close(passes.walk_files(10, step).rows(nodes), rows[nodes], rtol=1e-4, atol=1e-5)
         assert {path.name for path in passes.work.iterdir()} == {f"walk-10-{step}" for step in steps}
     # The last step, of some nodes alone.
-    last = both[1].rows_at(np.sort(nodes), lambda edges: both[1].step(edges, both[1].walk_files(10, 15).rows))
+    last = both[1].rows_at(np.sort(nodes), both[1].step, both[1].walk_files(10, 15).rows)
     (expected,) = walks(chosen.engine, chosen.engine.to_device(graphs[1]), 10, (16,))
     torch.testing.assert_close(last, expected[np.sort(nodes)], rtol=1e-4, atol=1e-5)
+
+
+def test_walks_that_inputs_and_the_read_out_share_are_made_once(folders, tmp_path, monkeypatch):
+    made, write = [], LayerFiles.write
+    monkeypatch.setattr(LayerFiles, "write", lambda self, *block: made.append((self.folder, block[0])) or write(self, *block))
+    embed_folder(folders["bag"], tmp_path / "out", settings(hold_out=0.1, changes={"structure": 10}), MEMORY)
+    walked = [each for each in made if each[0].name.startswith("walk-10-")]
+    assert {folder.parent.name for folder, _ in walked} == {"all", "seen"}
+    assert len(walked) == len(set(walked))
 
 
 @pytest.mark.parametrize("name", ["numbers", "bag"])

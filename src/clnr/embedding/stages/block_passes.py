@@ -212,16 +212,20 @@ class Passes:
         do_blocks(((number, part) for number in numbers for part in parts), read, computed)
         self.workers.barrier()
 
-    def rows_at(self, nodes: Array, rows: Callable[[BlockEdges], Callable[[], Tensor]]) -> Tensor:
-        """Rows of some nodes, sorted, that are made from those of their neighbours; not more at a time than in a block."""
+    def rows_at(self, nodes: Array, make: Callable[[BlockEdges, ReadRows], Callable[[], Tensor]], source: ReadRows) -> Tensor:
+        """Rows of some nodes, sorted, made from others by ``propagate`` or ``step``; not more at a time than in a block."""
         indptr = self.folder.map("incoming.indptr").values
         gathered = np.cumsum(indptr[nodes + 1] - indptr[nodes] + 1)
         some = np.split(nodes, np.flatnonzero(np.diff(gathered // self._block_rows)) + 1)
-        return torch.cat([rows(BlockEdges(self.engine, each))().cpu() for each in some])
+        return torch.cat([make(BlockEdges(self.engine, each), source)().cpu() for each in some])
 
     def propagation(self, files: LayerFiles, what: str, source: ReadRows) -> Part:
         """Rows of all nodes propagated once."""
-        return Part(what, files, lambda edges: edges.propagate(self.device_graph, source), lambda nodes, rows: rows())
+        return Part(what, files, lambda edges: self.propagate(edges, source), lambda nodes, rows: rows())
+
+    def propagate(self, edges: BlockEdges, source: ReadRows) -> Callable[[], Tensor]:
+        """Rows propagated once, to the nodes of a block."""
+        return edges.propagate(self.device_graph, source)
 
     # -- walks --------------------------------------------------------------------------------------------------------
 
