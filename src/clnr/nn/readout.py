@@ -47,19 +47,23 @@ class Readout:
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
         graph, of_node = context.device_graph.graph, self.of_node(len(context.encoded), context.own)
+        workers = context.engine.workers
         # Of all matrices some rows, and of a node's own ones all, of which the edges' weight is measured.
         some: list[tuple[float, Tensor]] = []
         own: dict[int, Tensor] = {}
         for number, (size, matrix) in enumerate(self._matrices(parameters, context)):
             some.append((size, matrix[context.fitted_nodes]))
-            if of_node and of_node[number]:
+            if of_node and of_node[number] and workers.first:
                 own[number] = matrix
 
         def measure(numbers: list[int]) -> float:
-            reads = [functools.partial(_rows_of, own[number]) for number in numbers]
-            return edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
+            weight = 0.0
+            if workers.first:
+                reads = [functools.partial(_rows_of, own[number]) for number in numbers]
+                weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
+            return workers.broadcast_object(weight)
 
-        return parameters | self.fit_rows(some, of_node, measure, context.engine.device, context.engine.workers)
+        return parameters | self.fit_rows(some, of_node, measure, context.engine.device, workers)
 
     def fit_rows(
         self,
@@ -111,7 +115,7 @@ class Readout:
         mean = torch.cat(means)
         scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
         covariance = _covariance([matrix for _, matrix in matrices], mean, scale, workers)
-        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"))
+        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"), workers)
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
         size = torch.where(total > 0, self.dimension / total, 1).sqrt()

@@ -15,6 +15,7 @@ from clnr.nn.layers import Parameters
 from clnr.nn.low_rank import principal_axes, principal_directions
 from clnr.nn.structure import STEPS, walks
 from clnr.support.lazy import lazy
+from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     import torch
@@ -176,7 +177,7 @@ class ReducedFeatures(Block):
 
         def directions() -> Tensor:
             if width <= MOST_INNER_PRODUCTS:
-                return self.directions(self._some_rows(context, width))
+                return self.directions(self._some_rows(context, width), context.engine.workers)
             map_ = functools.partial(self.map, operators)
             return principal_directions(map_, width, self._count, self._key, context.engine.device)
 
@@ -195,9 +196,9 @@ class ReducedFeatures(Block):
             parts.append(_hops(context.operators, columns, self.steps)[-1][nodes])
         return torch.cat(parts, 1)
 
-    def directions(self, rows: Tensor) -> Tensor:
-        """The principal directions, given the propagated features of the nodes that stand for all."""
-        return principal_axes(rows, self._count, self._key)
+    def directions(self, rows: Tensor, workers: Workers = ALONE) -> Tensor:
+        """The principal directions, given the propagated features of the nodes that stand for all, which workers share."""
+        return principal_axes(rows, self._count, self._key, workers)
 
     @property
     def _count(self) -> int:
