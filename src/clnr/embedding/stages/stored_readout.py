@@ -182,7 +182,8 @@ class StoredReadout:
             of_node = self._readout.of_node(self._outputs, self._built.encoder.own_outputs)
 
             def measure(numbers: list[int]) -> float:
-                own = [functools.partial(self._own_rows, sample, products[number][1]) for number in numbers]
+                near = functools.cache(sample.rows)
+                own = [functools.partial(self._own_rows, near, products[number][1]) for number in numbers]
                 return edge_weight(functools.partial(draw_stored_neighbours, self._graph), own, count)
 
             parameters |= self._readout.fit_rows(some, of_node, measure, torch.device("cpu"))
@@ -201,12 +202,12 @@ class StoredReadout:
         """The nodes by whose own rows it is measured what edges weigh."""
         return compared_nodes(functools.partial(draw_stored_neighbours, self._graph), self._passes.folder.num_nodes)
 
-    def _own_rows(self, sample: SampleFiles, product: Product, nodes: Array) -> Tensor:
-        """Rows of a product that is not propagated, of some of these nodes."""
+    def _own_rows(self, near: Callable[[str], Tensor], product: Product, nodes: Array) -> Tensor:
+        """Rows of a product that is not propagated, of some of these nodes; ``near`` has the encoder's rows of all of them."""
         if product.source.encoder is None:
             return self._matrix(product, self._read(product.source)(nodes))
         places = torch.from_numpy(np.searchsorted(self._near, nodes))
-        return self._matrix(product, sample.rows(f"{_name(product.source)}-near").index_select(0, places))
+        return self._matrix(product, near(f"{_name(product.source)}-near").index_select(0, places))
 
     # -- vectors ------------------------------------------------------------------------------------------------------
 
