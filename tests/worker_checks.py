@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from clnr import rng
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.stages import graph_in_memory
@@ -23,6 +24,7 @@ from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_group import join
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
+from clnr.nn import low_rank
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import TableGraph
@@ -57,6 +59,7 @@ def graph():
 
 def recipe_of(name: str) -> Recipe:
     more = {"GRACE-all": {"sampled_nodes": 0}, "GRACE": {"max_neighbors": 3}, "CLNR-hops": {"patience": 3}}
+    more["CLNR-mix"] = {"edge_weight": "measured"}
     return RECIPE.but(**more.get(name, {}))
 
 
@@ -132,6 +135,15 @@ def fitted(workers) -> dict[str, object]:
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}
 
 
+def axes(workers) -> dict[str, object]:
+    """Principal axes of rows that all workers have, and how many of them this worker has looked for."""
+    sought, subspace = [], low_rank._subspace
+    low_rank._subspace = lambda *arguments: sought.append(None) or subspace(*arguments)
+    found = low_rank.principal_axes(numbers(101, 12), 5, rng.key(0, "axes"), workers)
+    low_rank._subspace = subspace
+    return {"axes": found, "sought": len(sought)}
+
+
 def disagreement(workers) -> str:
     try:
         workers.check_same_on_all_ranks(lambda: {"seed": 1, "tables": "a" if workers.first else "b"})
@@ -145,6 +157,7 @@ def check(folder: Path, workers) -> None:
         "shared_rows": shared_rows(workers),
         "fitted": fitted(workers),
         "trained": {name: trained(name, workers) for name in (OF_THREE if workers.size == 3 else METHOD_NAMES)},
+        "axes": axes(workers),
         "agreement": disagreement(workers),
     }
     torch.save(found, folder / f"{workers.size}-{workers.rank}.pt")

@@ -245,8 +245,9 @@ def embed(
     assert folder is not None
     began = perf_counter()
     options: dict[str, Any] = {"force": force, "layout": drawn}
+    shows_stages = verbose or as_json
     try:
-        measured = settings.engine.device if verbose or as_json else None
+        measured = settings.engine.device if shows_stages else None
         with (
             progress_bar(quiet or not group.first, verbose) as bar,
             use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock,
@@ -267,8 +268,8 @@ def embed(
     if result is None:
         print_stderr(f"{folder} is finished: there is nothing to resume")
     else:
-        stages = clock.stages
-        _print_result(result, folder, perf_counter() - began, as_json, model is None, stages if verbose or as_json else [])
+        stages = clock.stages if shows_stages else []
+        _print_result(result, folder, perf_counter() - began, as_json, model is None, stages)
 
 
 def _check_no_training(**given: Any) -> None:
@@ -299,23 +300,21 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     sentence = None if compared is None else compared.sentence
     files = sorted(path.name for path in folder.iterdir())
     took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
-    if as_json and shards is not None:
-        content = {"nodes": nodes, "dimension": dimension, "shards": shards, "folder": str(folder)}
-        scored = {"scores": result.scores, "warnings": result.warnings, "baselines": result.baselines}
-        print(json.dumps(without_nan({**content, **scored, **took, "comparison": sentence})))
-        return
     if as_json:
+        of_graph, tables = dict[str, Any](shards=shards), list[str]()
+        if shards is None:
+            of_graph = {"graph": graph_counts(result.table_graph.graph), "files": files}
+            tables = [*table_warnings(result.table_graph), *kind_weights(result.table_graph)]
         content = {
             "nodes": nodes,
             "folder": str(folder),
-            "graph": graph_counts(result.table_graph.graph),
             "dimension": dimension,
+            **of_graph,
             **took,
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
             "comparison": sentence,
-            "warnings": [*table_warnings(result.table_graph), *kind_weights(result.table_graph), *result.warnings],
-            "files": files,
+            "warnings": [*tables, *result.warnings],
         }
         print(json.dumps(without_nan(content)))
         return

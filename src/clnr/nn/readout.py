@@ -47,23 +47,37 @@ class Readout:
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
         graph, of_node = context.device_graph.graph, self.of_node(len(context.encoded), context.own)
+        workers = context.engine.workers
         # Of all matrices some rows, and of a node's own ones all, of which the edges' weight is measured.
-        some: list[Tensor] = []
+        some: list[tuple[float, Tensor]] = []
         own: dict[int, Tensor] = {}
-        sizes: list[tuple[float, int]] = []
         for number, (size, matrix) in enumerate(self._matrices(parameters, context)):
-            some.append(matrix[context.fitted_nodes])
-            sizes.append((size, number))
-            if of_node and of_node[number]:
+            some.append((size, matrix[context.fitted_nodes]))
+            if of_node and of_node[number] and workers.first:
                 own[number] = matrix
 
         def measure(numbers: list[int]) -> float:
-            reads = [functools.partial(_rows_of, own[number]) for number in numbers]
-            return edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
+            weight = 0.0
+            if workers.first:
+                reads = [functools.partial(_rows_of, own[number]) for number in numbers]
+                weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
+            return workers.broadcast_object(weight)
 
-        sizes, learned = self.weigh(sizes, of_node, measure)
-        matrices = [(size, some[number]) for size, number in sizes]
-        return parameters | learned | self.fit_components(matrices, context.engine.device, context.engine.workers)
+        return parameters | self.fit_rows(some, of_node, measure, context.engine.device, workers)
+
+    def fit_rows(
+        self,
+        matrices: list[tuple[float, Tensor]],
+        of_node: list[bool],
+        measure: Callable[[list[int]], float],
+        device: torch.device,
+        workers: Workers = ALONE,
+    ) -> Parameters:
+        """What is learned from rows of the blocks' matrices, each with the size of its block: as ``weigh`` and then
+        ``fit_components``. ``measure`` is given the numbers of matrices.
+        """
+        sizes, learned = self.weigh([(size, number) for number, (size, _) in enumerate(matrices)], of_node, measure)
+        return learned | self.fit_components([(size, matrices[number][1]) for size, number in sizes], device, workers)
 
     def of_node(self, outputs: int, own: Collection[int]) -> list[bool]:
         """For each of the blocks' matrices, whether it comes from nodes' own features alone; [] where a block does not tell.
@@ -101,7 +115,7 @@ class Readout:
         mean = torch.cat(means)
         scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
         covariance = _covariance([matrix for _, matrix in matrices], mean, scale, workers)
-        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"))
+        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"), workers)
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
         size = torch.where(total > 0, self.dimension / total, 1).sqrt()

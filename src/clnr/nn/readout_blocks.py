@@ -12,9 +12,10 @@ from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.nn.low_rank import axes_of_inner_products, principal_axes, principal_directions
+from clnr.nn.low_rank import principal_axes, principal_directions
 from clnr.nn.structure import STEPS, walks
 from clnr.support.lazy import lazy
+from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     import torch
@@ -176,7 +177,7 @@ class ReducedFeatures(Block):
 
         def directions() -> Tensor:
             if width <= MOST_INNER_PRODUCTS:
-                return principal_axes(self._some_rows(context, width), self._count, self._key)
+                return self.directions(self._some_rows(context, width), context.engine.workers)
             map_ = functools.partial(self.map, operators)
             return principal_directions(map_, width, self._count, self._key, context.engine.device)
 
@@ -195,9 +196,9 @@ class ReducedFeatures(Block):
             parts.append(_hops(context.operators, columns, self.steps)[-1][nodes])
         return torch.cat(parts, 1)
 
-    def fit_inner_products(self, inner: Tensor) -> Parameters:
-        """``fit`` from the inner products of all columns of the propagated features, in float64."""
-        return {"directions": axes_of_inner_products(inner, self._count, self._key)} if self.reduced else {}
+    def directions(self, rows: Tensor, workers: Workers = ALONE) -> Tensor:
+        """The principal directions, given the propagated features of the nodes that stand for all, which workers share."""
+        return principal_axes(rows, self._count, self._key, workers)
 
     @property
     def _count(self) -> int:

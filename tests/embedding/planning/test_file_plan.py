@@ -11,8 +11,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_passes import Passes
-from clnr.embedding.stages.stored_readout import Sample
-from clnr.embedding.store.row_files import LayerFiles, ShardFiles
+from clnr.embedding.store.row_files import LayerFiles, SampleFiles, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
@@ -82,7 +81,7 @@ def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monke
         passes += any(part.reads_edges for part in parts)
         make(self, parts)
 
-    for sink, name in ((LayerFiles, "write"), (ShardFiles, "write"), (Sample, "keep")):
+    for sink, name in ((LayerFiles, "write"), (ShardFiles, "write"), (SampleFiles, "keep")):
         monkeypatch.setattr(sink, name, noted(getattr(sink, name)))
     monkeypatch.setattr(Passes, "make", counted)
     chosen = settings(method, hold_out=hold_out, changes={"dimension": 64, "hidden": 64, "epochs": 1, **changes})

@@ -17,7 +17,7 @@ from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import job_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.held_out import hold_out_links
-from clnr.embedding.stages import block_passes, stored_readout
+from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
@@ -32,7 +32,6 @@ from clnr.graph.csr import draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout_blocks, structure
 from clnr.nn.structure import walks
-from clnr.support.processes.workers import Workers
 from tests.embedding.stages.test_graph_in_files import vectors
 
 NODES = 300
@@ -62,7 +61,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (block_passes, job_plan, inputs, readout_blocks, stored_readout, structure):
+    for module in (block_passes, job_plan, inputs, readout_blocks, stored_inputs, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 
@@ -208,45 +207,32 @@ def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
             torch.testing.assert_close(passes.walk_files(10, step).rows(nodes), rows[nodes], rtol=1e-4, atol=1e-5)
         assert {path.name for path in passes.work.iterdir()} == {f"walk-10-{step}" for step in steps}
     # The last step, of some nodes alone.
-    last = both[1].rows_at(np.sort(nodes), lambda edges: both[1].step(edges, both[1].walk_files(10, 15).rows))
+    last = both[1].rows_at(np.sort(nodes), both[1].step, both[1].walk_files(10, 15).rows)
     (expected,) = walks(chosen.engine, chosen.engine.to_device(graphs[1]), 10, (16,))
     torch.testing.assert_close(last, expected[np.sort(nodes)], rtol=1e-4, atol=1e-5)
 
 
-def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, tmp_path):
-    class OneOfTwo(Workers):
-        size = 2
-
-        def __init__(self, rank, taken):
-            self.rank, self._taken = rank, taken
-
-        def take(self, count):
-            return range(count)[self._taken]
-
-        def total(self, *values):
-            return list(values)
-
-    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(NODES, 6)).astype(np.float32))
-
-    def found(rank, taken):
-        workers = dataclasses.replace(settings(), workers=OneOfTwo(rank, taken))
-        device_graph = workers.engine.to_device(folders["numbers"])
-        return Passes(device_graph, workers, tmp_path, 90).inner_products(lambda nodes: rows[nodes], 6)
-
-    first, second = found(0, slice(0, 3)), found(1, slice(3, None))
-    assert torch.equal(first, found(0, slice(0, None)))
-    assert torch.equal(second, found(1, slice(0, 0)))
-    torch.testing.assert_close(first + second, rows.double().T @ rows.double())
+def test_walks_that_inputs_and_the_read_out_share_are_made_once(folders, tmp_path, monkeypatch):
+    made, write = [], LayerFiles.write
+    monkeypatch.setattr(LayerFiles, "write", lambda self, *block: made.append((self.folder, block[0])) or write(self, *block))
+    embed_folder(folders["bag"], tmp_path / "out", settings(hold_out=0.1, changes={"structure": 10}), MEMORY)
+    walked = [each for each in made if each[0].name.startswith("walk-10-")]
+    assert {folder.parent.name for folder, _ in walked} == {"all", "seen"}
+    assert len(walked) == len(set(walked))
 
 
-def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["numbers", "bag"])
+def test_a_read_out_is_fitted_to_the_same_sample_as_in_memory(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(readout_blocks, "FITTED_NODES", 200)
-    found = embed_folder(folders["numbers"], tmp_path / "out", settings(), MEMORY)
-    z = vectors(tmp_path / "out")[1]
-    np.testing.assert_allclose(z, found.model.embed(folders["numbers"].graph(), choose("cpu")), rtol=1e-3, atol=2e-3)
-    whole = learn(
-        methods.CLNR_MIX, folders["numbers"].graph().with_median_loops(), 0, found.model.recipe, choose("cpu", "float32")
-    ).z.numpy()
-    # Whatever the rotation, the same nodes are near each other.
-    one, other = (np.corrcoef(each) for each in (z, whole))
-    assert np.corrcoef(one.reshape(-1), other.reshape(-1))[0, 1] > 0.9
+    graph, chosen = folders[name].graph().with_median_loops(), settings(changes={"reduced": 16})
+    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
+    whole = learn(chosen.method, graph, 0, found.model.recipe, chosen.engine)
+    places = "readout.block.1.directions", "readout.block.2.directions"
+    for place in places:
+        torch.testing.assert_close(found.model.parameters[place], whole.fitted.parameters[place], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(vectors(tmp_path / "out")[1], whole.z.numpy(), rtol=1e-3, atol=2e-3)
+    # Another sample gives other directions.
+    monkeypatch.setattr(readout_blocks, "FITTED_NODES", NODES)
+    other = learn(chosen.method, graph, 0, found.model.recipe, chosen.engine).fitted.parameters
+    for place in places:
+        assert not torch.allclose(found.model.parameters[place], other[place], atol=1e-2)

@@ -20,7 +20,7 @@ from clnr.nn.objectives import CCA
 from clnr.support.processes.workers import ALONE
 from clnr.training.step_work import Size, sharing_pays
 from tests.session_folders import made_once, run_module
-from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, recipe_of
+from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
@@ -135,6 +135,16 @@ def test_a_graph_in_memory_is_embedded_by_all_as_by_one(found):
         assert got["parameters"].keys() == one["parameters"].keys()
         assert got["scores"] == pytest.approx(one["scores"], abs=1e-4)
         assert not any(found[size, rank]["fitted"] for rank in range(1, size))
+
+
+@pytest.mark.full
+def test_the_first_worker_finds_principal_axes_for_all(found):
+    _, _, right = torch.linalg.svd(numbers(101, 12), full_matrices=False)
+    for place in groups(found):
+        found_there = found[place]["axes"]
+        assert torch.equal(found_there["axes"], found[place[0], 0]["axes"]["axes"])
+        assert found_there["sought"] == (place[1] == 0)
+        torch.testing.assert_close((found_there["axes"] * right[:5].T).sum(0).abs(), torch.ones(5), rtol=0, atol=1e-4)
 
 
 def test_small_graphs_are_embedded_by_one():

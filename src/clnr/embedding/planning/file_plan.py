@@ -19,7 +19,6 @@ from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.stages import all_stages
-from clnr.embedding.stages.stored_readout import MOST_FEATURES
 from clnr.errors import DataError, MethodError, OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import FROM_FILES, Cost, ModelWork, Size, Work, evaluating, training, writing
@@ -36,6 +35,8 @@ from clnr.support.storage.atomic_io import resolve_path
 from clnr.tables.table_graph import read_table_info
 from clnr.training.step_work import step_work
 
+MOST_FEATURES = 4096
+"""The most features that a read-out takes: their rows are dense in files, those of a sample also in memory."""
 _FLOAT_BYTES = 4
 # The program itself.
 _PROGRAM_BYTES = 7.5e8
@@ -131,8 +132,6 @@ class FileSizes(JobSizes):
     def embed_disk(self) -> float:
         columns, count = self.columns, self.folder.num_nodes
         sample = columns.fitted * min(count, FITTED_NODES + _LINK_NODES) + columns.compared * min(count, MOST_COMPARED)
-        # Inner products of the features and of those that are propagated, of 8 bytes each.
-        sample += 2 * 2 * self.features**2 if columns.fitted else 0
         return _MODEL_BYTES + _FLOAT_BYTES * max(columns.made * count + sample, columns.written * count)
 
     @property

@@ -17,7 +17,7 @@ from clnr.engine.cpu.threads import usable_threads
 from clnr.experiments.cost import FIXED_SECONDS, Size, Work, sent
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
-from clnr.nn.readout_blocks import Product, ReducedFeatures, Source
+from clnr.nn.readout_blocks import Product, Source
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import duration, plural
 from clnr.support.machine import environment
@@ -75,10 +75,8 @@ class PassColumns(NamedTuple):
         products = [product for _, product in model.readout.products({}, model.encoder.num_outputs)]
         alone = sum({each.source.walk_columns for each in products} - {part.walk_columns for part in model.inputs})
         direct = direct_hops(products)
-        reduced = [block for block in model.readout.blocks if isinstance(block, ReducedFeatures) and block.reduced]
-        steps = max((block.steps for block in reduced), default=0)
         encoder = _Source.of([each for each in products if each.source.encoder is not None], encoded, graphs, direct)
-        own = _Source.of([each for each in products if each.source == Source()], features, graphs, direct, steps)
+        own = _Source.of([each for each in products if each.source == Source()], features, graphs, direct)
         sums = max(0, *(each.hops - direct for each in products))
         # Rows of the graph without held-out edges, then those of the whole one, beside walks over both; the last step of walks
         # that are the read-out's alone comes with the vectors.
@@ -111,12 +109,12 @@ class _Source(NamedTuple):
     fitted: int = 0
 
     @classmethod
-    def of(cls, products: list[Product], width: int, graphs: int, direct: int, steps: int = 0) -> _Source:
+    def of(cls, products: list[Product], width: int, graphs: int, direct: int) -> _Source:
         if not products:
             return cls()
         hops = max(each.hops for each in products)
-        # The last ones are those of a sample alone, unless inner products of all are asked for.
-        full, kept = max(hops - 1, steps), direct * bool(hops)
+        # The last ones are those of a sample alone.
+        full, kept = max(hops - 1, 0), direct * bool(hops)
         passes = full + kept if graphs > 1 else max(full, kept)
         fitted = len({each.hops for each in products}) * width
         return cls(width * bool(hops), passes, passes * width, max(min(2, full), kept) * width, fitted)

@@ -212,31 +212,20 @@ class Passes:
         do_blocks(((number, part) for number in numbers for part in parts), read, computed)
         self.workers.barrier()
 
-    def rows_at(self, nodes: Array, rows: Callable[[BlockEdges], Callable[[], Tensor]]) -> Tensor:
-        """Rows of some nodes, sorted, that are made from those of their neighbours; not more at a time than in a block."""
+    def rows_at(self, nodes: Array, make: Callable[[BlockEdges, ReadRows], Callable[[], Tensor]], source: ReadRows) -> Tensor:
+        """Rows of some nodes, sorted, made from others by ``propagate`` or ``step``; not more at a time than in a block."""
         indptr = self.folder.map("incoming.indptr").values
         gathered = np.cumsum(indptr[nodes + 1] - indptr[nodes] + 1)
         some = np.split(nodes, np.flatnonzero(np.diff(gathered // self._block_rows)) + 1)
-        return torch.cat([rows(BlockEdges(self.engine, each))().cpu() for each in some])
+        return torch.cat([make(BlockEdges(self.engine, each), source)().cpu() for each in some])
 
     def propagation(self, files: LayerFiles, what: str, source: ReadRows) -> Part:
         """Rows of all nodes propagated once."""
-        return Part(what, files, lambda edges: edges.propagate(self.device_graph, source), lambda nodes, rows: rows())
+        return Part(what, files, lambda edges: self.propagate(edges, source), lambda nodes, rows: rows())
 
-    def inner_products(self, source: ReadRows, width: int) -> Tensor:
-        """Of all columns of the rows of all nodes, in float64, on the CPU."""
-        total = torch.zeros(width, width, dtype=torch.float64)
-
-        def add(number: int, rows: Tensor) -> Callable[[], None]:
-            wide = rows.double()
-            total.addmm_(wide.T, wide)
-            return lambda: None
-
-        # Sums are the same bits whoever is quicker: each has blocks of its own.
-        numbers = range(self.workers.rank, len(self.blocks), self.workers.size)
-        do_blocks(numbers, lambda number: source(np.arange(self.blocks[number].start, self.blocks[number].stop)), add)
-        self.workers.barrier()
-        return self.workers.all_reduce(total)[0]
+    def propagate(self, edges: BlockEdges, source: ReadRows) -> Callable[[], Tensor]:
+        """Rows propagated once, to the nodes of a block."""
+        return edges.propagate(self.device_graph, source)
 
     # -- walks --------------------------------------------------------------------------------------------------------
 

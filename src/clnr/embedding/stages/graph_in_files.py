@@ -19,15 +19,9 @@ from clnr.embedding.scoring.sampled_scores import file_samples
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
-from clnr.embedding.stages.stored_readout import (
-    Sample,
-    StoredReadout,
-    fit_inputs,
-    input_walks,
-    prepared,
-    readout_walks,
-)
-from clnr.embedding.store.row_files import ShardFiles
+from clnr.embedding.stages.stored_inputs import fit_inputs, input_walks, prepared
+from clnr.embedding.stages.stored_readout import StoredReadout, readout_walks
+from clnr.embedding.store.row_files import SampleFiles, ShardFiles
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph
@@ -102,11 +96,12 @@ class GraphInFiles(JobGraph):
         return self._whole_passes if self._links is None else self._passes(self._seen, _SEEN, self.settings)
 
     @functools.cached_property
-    def _sample(self) -> Sample:
+    def _sample(self) -> SampleFiles:
         """The nodes of the graph without the held-out edges that the read-out is fitted to, and those of these edges."""
-        return Sample(self._seen_passes, np.union1d(fitted_nodes(self.num_nodes).numpy(), link_ends(self._links)))
+        nodes = np.union1d(fitted_nodes(self.num_nodes).numpy(), link_ends(self._links))
+        return SampleFiles(self._seen_passes.work / "sample", nodes, self.settings.workers)
 
-    def _uses(self) -> list[tuple[Passes, Sample | None, bool]]:
+    def _uses(self) -> list[tuple[Passes, SampleFiles | None, bool]]:
         """Passes over each graph, the sample if it is made by them, and whether rows of all nodes are kept for the vectors."""
         if self._links is None:
             return [(self._whole_passes, self._sample, True)]

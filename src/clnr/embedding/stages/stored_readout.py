@@ -1,11 +1,10 @@
-"""Inputs and read-outs of a graph in files: fitted and computed by passes over blocks of nodes, in bounded memory."""
+"""The read-out of a graph in files: fitted to rows of a sample, and computed by passes over blocks of nodes."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,86 +13,20 @@ from torch import Tensor
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
-from clnr.embedding.store.row_files import ShardFiles
-from clnr.engine import DeviceGraph, unit_rows
+from clnr.embedding.stages.stored_inputs import prepared, walk_rows, walk_widths
+from clnr.embedding.store.row_files import SampleFiles, ShardFiles
+from clnr.engine import unit_rows
 from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped import MappedFeatures
-from clnr.engine.files.mapped_graph import draw_stored_neighbours, keep_degrees, with_features
+from clnr.engine.files.mapped_graph import draw_stored_neighbours, keep_degrees, mapped_features
 from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import compared_nodes, edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_nodes
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
 
-MOST_FEATURES = 4096
-"""The most features whose inner products are kept in memory."""
-_READ_NODES = 1 << 15
-_ENCODED, _FEATURES, _WALKS = "encoded", "features", "walks"
-
-
-# -- inputs -----------------------------------------------------------------------------------------------------------------
-
-
-def fit_inputs(model: Model, passes: Passes) -> tuple[Parameters, DeviceGraph]:
-    """What the inputs learn from a graph in files, and the graph with the features that they make."""
-    parameters: Parameters = {}
-    graph = prepared(model, {}, passes, 0)
-    for number, (place, part) in enumerate(model.input_places()):
-        features = cast(MappedFeatures, cast(Any, graph.features))
-        parameters |= add_prefix(place, part.fit_blocks(functools.partial(_row_blocks, features), *features.shape))
-        graph = prepared(model, parameters, passes, number + 1)
-    return parameters, graph
-
-
-def _row_blocks(features: MappedFeatures) -> Iterator[Any]:
-    """The features of all nodes, some rows at a time."""
-    for start in range(0, features.shape[0], _READ_NODES):
-        rows = features.rows(np.arange(start, min(start + _READ_NODES, features.shape[0])))
-        yield rows.float().numpy() if isinstance(rows, Tensor) else rows
-
-
-def input_walks(model: Model, passes: Passes) -> list[Chain[None]]:
-    """What makes the walks that inputs put beside the features; their files are kept."""
-    return [passes.walk(width, max(STEPS), STEPS) for width in sorted(_input_widths(model))]
-
-
-def _input_widths(model: Model) -> set[int]:
-    return {part.walk_columns for part in model.inputs} - {0}
-
-
-def prepared(model: Model, parameters: Parameters, passes: Passes, count: int | None = None) -> DeviceGraph:
-    """A graph in files with the features that the encoder is given, or those that the first inputs make.
-
-    Walks that an input puts beside the features are computed unless they are there, and their files are kept.
-    """
-    passes.run(*input_walks(model, passes))
-    width, steps = passes.folder.num_features, []
-    for place, part in model.input_places()[:count]:
-        if not part.changes_nothing:
-            walked = _all_steps(passes, part.walk_columns) if part.walk_columns else None
-            steps.append((part, sub_dict(parameters, place), walked))
-            width = part.width(width)
-    if not steps:
-        return passes.device_graph
-
-    def change(x: Any, nodes: Array) -> Any:
-        for part, learned, walked in steps:
-            x = part.change_rows(learned, x, None if walked is None else walked(nodes).numpy())
-        return x
-
-    return with_features(passes.device_graph, change, width)
-
-
-def _all_steps(passes: Passes, width: int) -> ReadRows:
-    """What reads where walks lead after each number of steps, side by side."""
-    files = [passes.walk_files(width, step) for step in STEPS]
-    return lambda nodes: torch.cat([each.rows(nodes) for each in files], 1)
-
-
-# -- read-outs --------------------------------------------------------------------------------------------------------------
+_ENCODED = "encoded"
 
 
 def direct_hops(products: list[Product]) -> int:
@@ -106,220 +39,175 @@ def direct_hops(products: list[Product]) -> int:
     )
 
 
-def readout_walks(model: Model, passes: Passes, sample: Sample | None, keeps: bool) -> list[Chain[None]]:
-    """What makes the walks that a read-out reads, but for their last step: that of all nodes is made with the vectors.
+def readout_walks(model: Model, passes: Passes, sample: SampleFiles | None, keeps: bool) -> list[Chain[None]]:
+    """What makes the walks of a read-out, but for their last step: that of all nodes is made with the vectors.
 
-    Rows of the sample are kept, those of all nodes only if that is asked for. Walks of inputs are those of the read-out, too,
-    where they have as many columns.
+    Rows of the sample are kept, those of all nodes only if that is asked for. Walks that inputs make are not made again.
     """
     products = [] if model.readout is None else model.readout.products({}, model.encoder.num_outputs)
-    widths = {product.source.walk_columns for _, product in products} - {0}
-    return [_readout_walk(model, passes, width, sample, keeps) for width in sorted(widths)]
+    widths = {product.source.walk_columns for _, product in products} - {0} - walk_widths(model)
+    return [_walk(passes, Source(walk_columns=width), sample, keeps) for width in sorted(widths)]
 
 
-def _readout_walk(model: Model, passes: Passes, width: int, sample: Sample | None, keeps: bool) -> Chain[None]:
-    last, name = max(STEPS), f"{_WALKS}-{width}"
-    if width in _input_widths(model):
-        yield from passes.walk(width, last, STEPS)
-        if sample is not None:
-            for step in STEPS:
-                sample.keep(f"{name}-{step}", functools.partial(passes.walk_files(width, step).rows, sample.nodes))
-        return
+def _walk(passes: Passes, source: Source, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
+    width, last = source.walk_columns, max(STEPS)
 
     def done(step: int, read: ReadRows) -> None:
         if sample is not None and step in STEPS:
-            sample.keep(f"{name}-{step}", lambda: read(sample.nodes))
+            sample.keep(f"{_name(source)}-{step}", functools.partial(read, sample.nodes))
         if sample is not None and step == last - 1:
-            sample.keep(f"{name}-{last}", lambda: passes.rows_at(sample.nodes, lambda edges: passes.step(edges, read)))
+            sample.keep(f"{_name(source)}-{last}", functools.partial(passes.rows_at, sample.nodes, passes.step, read))
 
-    if keeps or (sample is not None and not sample.has(f"{name}-{last}")):
+    if keeps or (sample is not None and not sample.has(f"{_name(source)}-{last}")):
         yield from passes.walk(width, last - 1, (*STEPS, last - 1) if keeps else (), done)
     if not keeps:
         passes.remove_walks(width)
 
 
-class Sample:
-    """Rows of the nodes that a read-out is fitted to, in files; sorted."""
-
-    _FOLDER = "sample"
-
-    def __init__(self, passes: Passes, nodes: Array):
-        self._passes, self.nodes = passes, nodes
-
-    def _path(self, name: str) -> Path:
-        return self._passes.work / self._FOLDER / f"{name}.npy"
-
-    def has(self, name: str) -> bool:
-        return self._passes.workers.broadcast_object(self._path(name).is_file())
-
-    def keep(self, name: str, make: Callable[[], Tensor]) -> None:
-        """Keep some rows, unless they are there; the first worker alone makes them."""
-        path = self._path(name)
-        if self._passes.workers.first and not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".unfinished")
-            with part.open("wb") as file:
-                np.save(file, make().numpy(force=True))
-            part.replace(path)
-
-    def rows(self, name: str) -> Tensor:
-        return torch.from_numpy(np.load(self._path(name)))
-
-    def remove(self) -> None:
-        self._passes.remove(self._FOLDER)
+def _name(source: Source) -> str:
+    """What the rows of a source are called; those of all outputs of the encoder are side by side."""
+    if source.encoder is not None:
+        return f"unit-{_ENCODED}" if source.unit else _ENCODED
+    return f"walks-{source.walk_columns}" if source.walk_columns else "features"
 
 
-class _Rows(NamedTuple):
-    """Rows of a source, before they are propagated: their name, what reads them, and their columns."""
-
-    name: str
-    read: ReadRows
-    columns: slice
+def _stored(source: Source) -> Source:
+    """The source in whose rows those of a source are: the first output of the encoder stands for all of them."""
+    return source if source.encoder is None else source._replace(encoder=0)
 
 
 class StoredReadout:
     """The read-out of a model that was trained, for a graph in files."""
 
     def __init__(self, model: FittedModel, passes: Passes):
-        self._model, self._built = model, model.method.build(model.recipe)
+        self._model, self._built, self._passes = model, model.method.build(model.recipe), passes
         assert self._built.readout is not None
-        self._readout: Readout = self._built.readout
-        self._outputs = self._built.encoder.num_outputs
-        self._passes, self._count = passes, passes.folder.num_nodes
+        self._readout, self._outputs = self._built.readout, self._built.encoder.num_outputs
         with passes.computing():
             keep_degrees(passes.device_graph)
             self._graph = prepared(self._built, model.parameters, passes)
-        self._features = cast(MappedFeatures, cast(Any, self._graph.features))
+        self._features, self._encoded = mapped_features(self._graph), passes.files(_ENCODED)
         self._width = self._built.encoder.width(self._features.shape[1]) if self._outputs else 0
-        self._encoded = passes.files(_ENCODED)
         products = [product for _, product in self._readout.products({}, self._outputs)]
         self._direct = direct_hops(products)
-        self._rows = {source: self._rows_of(source) for source in sorted({each.source for each in products}, key=repr)}
-        self._hops: dict[str, set[int]] = {}
+        self._hops: dict[Source, list[int]] = {}
         for product in products:
-            self._hops.setdefault(self._rows[product.source].name, set()).add(product.hops)
+            self._hops.setdefault(_stored(product.source), []).append(product.hops)
 
-    def _rows_of(self, source: Source) -> _Rows:
+    # -- rows of sources ----------------------------------------------------------------------------------------------
+
+    def _read(self, source: Source) -> ReadRows:
+        """What reads rows of a source before they are propagated; outputs of the encoder are side by side."""
         if source.walk_columns:
-            name, read = f"{_WALKS}-{source.walk_columns}", _all_steps(self._passes, source.walk_columns)
-            return _Rows(name, read, slice(0, len(STEPS) * source.walk_columns))
+            return walk_rows(self._passes, source.walk_columns)
         if source.encoder is None:
-            return _Rows(_FEATURES, self._features.dense, slice(0, self._features.shape[1]))
-        columns = slice(source.encoder * self._width, (source.encoder + 1) * self._width)
-        return _Rows("unit-encoded", self._unit, columns) if source.unit else _Rows(_ENCODED, self._encoded.rows, columns)
+            return self._features.dense
+        return self._unit if source.unit else self._encoded.rows
 
     def _unit(self, nodes: Array) -> Tensor:
-        rows = self._encoded.rows(nodes)
-        return torch.cat([unit_rows(each) for each in rows.split(self._width, 1)], 1)
+        return torch.cat([unit_rows(each) for each in self._encoded.rows(nodes).split(self._width, 1)], 1)
 
-    # -- rows of all nodes --------------------------------------------------------------------------------------------
+    def _columns(self, source: Source) -> slice:
+        """Which columns of these rows are those of the source."""
+        number, width = source.encoder, self._width
+        return slice(None) if number is None else slice(number * width, (number + 1) * width)
 
-    def encoder_chain(self, sample: Sample | None, keeps: bool) -> Chain[None]:
+    def _matrix(self, product: Product, rows: Tensor) -> Tensor:
+        """A product, given rows of its source that are propagated."""
+        matrix = rows[:, self._columns(product.source)]
+        return matrix if product.weight is None else matrix @ product.weight
+
+    def encoder_chain(self, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
         """The encoder's rows, propagated as often as is needed: those of a sample, and those that ``embed`` reads."""
-        named = {rows.name: rows for source, rows in self._rows.items() if source.encoder is not None}
-        if not (named and (keeps or any(map(any, (self._missing(rows, sample) for rows in named.values()))))):
+        sources = [source for source in self._hops if source.encoder is not None]
+        if not any(keeps or self._missing(source, sample) for source in sources):
             return
         yield from BlockEmbedding(self._model, self._passes, self._graph, self._encoded).layers()
-        for rows in named.values():
+        for source in sources:
             if sample is not None and self._built.encoder.own_outputs:
-                sample.keep(f"{rows.name}-near", functools.partial(rows.read, self._near))
-            yield from self._propagated(rows, sample, keeps)
+                sample.keep(f"{_name(source)}-near", functools.partial(self._read(source), self._near))
+            yield from self._propagated(source, sample, keeps)
         if not keeps:
             self._passes.remove(_ENCODED)
 
-    def feature_chain(self, sample: Sample | None, keeps: bool) -> Chain[None]:
+    def feature_chain(self, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
         """The same of the features."""
-        for rows in self._rows.values():
-            if rows.name == _FEATURES:
-                yield from self._propagated(rows, sample, keeps)
+        if Source() in self._hops:
+            yield from self._propagated(Source(), sample, keeps)
 
-    def _missing(self, rows: _Rows, sample: Sample | None) -> tuple[list[int], list[int]]:
-        """After how many propagations rows of the sample are not there yet, and inner products of all."""
-        if sample is None:
-            return [], []
-        steps = {block.steps for block in self._reduced().values()} if rows.name == _FEATURES else set()
-        hops = [hop for hop in sorted(self._hops[rows.name]) if not sample.has(f"{rows.name}-{hop}")]
-        return hops, [step for step in sorted(steps) if not sample.has(f"inner-{step}")]
+    def _missing(self, source: Source, sample: SampleFiles | None) -> list[int]:
+        """After how many propagations rows of the sample are not there yet."""
+        hops = [] if sample is None else sorted(set(self._hops[source]))
+        return [hop for hop in hops if sample is not None and not sample.has(f"{_name(source)}-{hop}")]
 
-    def _reduced(self) -> dict[str, ReducedFeatures]:
-        places = self._readout.places()
-        return {place: block for place, block in places if isinstance(block, ReducedFeatures) and block.reduced}
-
-    def _propagated(self, rows: _Rows, sample: Sample | None, keeps: bool) -> Chain[None]:
+    def _propagated(self, source: Source, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
         """Rows of a source after 0, 1, ... propagations; the last ones of the sample alone, where no others are needed."""
-        passes, most, read = self._passes, max(self._hops[rows.name]), rows.read
-        kept = self._direct if keeps and most >= self._direct else 0
-        sampled, inner = self._missing(rows, sample)
-        full = max([kept, *inner, *(min(hop, most - 1) for hop in sampled)])
-        for hop in range(max([full, *sampled]) + 1):
-            source = read
+        passes, name, read = self._passes, _name(source), self._read(source)
+        most, missing = max(self._hops[source]), self._missing(source, sample)
+        kept = min(self._direct, most) if keeps else 0
+        full = max([kept, *(min(hop, most - 1) for hop in missing)])
+        for hop in range(max([full, *missing]) + 1):
+            before = read
             if 0 < hop <= full:
-                files = passes.files(_hop(rows, hop))
+                files = passes.files(f"{name}-hop-{hop}")
                 if not passes.workers.broadcast_object(files.complete):
-                    yield passes.propagation(files, f"{rows.name} propagated {hop} of {most}", source)
+                    yield passes.propagation(files, f"{name} propagated {hop} of {most}", before)
                 read = files.rows
-            if sample is not None and hop in sampled:
-                last = functools.partial(passes.rows_at, sample.nodes, functools.partial(self._propagate, source))
-                sample.keep(f"{rows.name}-{hop}", functools.partial(read, sample.nodes) if hop <= full else last)
-            if sample is not None and hop in inner:
-                sample.keep(f"inner-{hop}", passes.inner_products(read, rows.columns.stop).clone)
+            if sample is not None and hop in missing:
+                last = functools.partial(passes.rows_at, sample.nodes, passes.propagate, before)
+                sample.keep(f"{name}-{hop}", functools.partial(read, sample.nodes) if hop <= full else last)
             if hop - 1 != kept:
-                passes.remove(_hop(rows, hop - 1))
+                passes.remove(f"{name}-hop-{hop - 1}")
         if full != kept:
-            passes.remove(_hop(rows, full))
-
-    def _propagate(self, source: ReadRows, edges: BlockEdges) -> Callable[[], Tensor]:
-        return edges.propagate(self._passes.device_graph, source)
+            passes.remove(f"{name}-hop-{full}")
 
     # -- the fit ------------------------------------------------------------------------------------------------------
 
-    def fit(self, sample: Sample, nodes: Array) -> tuple[Parameters, Array]:
+    def fit(self, sample: SampleFiles, nodes: Array) -> tuple[Parameters, Array]:
         """What the read-out learns from rows of a sample, and the embedding of some nodes of it, sorted; for one worker."""
-        fitted = fitted_nodes(self._count).numpy()
+        count = self._passes.folder.num_nodes
+        some_nodes = fitted_nodes(count).numpy(), nodes
+        fitted, of_nodes = (torch.from_numpy(np.searchsorted(sample.nodes, each)) for each in some_nodes)
         self._passes.log(f"read-out: fitting its components to {plural(len(fitted), 'node')}")
+        read = functools.cache(functools.partial(self._sampled, sample))
         with self._passes.computing():
             parameters: Parameters = {}
-            for place, block in self._reduced().items():
-                parameters |= add_prefix(place, block.fit_inner_products(sample.rows(f"inner-{block.steps}")))
-            sized = self._readout.products(parameters, self._outputs)
+            for place, block in self._readout.places():
+                if isinstance(block, ReducedFeatures) and block.reduced:
+                    rows = read(Source(), block.steps).index_select(0, fitted)
+                    parameters |= add_prefix(place, {"directions": block.directions(rows)})
+            products = self._readout.products(parameters, self._outputs)
+            matrices = [self._matrix(each, read(_stored(each.source), each.hops)) for _, each in products]
+            some = [(size, matrix.index_select(0, fitted)) for (size, _), matrix in zip(products, matrices, strict=True)]
             of_node = self._readout.of_node(self._outputs, self._built.encoder.own_outputs)
-            sized, learned = self._readout.weigh(sized, of_node, functools.partial(self._edge_weight, sample))
-            parameters |= learned
-            read = functools.cache(functools.partial(self._sampled, sample))
-            rows = [read(self._rows[product.source].name, product.hops) for _, product in sized]
-            matrices = [(size, self._matrix(product, each)) for (size, product), each in zip(sized, rows, strict=True)]
-            places = torch.from_numpy(np.searchsorted(sample.nodes, fitted))
-            of_sample = [(size, matrix.index_select(0, places)) for size, matrix in matrices]
-            parameters |= self._readout.fit_components(of_sample, torch.device("cpu"))
-            of_nodes = torch.from_numpy(np.searchsorted(sample.nodes, nodes))
-            z = parameters["bias"] + torch.cat([matrix[of_nodes] for _, matrix in matrices], 1) @ parameters["weight"]
+
+            def measure(numbers: list[int]) -> float:
+                near = functools.cache(sample.rows)
+                own = [functools.partial(self._own_rows, near, products[number][1]) for number in numbers]
+                return edge_weight(functools.partial(draw_stored_neighbours, self._graph), own, count)
+
+            parameters |= self._readout.fit_rows(some, of_node, measure, torch.device("cpu"))
+            z = parameters["bias"] + torch.cat([matrix[of_nodes] for matrix in matrices], 1) @ parameters["weight"]
         return parameters, z.numpy()
 
-    def _sampled(self, sample: Sample, name: str, hops: int) -> Tensor:
-        parts = [f"{name}-{step}" for step in STEPS] if name.startswith(_WALKS) else [f"{name}-{hops}"]
-        return torch.cat([sample.rows(part) for part in parts], 1)
+    def _sampled(self, sample: SampleFiles, source: Source, hops: int) -> Tensor:
+        """Rows of a source at the nodes of the sample; walks that inputs make are in files of their own."""
+        if source.walk_columns in walk_widths(self._built):
+            return self._read(source)(sample.nodes)
+        numbers = STEPS if source.walk_columns else [hops]
+        return torch.cat([sample.rows(f"{_name(source)}-{number}") for number in numbers], 1)
 
     @functools.cached_property
     def _near(self) -> Array:
         """The nodes by whose own rows it is measured what edges weigh."""
-        return compared_nodes(functools.partial(draw_stored_neighbours, self._graph), self._count)
+        return compared_nodes(functools.partial(draw_stored_neighbours, self._graph), self._passes.folder.num_nodes)
 
-    def _edge_weight(self, sample: Sample, products: list[Product]) -> float:
-        """What matrices from edges weigh, by these, which come from nodes' own features."""
-        draw = functools.partial(draw_stored_neighbours, self._graph)
-        return edge_weight(draw, [functools.partial(self._read, sample, product) for product in products], self._count)
-
-    def _read(self, sample: Sample, product: Product, nodes: Array) -> Tensor:
-        """Rows of a matrix that is not propagated."""
-        rows = self._rows[product.source]
+    def _own_rows(self, near: Callable[[str], Tensor], product: Product, nodes: Array) -> Tensor:
+        """Rows of a product that is not propagated, of some of these nodes; ``near`` has the encoder's rows of all of them."""
         if product.source.encoder is None:
-            return self._matrix(product, rows.read(nodes))
+            return self._matrix(product, self._read(product.source)(nodes))
         places = torch.from_numpy(np.searchsorted(self._near, nodes))
-        return self._matrix(product, sample.rows(f"{rows.name}-near").index_select(0, places))
-
-    def _matrix(self, product: Product, rows: Tensor) -> Tensor:
-        matrix = rows[:, self._rows[product.source].columns]
-        return matrix if product.weight is None else matrix @ product.weight
+        return self._matrix(product, near(f"{_name(product.source)}-near").index_select(0, places))
 
     # -- vectors ------------------------------------------------------------------------------------------------------
 
@@ -337,71 +225,55 @@ class StoredReadout:
         """
         parameters, passes, direct = sub_dict(self._model.parameters, "readout"), self._passes, self._direct
         bias, weights = parameters["bias"].to(passes.engine.device), self._weights(parameters)
-        read: ReadRows | None = None
-        most = max(0, *(hops - direct for hops, _ in weights))
+        most, sums = max(0, *(hops - direct for hops, _ in weights)), list[Any]()
         for hop in range(most, -1, -1):
             sink: Any = passes.files(f"sum-{hop}") if hop else shards
-            terms = [
-                (self._term(name, min(hops, direct)), weight)
-                for (hops, name), weight in weights.items()
+            # Rows of a block and what they are multiplied by; first the sum of before, which is propagated.
+            terms = sums + [
+                (self._term(source, min(hops, direct)), weight)
+                for (hops, source), weight in weights.items()
                 if max(0, hops - direct) == hop
             ]
 
-            def prepare(edges: BlockEdges, terms: Any = terms, read: ReadRows | None = read) -> Any:
-                propagated = None if read is None else self._propagate(read, edges)
-                return propagated, [(rows(edges), weight) for rows, weight in terms]
+            def prepare(edges: BlockEdges, terms: list[Any] = terms) -> Any:
+                return [(rows(edges), weight) for rows, weight in terms]
 
-            def compute(nodes: Array, given: Any, hop: int = hop) -> Tensor:
-                propagated, terms = given
-                start = bias if hop == 0 else torch.zeros_like(bias)
-                total = start.expand(len(nodes), -1) if propagated is None else start + propagated()
+            def compute(nodes: Array, terms: Any, hop: int = hop) -> Tensor:
+                total = (torch.zeros_like(bias) if hop else bias).expand(len(nodes), -1)
                 for rows, weight in terms:
-                    total = torch.addmm(total, rows().to(weight.device), weight)
+                    total = total + rows() if weight is None else torch.addmm(total, rows(), weight)
                 return total
 
             what = f"read-out, {f'sum {most - hop + 1}' if hop else 'vectors'}"
             yield Part(what, sink, prepare, compute, reads_edges=hop < most or hop == 0)
-            read = sink.rows if hop else None
+            sums = [(functools.partial(passes.propagate, source=sink.rows), None)] if hop else []
             passes.remove(f"sum-{hop + 1}")
         return len(bias)
 
-    def _term(self, name: str, hops: int) -> Callable[[BlockEdges], Callable[[], Tensor]]:
-        """What reads rows of a block's nodes after so many propagations."""
-        rows = next(rows for rows in self._rows.values() if rows.name == name)
-        width = next(source.walk_columns for source, rows in self._rows.items() if rows.name == name)
-        if width and width not in _input_widths(self._built):
-            *steps, last = (self._passes.walk_files(width, step).rows for step in (*STEPS[:-1], max(STEPS) - 1))
+    def _term(self, source: Source, hops: int) -> Callable[[BlockEdges], Callable[[], Tensor]]:
+        """What reads rows of a block after so many propagations; of walks it makes the last step, unless that is in files."""
+        passes, width, device = self._passes, source.walk_columns, self._passes.engine.device
+        if width and width not in walk_widths(self._built):
+            *steps, last = (passes.walk_files(width, step).rows for step in (*STEPS[:-1], max(STEPS) - 1))
 
             def walk(edges: BlockEdges) -> Callable[[], Tensor]:
-                step, before = self._passes.step(edges, last), [read(edges.nodes) for read in steps]
-                return lambda: torch.cat([*(each.to(self._passes.engine.device) for each in before), step()], 1)
+                step, before = passes.step(edges, last), [read(edges.nodes) for read in steps]
+                return lambda: torch.cat([*(each.to(device) for each in before), step()], 1)
 
             return walk
-        read = self._passes.files(_hop(rows, hops)).rows if hops else rows.read
+        read = passes.files(f"{_name(source)}-hop-{hops}").rows if hops else self._read(source)
+        return lambda edges: functools.partial(read(edges.nodes).to, device)
 
-        def stored(edges: BlockEdges) -> Callable[[], Tensor]:
-            given = read(edges.nodes)
-            return lambda: given
-
-        return stored
-
-    def _weights(self, parameters: Parameters) -> dict[tuple[int, str], Tensor]:
-        """What rows of a source are multiplied by after so many propagations, by their number and the source."""
-        weights: dict[tuple[int, str], Tensor] = {}
-        begin = 0
-        for _, product in self._readout.products(parameters, self._outputs):
-            rows = self._rows[product.source]
-            width = rows.columns.stop - rows.columns.start if product.weight is None else product.weight.shape[1]
-            weight = parameters["weight"][begin : begin + width]
-            begin += width
+    def _weights(self, parameters: Parameters) -> dict[tuple[int, Source], Tensor]:
+        """What rows of a source are multiplied by after so many propagations."""
+        weights: dict[tuple[int, Source], Tensor] = {}
+        width, device = self._features.shape[1], self._passes.engine.device
+        widths = self._readout.widths(width, [self._width] * self._outputs)
+        products = self._readout.products(parameters, self._outputs)
+        for (_, product), weight in zip(products, parameters["weight"].split(widths), strict=True):
             weight = weight if product.weight is None else product.weight @ weight
-            named = product.hops, rows.name
-            if named not in weights:
-                of_all = self._outputs * self._width if product.source.encoder is not None else rows.columns.stop
-                weights[named] = torch.zeros(of_all, weight.shape[1])
-            weights[named][rows.columns] += weight.cpu()
-        return {named: weight.to(self._passes.engine.device) for named, weight in weights.items()}
-
-
-def _hop(rows: _Rows, hop: int) -> str:
-    return f"{rows.name}-hop-{hop}"
+            source, columns = _stored(product.source), self._columns(product.source)
+            rows = len(weight) if source.encoder is None else self._outputs * self._width
+            total = weights.setdefault((product.hops, source), torch.zeros(rows, weight.shape[1], device=device))
+            total[columns] += weight.to(device)
+        return weights

@@ -6,6 +6,7 @@ import functools
 import math
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from clnr.engine.files.mapped import copy_rows, in_order
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import ArrayInfo, MappedArray
+from clnr.support.processes.workers import Workers
 
 _FLOAT_BYTES = 4
 _PAGE_BYTES = 1 << 12
@@ -95,6 +97,34 @@ class LayerFiles:
         out = np.empty((len(nodes), stored.mapped.shape[1]), np.float32)
         copy_rows(stored, nodes + shifts[np.searchsorted(self._starts, nodes, "right") - 1], places, out)
         return torch.from_numpy(out)
+
+
+class SampleFiles:
+    """Rows of some nodes, sorted, in a file for each kind of rows: the first worker makes them."""
+
+    def __init__(self, folder: Path, nodes: Array, workers: Workers):
+        self.nodes, self._folder, self._workers = nodes, folder, workers
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.npy"
+
+    def has(self, name: str) -> bool:
+        return self._workers.broadcast_object(self._path(name).is_file())
+
+    def keep(self, name: str, make: Callable[[], Tensor]) -> None:
+        """Keep some rows, unless they are there."""
+        if self._workers.first and not self._path(name).is_file():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part = self._path("unfinished")
+            np.save(part, make().numpy(force=True))
+            part.replace(self._path(name))
+
+    def rows(self, name: str) -> Tensor:
+        return torch.from_numpy(np.load(self._path(name)))
+
+    def remove(self) -> None:
+        if self._workers.first:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def remove_rows(work: Path) -> None:

@@ -141,8 +141,11 @@ def keep_degrees(device_graph: DeviceGraph) -> None:
 
 
 def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
-    """A graph in files whose features are changed as they are read, to so many."""
-    features = replace(mapped_features(device_graph), change=change, width=width)
+    """A graph in files whose features are changed as they are read, after any change before, to so many."""
+    features = mapped_features(device_graph)
+    before = features.change
+    both = change if before is None else lambda x, nodes: change(before(x, nodes), nodes)
+    features = replace(features, change=both, width=width)
     graph = replace(cast(GraphFolder, device_graph.graph), num_features=width)
     return replace(cast(MappedGraph, device_graph), graph=cast(Any, graph), mapped=features, made={})
 

@@ -1,0 +1,79 @@
+"""What an encoder is given in place of the features of a graph in files: fitted and computed some rows at a time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clnr.embedding.stages.block_passes import Chain, Passes
+from clnr.engine import DeviceGraph
+from clnr.engine.files.layer_pass import ReadRows
+from clnr.engine.files.mapped import MappedFeatures
+from clnr.engine.files.mapped_graph import mapped_features, with_features
+from clnr.methods.model import Model
+from clnr.nn.inputs import Input
+from clnr.nn.layers import Parameters, add_prefix, sub_dict
+from clnr.nn.structure import STEPS
+
+_READ_NODES = 1 << 15
+
+
+def fit_inputs(model: Model, passes: Passes) -> tuple[Parameters, DeviceGraph]:
+    """As ``Model.fit_inputs``; walks are computed unless they are there, and their files are kept."""
+    passes.run(*input_walks(model, passes))
+    parameters, graph = Parameters(), passes.device_graph
+    for place, part in model.input_places():
+        features = mapped_features(graph)
+        fitted = part.fit_blocks(functools.partial(_row_blocks, features), *features.shape)
+        parameters |= add_prefix(place, fitted)
+        graph = _changed(part, fitted, graph, passes)
+    return parameters, graph
+
+
+def prepared(model: Model, parameters: Parameters, passes: Passes) -> DeviceGraph:
+    """As ``Model.prepare``; walks are computed unless they are there, and their files are kept."""
+    passes.run(*input_walks(model, passes))
+    graph = passes.device_graph
+    for place, part in model.input_places():
+        graph = _changed(part, sub_dict(parameters, place), graph, passes)
+    return graph
+
+
+def _changed(part: Input, fitted: Parameters, graph: DeviceGraph, passes: Passes) -> DeviceGraph:
+    """A graph with the features that an input makes when they are read."""
+    if part.changes_nothing:
+        return graph
+    walked = walk_rows(passes, part.walk_columns) if part.walk_columns else None
+
+    def change(x: Any, nodes: Any) -> Any:
+        return part.change_rows(fitted, x, None if walked is None else walked(nodes).numpy())
+
+    return with_features(graph, change, part.width(mapped_features(graph).shape[1]))
+
+
+def _row_blocks(features: MappedFeatures) -> Iterator[Any]:
+    """The features of all nodes, some rows at a time."""
+    for start in range(0, features.shape[0], _READ_NODES):
+        rows = features.rows(np.arange(start, min(start + _READ_NODES, features.shape[0])))
+        yield rows.float().numpy() if isinstance(rows, Tensor) else rows
+
+
+def walk_widths(model: Model) -> set[int]:
+    """How many columns the walks have that inputs put beside the features."""
+    return {part.walk_columns for part in model.inputs} - {0}
+
+
+def input_walks(model: Model, passes: Passes) -> list[Chain[None]]:
+    """What makes these walks."""
+    return [passes.walk(width, max(STEPS), STEPS) for width in sorted(walk_widths(model))]
+
+
+def walk_rows(passes: Passes, width: int) -> ReadRows:
+    """What reads where walks lead after each number of steps, side by side."""
+    files = [passes.walk_files(width, step) for step in STEPS]
+    return lambda nodes: torch.cat([each.rows(nodes) for each in files], 1)
