@@ -9,6 +9,7 @@ import pytest
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.store.row_files import LayerFiles, SampleFiles, ShardFiles
@@ -17,6 +18,7 @@ from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
+from clnr.support.humanize import parse_bytes
 from clnr.support.machine import memory
 from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, random_folder, settings
 
@@ -31,8 +33,37 @@ def test_the_plan_tells_memory_and_disk(folder):
     assert planned.disk == 2e7 + 4 * NODES * (16 + 8)
     assert 0 < planned.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
     assert "a step reads up to" in str(planned)
-    with pytest.raises(OutOfMemory, match="training from files needs about"):
-        plan(folder, settings(), 500_000_000)
+
+
+def test_a_small_graph_is_not_refused_for_what_python_and_torch_take(folder):
+    """They take 750 MB for each worker, whatever is asked for."""
+    _, one = plan(folder, settings(), 500_000_000)
+    _, two = plan(folder, settings(), 1_000_000_000, 2)
+    assert all(7.5e8 < each.memory < 8e8 for each in (one, two))
+
+
+@pytest.mark.parametrize(("bound", "workers"), [(800_000_000, 1), (1_600_000_000, 2)])
+def test_what_a_refusal_offers_would_do(folder, monkeypatch, bound, workers):
+    monkeypatch.setattr(file_plan, "_SMALL_BYTES", 0)
+    large = {"sampled_nodes": 60, "hidden": 4096}
+    chosen = settings(changes=large)
+    with pytest.raises(OutOfMemory, match=r"of which Python and torch take 750 MB, and .* this would do: ") as refused:
+        plan(folder, chosen, bound, workers)
+    offers = str(refused.value).partition("this would do: ")[2].split(", or ")
+    kinds = {words.split()[0] for words in offers}
+    assert kinds == {"--memory", "--set", *(["--workers"] if workers > 1 else [])}
+    for words in offers:
+        option, value = words.split(maxsplit=1)
+        if option == "--memory":
+            plan(folder, chosen, parse_bytes(value.strip("'")), workers)
+        elif option == "--workers":
+            plan(folder, chosen, bound, int(value))
+        else:
+            changes = dict(each.split("=") for each in words.split()[1::2])
+            smaller = settings(
+                changes={"sampled_nodes": 60, "hidden": 4096} | {key: int(each) for key, each in changes.items()}
+            )
+            plan(folder, smaller, bound, workers)
 
 
 def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
@@ -127,8 +158,6 @@ def test_the_plan_of_several_workers_says_what_each_takes(folder):
     assert two.sent_per_step == cost.sent(methods.CLNR, recipe, cost.Size(NODES, folder.num_edges, 6, 0), 2)
     assert "2 workers: each takes" in str(two)
     assert "workers" not in str(one)
-    with pytest.raises(OutOfMemory, match="for each worker, and 500 MB may be used; fewer workers, fewer sampled_nodes"):
-        plan(folder, settings(), 1_000_000_000, 2)
     with pytest.raises(RecipeError, match="100 workers cannot share 64 nodes of a step; start at most 64"):
         plan(folder, settings(), MEMORY, 100)
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,8 +38,12 @@ from clnr.training.step_work import step_work
 MOST_FEATURES = 4096
 """The most features that a read-out takes: their rows are dense in files, those of a sample also in memory."""
 _FLOAT_BYTES = 4
-# The program itself.
+# Python and torch.
 _PROGRAM_BYTES = 7.5e8
+# A graph that takes no more beside these is small; and no more memory than this is offered.
+_SMALL_BYTES, _MOST_OFFERED = 2.5e8, 1e12
+# What needs less memory, in the order in which it is tried.
+_SMALLER = {"structure": 0, "max_neighbors": 10, "hidden": 64, "dimension": 64, "sampled_nodes": 256}
 # How often the features that a view reads are in memory, those of the next step or block among them; and the rows that a step
 # computes: activations and gradients of two views.
 _INPUT_COPIES = 5
@@ -143,6 +147,11 @@ class FileSizes(JobSizes):
     def block_rows(self) -> int:
         """How many rows a block of nodes may gather while it is embedded."""
         return max(_LEAST_BLOCK_ROWS, int((self.usable - self.fixed) / 2 / self._row_bytes))
+
+    @property
+    def needed(self) -> float:
+        """Bytes of memory without which it cannot work: blocks of nodes take what is left."""
+        return max(self.train().memory, self.fit_readout().memory)
 
     def train(self) -> StageCost:
         folder, recipe = self.folder, self.recipe
@@ -275,18 +284,48 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     settings.check_workers(total, recipe, folder.num_nodes)
     usable = _usable(bound, 1 << 32) / beside
     sizes = FileSizes(settings, recipe, total, beside, folder, model, usable)
+    if sizes.needed > usable:
+        if sizes.needed - _PROGRAM_BYTES > _SMALL_BYTES:
+            raise OutOfMemory(_refusal(sizes, bound))
+        # A small graph: it is Python and torch that take more, and no setting would change that.
+        sizes = replace(sizes, usable=sizes.needed)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
-    planned = FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
-    if (needed := max(planned.costs[name].memory for name in ("Train", "FitReadout"))) > usable:
-        raise OutOfMemory(
-            f"training from files needs about {gigabytes(needed)}{' for each worker' if beside > 1 else ''}, and "
-            f"{gigabytes(usable)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 "
-            "or a smaller hidden (--set) need less"
-        )
-    return recipe, planned
+    return recipe, FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
+
+
+def _refusal(sizes: FileSizes, bound: int | None) -> str:
+    """Says that a graph needs more memory than may be used, and which options would do, each by itself."""
+    workers, recipe, method = sizes.local_workers, sizes.recipe, sizes.settings.method
+    total, free = workers * sizes.usable, _usable(None, math.inf)
+
+    def fits(usable: float, **changes: Any) -> bool:
+        tried = replace(sizes, usable=usable, **changes)
+        return tried.needed <= usable
+
+    offers = []
+    if bound is not None:
+        amounts = (half * 5e8 for half in range(math.ceil(total / 5e8), int(min(free, _MOST_OFFERED) / 5e8) + 1))
+        offers += [f"--memory '{amount / 1e9:g} GB'" for amount in amounts if fits(amount / workers)][:1]
+    fewer = (count for count in range(workers - 1, 0, -1) if fits(total / count, workers=count, local_workers=count))
+    offers += [f"--workers {count}" for count in fewer][:1]
+    less: dict[str, Any] = {}
+    for key, value in _SMALLER.items():
+        if key not in method.keys or not (getattr(recipe, key) > value or getattr(recipe, key) == 0 < value):
+            continue
+        less[key] = value
+        changed = recipe.but(**less)
+        if fits(sizes.usable, recipe=changed, model=method.build(changed)):
+            offers.append(" ".join(f"--set {name}={each}" for name, each in less.items()))
+            break
+    each = " for each worker" if workers > 1 else ""
+    return (
+        f"training from files needs about {gigabytes(sizes.needed)}{each}, of which Python and torch take "
+        f"{gigabytes(_PROGRAM_BYTES)}, and {gigabytes(sizes.usable)} may be used; "
+        f"{'this would do: ' + ', or '.join(offers) if offers else 'a machine with more memory would do'}"
+    )
 
 
 def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, model: Model) -> None:
