@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,10 +12,10 @@ from typer.main import get_command
 
 from clnr import NodeEmbedder
 from clnr.cli import app, cmd_embed, worker_options
-from clnr.cli.options import SHORT_FORMS, tables_by_name
+from clnr.cli.options import SHORT_FORMS, parameters_of, tables_by_name
 from clnr.errors import ClnrError
 from clnr.methods.recipe import recipe_keys
-from tests.command_line import assert_refused
+from tests.command_line import assert_refused, outside
 
 SMALL = ["--method", "SVD", "--dimension", "4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
 ENDS = ("user", "source"), ("item", "target")
@@ -136,3 +137,12 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     assert handed["tables"] == {"edges": "e.csv", "nodes": None, "weight": ["a", "b"], "drop_empty": True}
     assert handed["assign"] == ["epochs=3"]
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()
+
+
+def test_every_option_of_embed_has_a_place_in_its_help():
+    placed = [name for names in cmd_embed.PANELS.values() for name in names]
+    assert sorted([*placed, *SHORT_FORMS]) == sorted(each.name for each in parameters_of(cmd_embed.embed))
+    panels = re.findall("─ ([A-Z].*?) ─", outside("embed", "--help", COLUMNS="130", PYTHONUTF8="1").out)
+    assert panels == ["Options", *cmd_embed.PANELS, "Hyper-parameters (short for --set)"]
+    # What other commands share with it stays where it was.
+    assert "Method ─" not in outside("run", "--help", COLUMNS="130", PYTHONUTF8="1").out

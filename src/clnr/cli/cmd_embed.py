@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_stderr, print_stdout
-from clnr.cli.options import option_of, reads_tables, sets_recipe
+from clnr.cli.options import in_panels, option_of, reads_tables, sets_recipe
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_natural, check_seed
@@ -81,7 +81,43 @@ def _check(
         check_output(folder, options["force"], options["resume"])
 
 
+PANELS = {
+    "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
+    "Tables": (
+        *("edges_query", "nodes_query", "feature_matrix", "header", "edges_header", "nodes_header"),
+        *("drop_empty", "memory"),
+    ),
+    "Columns": (
+        *("source", "target", "weight", "negative_weights", "edge_type", "edge_time", "until", "half_life", "directed"),
+        *("id", "names", "time", "features", "ignore", "types"),
+    ),
+    "Method": ("method", "assign", "seed", "tune", "hold_out", "baselines"),
+    "Output": ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
+    "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
+    "Larger graphs": (
+        *("graph", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
+        *("ignore_memory_check", "device", "precision", "threads"),
+    ),
+}
+_VALUES = {
+    **dict.fromkeys(("source", "target", "id", "label", "names", "time"), "COLUMN"),
+    **dict.fromkeys(("folder", "graph", "model"), "FOLDER"),
+    "method": "METHOD",
+    "seed": "N",
+    "hold_out": "SHARE",
+    "formats": "FORMAT",
+    "layout": "LAYOUT",
+    "effort": "EFFORT",
+    "memory": "AMOUNT",
+    "device": "DEVICE",
+    "precision": "TYPE",
+    "workers": "N",
+    "max_restarts": "N",
+}
+
+
 @app.command()
+@in_panels(PANELS, _VALUES)
 @sets_recipe
 @reads_tables
 @by_workers(_check)

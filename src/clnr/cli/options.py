@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import glob
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -68,6 +69,31 @@ def option_of(argument: str) -> str:
 
 def _written(argument: str) -> str:
     return f"--{argument.replace('_', '-')}"
+
+
+# -- help -------------------------------------------------------------------------------------------------------------------
+
+
+def in_panels(
+    panels: Mapping[str, Sequence[str]], values: Mapping[str, str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command whose options stand in panels of its help, in this order; ``values`` name what some of them take."""
+    panel_of = {name: panel for panel, names in panels.items() for name in names}
+    order = {name: place for place, name in enumerate(panel_of)}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        ordered = sorted(parameters_of(command), key=lambda each: order.get(each.name, len(order)))
+        return with_options(functools.partial(command), command, map(placed, ordered))
+
+    def placed(parameter: inspect.Parameter) -> inspect.Parameter:
+        kind, option = get_args(parameter.annotation)
+        # Other commands have the same option in another place.
+        option = copy.copy(option)
+        option.rich_help_panel = panel_of.get(parameter.name, option.rich_help_panel)
+        option.metavar = option.metavar or values.get(parameter.name)
+        return parameter.replace(annotation=Annotated[kind, option])
+
+    return decorate
 
 
 # -- hyper-parameters -------------------------------------------------------------------------------------------------------
