@@ -35,10 +35,12 @@ OLD_OPTIONS = {
 OLD_COMMANDS = {"show": "recipe"}
 
 # In the order of the help.
-COMMANDS = (
-    *("run", "compare", "search", "ingest", "embed", "similar", "report", "ls", "recipe", "runs"),
-    *("bench", "table", "figure", "paper", "claims", "env"),
-)
+PANELS = {
+    "Your graph": ("embed", "similar", "report", "ingest"),
+    "Methods and data sets": ("run", "compare", "search", "ls", "recipe", "runs", "bench", "env"),
+    "The paper": ("table", "figure", "paper", "claims"),
+}
+COMMANDS = tuple(name for names in PANELS.values() for name in names)
 
 
 class Program(TyperGroup):
@@ -46,6 +48,12 @@ class Program(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=COMMANDS.index)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command: Any = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.rich_help_panel = next(panel for panel, names in PANELS.items() if cmd_name in names)
+        return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         parts = (arg.partition("=") for arg in args)
