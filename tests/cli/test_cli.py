@@ -17,6 +17,7 @@ import torch
 
 from clnr import __version__, run
 from clnr.bench import BenchmarkResult
+from clnr.cli.app import COMMANDS
 from clnr.engine import choose
 from clnr.errors import RunCacheError
 from clnr.experiments.run_cache import RunCache
@@ -262,3 +263,9 @@ def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
     ended = clnr("bench", "--device", "cpu", "--json", "--quiet")
     assert (ended.code, ended.err) == (130, "clnr: stopped after 1 graph\n")
     assert len(json.loads(ended.out)["graphs"]) == 1
+
+
+def test_the_help_of_all_commands_has_whole_lines_in_80_columns():
+    lines = outside("--help", COLUMNS="80").out.splitlines()
+    assert [line for line in lines if line.rstrip().endswith("...") and not line.startswith("Usage:")] == []
+    assert all(any(line.split() == [name, *text.split()] for line in lines) for name, (_, text) in COMMANDS.items())

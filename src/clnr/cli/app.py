@@ -34,25 +34,44 @@ OLD_OPTIONS = {
 }
 OLD_COMMANDS = {"show": "recipe"}
 
-# In the order of the help.
+# In the order of the help, each in a line of 80 columns.
 PANELS = {
-    "Your graph": ("embed", "similar", "report", "ingest"),
-    "Methods and data sets": ("run", "compare", "search", "ls", "recipe", "runs", "bench", "env"),
-    "The paper": ("table", "figure", "paper", "claims"),
+    "Your graph": {
+        "embed": "From tables of edges and nodes to vectors, a model and a report.",
+        "similar": "Find the nodes most similar to a node.",
+        "report": "Draw the report of an embedding again.",
+        "ingest": "Write large tables as a graph folder, for: clnr embed --graph.",
+    },
+    "Methods and data sets": {
+        "run": "Train a method on a data set and evaluate it.",
+        "compare": "Compare methods on the same seeds and splits.",
+        "search": "Search hyper-parameters by validation accuracy.",
+        "ls": "List the methods or the data sets.",
+        "recipe": "Show the hyper-parameters of a method on a data set.",
+        "runs": "List the runs in the run cache.",
+        "bench": "Time an epoch on this machine against plain PyG.",
+        "env": "Show versions, hardware and folders, for a bug report.",
+    },
+    "The paper": {
+        "table": "Make a table of the paper.",
+        "figure": "Draw a figure of the paper.",
+        "paper": "Make all tables and figures of the paper, and test its claims.",
+        "claims": "Test the paper's claims with the runs in the run cache.",
+    },
 }
-COMMANDS = tuple(name for names in PANELS.values() for name in names)
+COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, line in lines.items()}
 
 
 class Program(TyperGroup):
     """The group of all commands. Old names of commands and options work for one version, with a warning."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=COMMANDS.index)
+        return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
         if command is not None:
-            command.rich_help_panel = next(panel for panel, names in PANELS.items() if cmd_name in names)
+            command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
