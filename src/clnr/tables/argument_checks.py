@@ -82,10 +82,10 @@ def _column_names(argument: str, given: Any) -> tuple[str, ...]:
 
 
 def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
-    """The kinds of nodes: those that have a table, else those that edges join; none if nodes have no kinds."""
+    """The kinds of nodes: those that have a table, then others that edges join; none if nodes have no kinds."""
     named = tuple(each.kind for each in nodes_by_kind(arguments.nodes) if each.kind is not None)
     joined = {kind for each in edges_by_kind(arguments.edges) for kind in each.ends or ()}
-    return named or tuple(sorted(joined))
+    return (*named, *sorted(joined.difference(named)))
 
 
 def _check_kinds(given: TableArguments) -> None:

@@ -100,7 +100,8 @@ class MemorySizes(JobSizes):
 class MemoryPlan(Plan):
     """The plan of a graph in memory.
 
-    Columns and warnings are lines: how tables were read, and odd things in them. ``free_memory`` is of the device, if known.
+    Columns and warnings are lines: how tables were read, and odd things in them. The first line is the hint, if any.
+    ``free_memory`` is of the device, if known.
     """
 
     stages = all_stages()
@@ -108,6 +109,7 @@ class MemoryPlan(Plan):
     sizes: MemorySizes
     columns: tuple[str, ...]
     warnings: tuple[str, ...]
+    hint: str
     free_memory: int | None
 
     @property
@@ -133,8 +135,9 @@ class MemoryPlan(Plan):
         workers, nothing = self.sizes.workers, self.sizes.settings.method.objective is None
         shared = f"{workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"
         return [
+            *filter(None, [self.hint]),
             facts_line(self.facts),
-            *(f"- {line}" for line in (*self.columns, *self.warnings)),
+            *(f"- {line}" for line in (*self.columns, *self.warnings) if line != self.hint),
             *self._choice_lines(),
             *(f"- {note}" for note in self.notes),
             f"{self._estimate_words}{', nothing is trained' if nothing else ''}, {self.memory / 2**30:.1f} GiB of memory",
@@ -193,6 +196,7 @@ def plan(
         tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),
         tuple(column_lines(table_graph.ingest_report.columns)),
         tuple(table_warnings(table_graph)),
+        table_graph.ingest_report.hint,
         memory.free_memory(settings.engine.device),
     )
 
