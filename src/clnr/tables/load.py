@@ -22,12 +22,13 @@ from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, with_names
-from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column
+from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
+from clnr.tables.roles.id_column import find_id_column
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import OpenTables, check_named, for_edges, for_nodes, with_one_weight
+from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, with_one_weight
 
 # The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000
@@ -105,6 +106,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
         nodes = _without_empty(db, nodes, ("id",), remarks)
     edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
+    nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
@@ -164,6 +166,29 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[Tabl
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     )
     return edges, nodes
+
+
+def _with_ids(
+    db: Connection, nodes: NamedTable, roles: Roles, edges: TablesAndRoles, arguments: TableArguments, remarks: list[str]
+) -> Roles:
+    """The roles of a table of nodes, its column of ids found by values, unless it is named or an earlier graph knows it."""
+    named = for_nodes(arguments, nodes.table, nodes.kind)
+    if named.id is not None or arguments.base is not None:
+        return roles
+    ends = [
+        (each.table, column)
+        for each, of in edges
+        for kind, column in zip(each.ends or (None, None), (of.source, of.target), strict=True)
+        if kind == nodes.kind
+    ]
+    taken = (named.label, named.time, *roles.ignored, *roles.types, *(roles.features if arguments.features is not None else ()))
+    common = roles.id.strip().casefold() in id_names(nodes.kind)
+    found = find_id_column(db, nodes.table, roles, ends, common, taken)
+    remarks += filter(None, [found.note])
+    if found.column == roles.id:
+        return roles
+    again = find_roles(None, nodes.table, replace(named, id=found.column), nodes.kind)
+    return roles._replace(**{name: getattr(again, name) for name in ("id", "label", "time", "features", "types")})
 
 
 def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
