@@ -12,6 +12,7 @@ from typing import Any
 from clnr.errors import DataError, UnknownName
 from clnr.support.arguments import check_choice, check_type
 from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
+from clnr.tables.io.encodings import check_encoding
 from clnr.tables.io.source import check_table
 from clnr.tables.io.table_files import check_is_file
 from clnr.tables.roles.column_names import check_apart
@@ -48,6 +49,8 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         if each.type in _EXPECTED:
             check_type(each.name, getattr(arguments, each.name), *_EXPECTED[each.type], DataError)
     _check_earlier(arguments)
+    if arguments.encoding is not None:
+        check_encoding(arguments.encoding)
     for column, kind in arguments.types.items():
         check_type("each column of types", column, str, "text", DataError)
         if kind not in COLUMN_WORDS:

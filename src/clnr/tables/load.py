@@ -101,6 +101,11 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     for table, role in opened:
         _check_width(table, role)
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
+    remarks += [
+        f"{table.name}: it is read as {table.encoding}; if that is wrong, say what it is: --encoding (encoding=)"
+        for table, _ in opened
+        if table.encoding
+    ]
     edges, nodes = _find_all_roles(tables, arguments)
     if arguments.drop_empty:
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)

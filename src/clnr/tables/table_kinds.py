@@ -167,7 +167,7 @@ def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
     named = (given.source, given.target, *given.weights, *given.edge_times, given.edge_type, *given.ignore)
     known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
-    return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "")
+    return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "", given.encoding)
 
 
 def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Table:
@@ -176,7 +176,7 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
         named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
     # Those of edges show that a table of edges was given for one of nodes.
     known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
-    return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "")
+    return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "", given.encoding)
 
 
 # -- which of their columns are named ----------------------------------------------------------------------------------------
