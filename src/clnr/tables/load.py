@@ -12,7 +12,7 @@ from clnr.errors import DataError, one_line
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
-from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
+from clnr.tables.columns.notations import NOTATIONS, find_notation
 from clnr.tables.edges.edge_list import MergeForm
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
 from clnr.tables.edges.two_kinds import two_kinds_hint
@@ -211,7 +211,7 @@ def _with_notation(db: Connection, table: Table, roles: Roles) -> Roles:
     if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
         return roles
     notation = find_notation(db, table, roles.weight)
-    return roles._replace(weight_notation=notation) if notation == DECIMAL_COMMA else roles
+    return roles._replace(weight_notation=notation) if NOTATIONS.get(notation) == "number" else roles
 
 
 def _integer_ends(db: Connection, edges: TablesAndRoles) -> bool:

@@ -96,6 +96,10 @@ def test_a_letter_far_down_counts_and_beyond_what_is_looked_at_it_is_an_error(tm
     assert "Müller" in read_tables(path, encoding="cp1252").graph.ids.tolist()
 
 
+def test_the_last_letter_counts(tmp_path):
+    assert read_tables(saved(tmp_path, "e.csv", "source,target\na,café".encode("cp1252"))).graph.ids.tolist() == ["a", "café"]
+
+
 def test_each_file_of_a_glob_has_its_own(tmp_path):
     for name, encoding in (("a", "utf-8"), ("b", "cp1252"), ("c", "utf-16")):
         saved(tmp_path, f"{name}.csv", f"source,target\nMüller,{name}\n".encode(encoding))

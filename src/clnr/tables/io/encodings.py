@@ -72,14 +72,16 @@ def find_encoding(path: Path) -> str:
             return unmarked
         decoder = codecs.getincrementaldecoder(UTF_8)()
         for _ in range(_SEEN_BYTES // _PART_BYTES):
+            following = file.read(_PART_BYTES)
             try:
                 # That a part is ASCII alone takes hardly any time to find out.
                 if not part.isascii() or decoder.getstate()[0]:
-                    decoder.decode(part, final=len(part) < _PART_BYTES)
+                    decoder.decode(part, final=not following)
             except UnicodeDecodeError:
                 return WINDOWS if _is_windows(part) else UTF_8
-            if not (part := file.read(_PART_BYTES)):
+            if not following:
                 break
+            part = following
         return UTF_8
 
 
