@@ -17,11 +17,12 @@ from clnr.tables.columns.notations import (
     query_notation,
     query_separator,
     query_wanted_notation,
+    sql_name,
     tags_sql,
 )
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
 from clnr.tables.columns.units import Unit, query_unit
-from clnr.tables.io.source import Column, Table, fetch_chunks
+from clnr.tables.io.source import Column, Table, fetch_chunks, fields_of, is_struct
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
 
 # The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
@@ -66,7 +67,7 @@ def _infer(db: Connection, table: Table, column: str, wanted: str | None) -> Col
     if kind.endswith("]"):
         return (yield from _list(db, table, column))
     if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return f"a {kind.partition('(')[0].lower()} is no feature"
+        return _nested(db, table, column)
     if kind == "BOOLEAN":
         return (yield from _bool(table, column, "CAST(c AS VARCHAR)"))
     if kind.startswith(DATETIMES):
@@ -244,11 +245,35 @@ def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     c, kind = table.columns[column]
     inner = kind[: kind.rindex("[")]
     if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return f"a list of {'lists' if inner.endswith(']') else inner.partition('(')[0].lower()} is no feature"
+        return _nested(db, table, column)
     if not inner.startswith(NUMBERS):
         return (yield from _tags(db, table, column, ""))
     vector = yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")
     return vector or (yield from _tags(db, table, column, ""))
+
+
+def _nested(db: Connection, table: Table, column: str) -> str:
+    """Why a column of nested values is no feature, and the query that fetches one of their fields, if they have some."""
+    c, kind = table.columns[column]
+    is_list = kind.endswith("]")
+    inner = kind[: kind.rindex("[")] if is_list else kind
+    what = "lists" if inner.endswith("]") else inner.partition("(")[0].lower()
+    why = f"a list of {what} is no feature" if is_list else f"a {what} is no feature"
+    value, steps = f"{c}[1]" if is_list else c, list[str]()
+    while is_struct(inner) and (fields := fields_of(db, table, value)):
+        # One that is not nested further, if there is one.
+        field = next((each for each, of in fields.items() if not (is_struct(of) or of.endswith("]"))), next(iter(fields)))
+        steps.append(field)
+        value, inner = f"struct_extract({value}, {quoted(field)})", fields[field]
+    if not steps:
+        return why
+    path = ".".join(sql_name(db, part) for part in column.split("."))
+    inside = ".".join(["x" if is_list else path, *(sql_name(db, step) for step in steps)])
+    alias = re.sub(r"\W+", "_", ".".join([column, *steps])).strip("_")
+    selected = f"SELECT *, {f'[{inside} FOR x IN {path}]' if is_list else inside} AS {alias}"
+    if not table.from_sql:
+        return f"{why}; select a field of it as a column: {selected}"
+    return f'{why}; a query fetches its fields: --nodes-query "{selected} FROM {table.from_sql}"'
 
 
 def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | None]:

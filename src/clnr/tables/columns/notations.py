@@ -90,7 +90,7 @@ def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str
 
 def rewrite_hint(db: Connection, table: Table, column: str) -> str:
     """How a query reads a column of text whose first values may be in one of two notations; "" if they are in none."""
-    text, name = trimmed(table.columns[column].sql), _sql_name(db, column)
+    text, name = trimmed(table.columns[column].sql), sql_name(db, column)
     rows = f"(SELECT {text} AS v FROM {table.first_rows})"
     numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     dates = f"bool_and({_IS_DATE}), any_value(v) FILTER ({' AND '.join(_PARSES.values())})"
@@ -105,7 +105,7 @@ def rewrite_hint(db: Connection, table: Table, column: str) -> str:
     return ""
 
 
-def _sql_name(db: Connection, column: str) -> str:
+def sql_name(db: Connection, column: str) -> str:
     """A column's name as it is written in a query."""
     reserved = "SELECT 1 FROM duckdb_keywords() WHERE keyword_category = 'reserved' AND keyword_name = lower(?)"
     if _IDENTIFIER.fullmatch(column) and not run(db, reserved, column, [column]):

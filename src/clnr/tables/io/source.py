@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,6 +48,7 @@ class Table:
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
         encoding: The encoding that it was found to have, in words; "" for UTF-8, or the one that the user named.
+        from_sql: How a query in its place names its file after FROM; "" if it is no file, or has a kind.
         outputs: What is kept of it beside the graph, if that is not its columns.
     """
 
@@ -57,6 +59,7 @@ class Table:
     no_header: bool = False
     looks_otherwise: bool = False
     encoding: str = ""
+    from_sql: str = ""
     outputs: dict[str, Column] | None = None
 
     @property
@@ -80,11 +83,11 @@ def open_table(
     known names, else as ``header`` says, else as the lines below tell; its encoding is found, if it is not given.
     """
     if not isinstance(given, str | Path):
-        return _frame(db, given, role, kind)
+        return with_fields(db, _frame(db, given, role, kind))
     path = os.fspath(given)
-    files, ending = find_files(db, path), _ending(path)
+    files, ending, from_sql = find_files(db, path), _ending(path), "" if kind else quoted(path)
     if ending in _PARQUET_ENDINGS:
-        return _parquet(db, path, files)
+        return replace(with_fields(db, _parquet(db, path, files)), from_sql=from_sql)
     with in_utf_8(files, encoding, decoded_folder(db)) as (copies, found):
         if ending in _JSON_ENDINGS:
             table = _json(db, path, copies)
@@ -94,7 +97,7 @@ def open_table(
             view = _view("decoded", role, kind)
             run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
             table = replace(table, sql=view)
-    return replace(table, encoding=found)
+    return replace(with_fields(db, table), encoding=found, from_sql=from_sql)
 
 
 def check_table(path: str) -> None:
@@ -119,6 +122,33 @@ def describe(db: Connection, name: str, sql: str) -> Table:
     rows = run(db, f"DESCRIBE SELECT * FROM {sql}", name)
     check_names((row[0] for row in rows), name)
     return _with_columns(name, sql, {row[0]: row[1] for row in rows})
+
+
+def is_struct(kind: str) -> bool:
+    """Whether a type of DuckDB has named fields."""
+    return kind.startswith("STRUCT(") and not kind.endswith("]")
+
+
+def fields_of(db: Connection, table: Table, struct: str) -> dict[str, str]:
+    """The types of the fields of a struct, in SQL, by their names; none if these have no names."""
+    with contextlib.suppress(DataError):
+        return {row[0]: row[1] for row in run(db, f"DESCRIBE SELECT unnest({struct}) FROM {table.sql}", table.name)}
+    return {}
+
+
+def with_fields(db: Connection, table: Table) -> Table:
+    """A table in which each field of a struct is a column: ``meta.studio``; of a struct within it, the whole is one."""
+    columns: dict[str, Column] = {}
+    for name, (c, kind) in table.columns.items():
+        fields = fields_of(db, table, c) if is_struct(kind) else {}
+        named = {f"{name}.{field}": Column(f"struct_extract({c}, {quoted(field)})", of) for field, of in fields.items()}
+        taken = {each.casefold() for each in (*columns, *table.columns)}
+        columns |= named if named and taken.isdisjoint(map(str.casefold, named)) else {name: Column(c, kind)}
+    if columns == table.columns:
+        return table
+    selected = ", ".join(c for c, _ in columns.values())
+    flat = _with_columns(table.name, f"(SELECT {selected} FROM {table.sql})", {name: of for name, (_, of) in columns.items()})
+    return replace(table, sql=flat.sql, columns=flat.columns)
 
 
 def store(db: Connection, given: Table, name: str) -> Table:
