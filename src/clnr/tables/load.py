@@ -188,11 +188,11 @@ def _with_ids(
     ]
     taken = (named.label, named.time, *roles.ignored, *roles.types, *(roles.features if arguments.features is not None else ()))
     common = roles.id.strip().casefold() in id_names(nodes.kind)
-    found = find_id_column(db, nodes.table, roles, ends, common, taken)
-    remarks += filter(None, [found.note])
-    if found.column == roles.id:
+    column, note = find_id_column(db, nodes.table, roles, ends, common, taken)
+    remarks += filter(None, [note])
+    if column == roles.id:
         return roles
-    again = find_roles(None, nodes.table, replace(named, id=found.column), nodes.kind)
+    again = find_roles(None, nodes.table, replace(named, id=column), nodes.kind)
     return roles._replace(**{name: getattr(again, name) for name in ("id", "label", "time", "features", "types")})
 
 

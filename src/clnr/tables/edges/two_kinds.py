@@ -116,8 +116,9 @@ class Evidence(NamedTuple):
             )
         if not self.shared:
             reasons.append("no id is in both")
-        elif self.loops[0] and self.reversed[0]:
-            reasons.append(f"self-loops ({self.loops[0]:,}) and reversed edges ({self.reversed[0]:,}) are as many as by chance")
+        elif self.loops[0]:
+            reversed_too = f" and reversed edges ({self.reversed[0]:,})" if self.reversed[0] else ""
+            reasons.append(f"self-loops ({self.loops[0]:,}){reversed_too} are as many as by chance")
         return "; ".join(reasons)
 
 
