@@ -107,11 +107,11 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         if table.encoding
     ]
     edges, nodes = _find_all_roles(tables, arguments)
+    nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     if arguments.drop_empty:
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
         nodes = _without_empty(db, nodes, ("id",), remarks)
     edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
-    nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:

@@ -70,7 +70,7 @@ def test_the_query_of_a_deeper_field_fetches_it(tmp_path, form):
     }
     for column, (alias, values) in right.items():
         why = read.feature_encoder.dropped[column]
-        assert why.startswith(("a struct is no feature; a query fetches", "a list of struct is no feature; a query fetches"))
+        assert why.startswith(("a struct is no feature; a query fetches", "a list of structs is no feature; a query fetches"))
         (query,) = re.findall(r'--nodes-query "(.*)"$', why)
         again = read_tables(LINKS, nodes_query=query)
         assert columns_of(again) == KINDS | {alias: "tags" if column == "cast" else "category"}

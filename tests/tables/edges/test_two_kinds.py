@@ -156,6 +156,8 @@ def test_users_have_no_values_and_films_have_theirs(tmp_path):
     assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
     more = read_tables({("user", "rated", "movie"): pa.table({"user": [77], "movie": [3]})}, base=read)
     assert more.graph.ids.tolist()[-1] == "user:77"
+    alone = read_tables({("user", "rated", "movie"): edges}, {"movie": nodes}, feature_encoder=read.feature_encoder)
+    assert alone.graph.digest == read.graph.digest
 
 
 # -- perhaps two kinds ------------------------------------------------------------------------------------------------------

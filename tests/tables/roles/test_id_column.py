@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.tables.files import columns_of, saved
 
@@ -82,9 +83,17 @@ def test_what_the_user_says_of_columns_counts(tmp_path):
     more = saved(tmp_path, "m.csv", "name,a,b\nORY,LHR,1\nLHR,CPH,2\nLGW,ORY,3\nCPH,MAD,4\nMAD,LGW,5\n")
     assert ids_of(read_tables(edges, more)) == ["name"]
     assert ids_of(read_tables(edges, more, id="a")) == ["a"]
+    assert ids_of(read_tables(edges, nodes, ignore=["name"])) == ["code"]
     for asked in ({"features": ["code", "city"]}, {"ignore": ["code"]}, {"label": "code"}, {"types": {"code": "category"}}):
-        with pytest.raises(Exception, match="no edge has an id of the node table"):
+        with pytest.raises(DataError, match="no edge has an id of the node table"):
             read_tables(edges, nodes, **asked)
+
+
+def test_empty_ids_are_those_of_the_column_that_was_found(tmp_path):
+    edges, nodes = saved(tmp_path, "e.csv", FLIGHTS), saved(tmp_path, "n.csv", AIRPORTS + "Nowhere,None,,1\n")
+    with pytest.raises(DataError, match=r"n\.csv: 'code' is empty in row 6; .*--drop-empty"):
+        read_tables(edges, nodes)
+    assert read_tables(edges, nodes, drop_empty=True).graph.ids.tolist() == ["ORY", "LHR", "LGW", "CPH", "MAD"]
 
 
 def test_a_large_table_by_its_first_rows(monkeypatch):

@@ -257,8 +257,8 @@ def _nested(db: Connection, table: Table, column: str) -> str:
     c, kind = table.columns[column]
     is_list = kind.endswith("]")
     inner = kind[: kind.rindex("[")] if is_list else kind
-    what = "lists" if inner.endswith("]") else inner.partition("(")[0].lower()
-    why = f"a list of {what} is no feature" if is_list else f"a {what} is no feature"
+    what = "list" if inner.endswith("]") else inner.partition("(")[0].lower()
+    why = f"a list of {what}s is no feature" if is_list else f"a {what} is no feature"
     value, steps = f"{c}[1]" if is_list else c, list[str]()
     while is_struct(inner) and (fields := fields_of(db, table, value)):
         # One that is not nested further, if there is one.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import tempfile
@@ -14,7 +13,7 @@ from uuid import uuid4
 
 from clnr.errors import DataError, one_line
 from clnr.support.lazy import lazy
-from clnr.tables.io.encodings import NOT_UTF_8
+from clnr.tables.io.encodings import NOT_UTF_8, open_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,7 +213,7 @@ def _format_error(message: str, name: str) -> str:
 def _json_error(path: str) -> str | None:
     """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
-        with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as file:
+        with open_bytes(Path(path)) as file:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -71,7 +71,7 @@ def _may_be_id(kind: str) -> bool:
 
 def _is_distinct(db: Connection, table: Table, column: str) -> bool:
     rows = f"(SELECT {id_sql(table, column, False)} AS id FROM {table.sql})"
-    return bool(run(db, f"SELECT count(DISTINCT id) = count(*) FROM {rows}", table.name)[0][0])
+    return bool(run(db, f"SELECT count(DISTINCT id) = count(id) FROM {rows}", table.name)[0][0])
 
 
 def _covered(db: Connection, table: Table, column: str) -> float:
