@@ -25,7 +25,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# How much of a file is looked at, and at a time.
+# How much of the files of a table is looked at, and at a time; of each file at least that.
 _SEEN_BYTES, _PART_BYTES = 1 << 25, 1 << 20
 # Of text in UTF-16 without a mark, this share of all letters has a zero byte, always the first or always the second.
 _ZERO_SHARE = 0.5
@@ -61,7 +61,7 @@ def open_bytes(path: Path) -> Any:
     return gzip.open(path, "rb") if suffix == ".gz" else path.open("rb")
 
 
-def find_encoding(path: Path) -> str:
+def find_encoding(path: Path, seen_bytes: int) -> str:
     """That of a mark at its beginning; else UTF-8, unless its bytes are hardly that and likely UTF-16 or Windows-1252."""
     with reading(path), open_bytes(path) as file:
         part = file.read(_PART_BYTES)
@@ -71,7 +71,7 @@ def find_encoding(path: Path) -> str:
         if (unmarked := _utf_16(part)) is not None:
             return unmarked
         decoder = codecs.getincrementaldecoder(UTF_8)()
-        for _ in range(_SEEN_BYTES // _PART_BYTES):
+        for _ in range(max(1, seen_bytes // _PART_BYTES)):
             following = file.read(_PART_BYTES)
             try:
                 # That a part is ASCII alone takes hardly any time to find out.
@@ -121,7 +121,7 @@ def in_utf_8(files: Sequence[str], encoding: str | None, folder: Path) -> Iterat
     Beside them is the encoding that was found, in words; "" if it was given or is UTF-8. Errors name the files themselves.
     """
     given = None if encoding is None else codecs.lookup(encoding).name
-    encodings = [given or find_encoding(Path(file)) for file in files]
+    encodings = [given or find_encoding(Path(file), _SEEN_BYTES // len(files)) for file in files]
     found = next((_words(each) for each in encodings if given is None and each != UTF_8), "")
     copies = list(files)
     try:
