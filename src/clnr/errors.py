@@ -36,10 +36,22 @@ def show(value: object) -> str:
 
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is always one line of bounded length."""
+    """Base of all errors of this package; its message is always one line of bounded length.
+
+    Attributes:
+        command: What to run instead, as it is typed, if that is known; it is shown in a line of its own.
+    """
+
+    def __init__(self, message: object = "", command: str = ""):
+        super().__init__(message)
+        self.command = command
+
+    @property
+    def message(self) -> str:
+        return one_line(super().__str__(), _MESSAGE_CHARACTERS)
 
     def __str__(self) -> str:
-        return one_line(super().__str__(), _MESSAGE_CHARACTERS)
+        return f"{self.message}\n{self.command}" if self.command else self.message
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
+from clnr.tables.io.encodings import NOT_UTF_8
 from tests.tables.files import EDGES, saved
 
 
@@ -31,14 +32,14 @@ from tests.tables.files import EDGES, saved
         ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in, or: --drop-empty"),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and an edge of weight 0 is none"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
-        (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
+        (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8; say what it is, such as --encoding cp1252"),
         ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is '1e400' in row 2, which is no weight; weights"),
         ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is '1e39' in row 2, which is no weight"),
         ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: the weights of a repeated edge add up to more"),
         ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
         (b"\x00\x01\x02,a\n", "e.csv: line 1: it is not text: it holds a zero byte"),
-        (EDGES.encode("utf-16"), "e.csv: line 1: it is not text in UTF-8"),
+        (EDGES.encode("utf-16")[:-1], "e.csv: line 3: it is not text in UTF-16; say what it is: --encoding"),
         ("source,target,\na,b,\n", "e.csv: it has a column without a name"),
     ],
 )
@@ -116,7 +117,7 @@ def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
     ("rows", "wrong", "said"),
     [
         (300_000, b"c\n", "it has 1 column, where 2 are expected"),
-        (300_000, b"m\xfcller,c\n", "it is not text in UTF-8"),
+        (300_000, b"\xcf\xf0\xe8\xe2\xe5\xf2,c\n", NOT_UTF_8),
         (1000, b'"c,d\n', "a quote is opened and not closed"),
     ],
 )
@@ -251,8 +252,9 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     ("values", "what"),
     [
         (["31.12.2020", "1.2.1999", "02.03.20"], "dates"),
-        (["12 %", "7 %", "99.5 %"], "numbers"),
-        (["$1,200", "$7", "$12.50"], "numbers"),
+        (["12 %", "$7", "99.5 €"], "numbers"),
+        (["1.200 €", "7 €", "12 €"], "numbers"),
+        (["1,200 %", "7 %", "12 %"], "numbers"),
         (["12 %", "much", "99.5 %"], None),
         (["+49 30 1", "+49 40 2", "030"], None),
     ],

@@ -135,6 +135,7 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
         "label": ["k0", "k1", "k2"],
         "hour": ["10:00:00"] * 3,
         "flag": [False, True, False],
+        "struct.a": [0, 1, 2],
         "nothing": [None] * 3,
     }
     assert [found.classes[label] for label in found.graph.labels] == rows["label"]

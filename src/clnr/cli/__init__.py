@@ -12,8 +12,9 @@ from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, print_stderr
 from clnr.cli.options import command_name, unknown_option
 from clnr.errors import ClnrError
+from clnr.support import invocation
 from clnr.support.deprecation import RenamedWarning
-from clnr.support.humanize import gigabytes
+from clnr.support.humanize import escape_control, gigabytes
 from clnr.support.processes.launch import end_process, end_with_parent
 
 # Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
@@ -35,18 +36,19 @@ def _main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    limit = _address_space()
+    limit, command = _address_space(), ""
     try:
         if limit is not None and limit < _LEAST_BYTES and not {"--help", "--version"}.intersection(sys.argv):
             raise ClnrError(_limited(limit))
-        code = app(standalone_mode=False)
+        with invocation.given(sys.argv[1:]):
+            code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return 130
     except ClnrError as error:
-        message = str(error)
+        message, command = error.message, error.command
     except BrokenPipeError:
         # The reader of our output has gone: nothing may be written at exit, either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -68,6 +70,8 @@ def _main() -> int:
         if "see: clnr" not in message:
             message = f"{message.rstrip('.')}; see: clnr{command_name(getattr(error, 'ctx', None))} --help"
     print_stderr(" ".join(message.split()))
+    if command and sys.stderr:
+        print(escape_control(command), file=sys.stderr)
     return 2
 
 

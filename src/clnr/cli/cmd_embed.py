@@ -85,7 +85,7 @@ PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     "Tables": (
         *("edges_query", "nodes_query", "feature_matrix", "header", "edges_header", "nodes_header"),
-        *("drop_empty", "memory"),
+        *("encoding", "drop_empty", "memory"),
     ),
     "Columns": (
         *("source", "target", "weight", "negative_weights", "edge_type", "edge_time", "until", "half_life", "directed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,6 +69,8 @@ def ingest(
     size = sum(info.bytes for info in graph.files.values())
     edges = graph.num_edges if graph.directed else graph.num_edges // 2
     report = read_table_info(graph).ingest_report
+    if report.hint:
+        print(f"clnr: {report.hint}", file=sys.stderr)
     if loses_much(report):
         print_stderr(f"warning: {dangling_warning(report)}")
     if as_json:

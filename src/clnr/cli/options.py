@@ -33,7 +33,6 @@ SHORT_FORMS = {
 _DELIMITERS_MESSAGE = "delimiters are found by themselves: leave it out"
 _UNNEEDED_OPTIONS = {
     **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS_MESSAGE),
-    "--encoding": "text is read as UTF-8: convert other files first, such as with iconv",
     "--quote": "quotes are found by themselves: leave it out",
     "--decimal": "decimal commas are found by themselves, where values prove them: leave it out",
 }

@@ -193,7 +193,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 return self
             table_graph = as_table_graph(source)
             self._set_result(fit_in_memory(table_graph, settings, parameters, bar))
-        _warn_dangling(table_graph.ingest_report)
+        _warn_of(table_graph.ingest_report)
         return self
 
     def _progress(self) -> AbstractContextManager[Bar | None]:
@@ -244,7 +244,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             result = job.embed(lambda: Extension(self._result, tables), settings, bar=bar)
         assert result is not None
         larger._set_result(result)
-        _warn_dangling(larger.ingest_report_)
+        _warn_of(larger.ingest_report_)
         return larger
 
     def similar(
@@ -370,7 +370,7 @@ def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | N
     return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
 
 
-def _warn_dangling(report: IngestReport) -> None:
-    """Edges that lead nowhere are mostly a mistake, and easily overlooked."""
-    if message := dangling_warning(report):
+def _warn_of(report: IngestReport) -> None:
+    """Two kinds of nodes that are read as one, and edges that lead nowhere, are mostly a mistake, and easily overlooked."""
+    for message in filter(None, (report.hint, dangling_warning(report))):
         warnings.warn(message, UserWarning, stacklevel=3)

@@ -12,6 +12,7 @@ from typing import Any
 from clnr.errors import DataError, UnknownName
 from clnr.support.arguments import check_choice, check_type
 from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
+from clnr.tables.io.encodings import check_encoding
 from clnr.tables.io.source import check_table
 from clnr.tables.io.table_files import check_is_file
 from clnr.tables.roles.column_names import check_apart
@@ -48,6 +49,8 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         if each.type in _EXPECTED:
             check_type(each.name, getattr(arguments, each.name), *_EXPECTED[each.type], DataError)
     _check_earlier(arguments)
+    if arguments.encoding is not None:
+        check_encoding(arguments.encoding)
     for column, kind in arguments.types.items():
         check_type("each column of types", column, str, "text", DataError)
         if kind not in COLUMN_WORDS:
@@ -82,10 +85,10 @@ def _column_names(argument: str, given: Any) -> tuple[str, ...]:
 
 
 def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
-    """The kinds of nodes: those that have a table, else those that edges join; none if nodes have no kinds."""
+    """The kinds of nodes: those that have a table, then others that edges join; none if nodes have no kinds."""
     named = tuple(each.kind for each in nodes_by_kind(arguments.nodes) if each.kind is not None)
     joined = {kind for each in edges_by_kind(arguments.edges) for kind in each.ends or ()}
-    return named or tuple(sorted(joined))
+    return (*named, *sorted(joined.difference(named)))
 
 
 def _check_kinds(given: TableArguments) -> None:

@@ -22,7 +22,7 @@ from clnr.support.storage.owned_files import OwnedFiles
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
 from clnr.tables.ingest_report import NODES, TABLES
-from clnr.tables.io.sql import connect
+from clnr.tables.io.sql import connect, spill_folders
 from clnr.tables.table_driver import build_graph
 
 MEMORY = "4 GB"
@@ -88,8 +88,13 @@ def ingest(
 def _spill(path: Path) -> Iterator[Path]:
     """A folder beside another for what DuckDB spills; leftovers of a killed process are removed first."""
     spill = path.with_name(temporary_name(path.name, "spill"))
-    shutil.rmtree(spill, ignore_errors=True)
+
+    def remove() -> None:
+        for folder in spill_folders(spill):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    remove()
     try:
         yield spill
     finally:
-        shutil.rmtree(spill, ignore_errors=True)
+        remove()

@@ -96,6 +96,7 @@ class IngestReport:
         fading: What weights that fade by age were multiplied by, to keep their total.
         negative_weights: What was done with negative weights.
         node_kinds: The kinds of nodes; empty if nodes have none.
+        hint: What should rather be run, with the reason; it comes before all else that is said. Empty if nothing.
     """
 
     rows: int = 0
@@ -113,6 +114,7 @@ class IngestReport:
     fading: float = 1.0
     negative_weights: str = "refuse"
     node_kinds: tuple[str, ...] = ()
+    hint: str = ""
 
 
 def loses_much(report: IngestReport) -> bool:

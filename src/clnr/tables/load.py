@@ -9,23 +9,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clnr.errors import DataError, one_line
+from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
-from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
+from clnr.tables.columns.notations import NOTATIONS, find_notation
 from clnr.tables.edges.edge_list import MergeForm
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
+from clnr.tables.edges.two_kinds import two_kinds_hint
 from clnr.tables.ingest_report import ColumnInfo
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import Connection, run
-from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column
+from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, with_names
+from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
+from clnr.tables.roles.id_column import find_id_column
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import OpenTables, check_named, for_edges, for_nodes, with_one_weight
+from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, with_one_weight
 
 # The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000
@@ -38,7 +41,7 @@ class Loaded(NamedTuple):
     Attributes:
         edges: Where edges came from, and which column of each table holds what; empty if there are none.
         node_table: The stored table of nodes; None if there is none.
-        node_kinds: What is known of each kind of nodes that has a table; empty if nodes have no kinds.
+        node_kinds: What is known of each kind of nodes; empty if nodes have no kinds.
         matrix: The matrix of features, if there is one.
         roles: Which column of the node table holds what.
         names: The column of node names that the user chose, if any.
@@ -46,6 +49,7 @@ class Loaded(NamedTuple):
         merging: How repeated edges are merged.
         fading: What weights that fade were multiplied by, to keep their total.
         remarks: Notes for the user, a line each.
+        hint: What should rather be run, if anything; see ``IngestReport``.
     """
 
     edges: TablesAndRoles
@@ -58,6 +62,7 @@ class Loaded(NamedTuple):
     merging: MergeForm
     fading: float
     remarks: list[str]
+    hint: str
 
     @property
     def edges_title(self) -> str:
@@ -67,7 +72,8 @@ class Loaded(NamedTuple):
     @property
     def from_edges(self) -> bool:
         """Whether nodes are known from edges alone."""
-        return self.node_table is None or (self.node_table.outputs is not None and not self.node_kinds)
+        of_kinds = self.node_table is not None and self.node_table.outputs is not None
+        return self.node_table is None or (of_kinds and not any(kind.roles.id for kind in self.node_kinds))
 
     def describe(self, db: Connection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
         """How each column was read, given the column of names and the feature encoder."""
@@ -78,7 +84,7 @@ class Loaded(NamedTuple):
         if encoder.node_kinds:
             first = encoder.column_encoders[0]
             infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
-        for each in self.node_kinds:
+        for each in (kind for kind in self.node_kinds if kind.roles.id):
             whole = all_integers(db, each.table, each.roles.id)
             infos += describe_nodes(db, each.table, each.roles, whole, each.names, encoder.of_kind(each.name), each.name)
         if self.node_table is not None and self.node_table.outputs is None:
@@ -95,7 +101,13 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     for table, role in opened:
         _check_width(table, role)
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
+    remarks += [
+        f"{table.name}: it is read as {table.encoding}; if that is wrong, say what it is: --encoding (encoding=)"
+        for table, _ in opened
+        if table.encoding
+    ]
     edges, nodes = _find_all_roles(tables, arguments)
+    nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     if arguments.drop_empty:
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
         nodes = _without_empty(db, nodes, ("id",), remarks)
@@ -104,12 +116,16 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
         merging, fading = load_edges(db, edges, False, arguments, remarks, bool(nodes))
+        named = [(str(each.kind), each.table, roles) for each, roles in nodes]
+        # The nodes of an earlier graph have a table.
+        in_tables = tables.node_kinds if not nodes or earlier is None else node_kinds(arguments)
+        bare = [kind for kind in node_kinds(arguments) if kind not in in_tables]
+        whole = not bare or _integer_ends(db, edges)
+        stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier)
         if nodes:
-            stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
-        else:
-            stored = nodes_of_edges(db, edges_title(edges), _integer_ends(db, edges), earlier)
+            remarks += [f"nodes of the kind '{kind}' have no table: they are those that edges name" for kind in bare]
         stored, name_column = _name_kinds(db, stored, arguments)
-        rest = (stored.roles, name_column, False, merging, fading, remarks)
+        rest = (stored.roles, name_column, False, merging, fading, remarks, "")
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
     name_column = _name_column(node_table, roles.id, arguments)
@@ -128,7 +144,12 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     merging, fading = load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
     if node_table is not None:
         node_table, merging = load_nodes(db, node_table, roles.id, as_integers), merging._replace(ids=roles.id)
-    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
+    hint = ""
+    if earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
+        plain, of_edges = edges[0]
+        of_both = of_edges._replace(id=roles.id)
+        hint = two_kinds_hint(db, plain.table, of_both, arguments, node_table, as_integers) if plain.kind is None else ""
+    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks, hint)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)
     return loaded
@@ -152,6 +173,29 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[Tabl
     return edges, nodes
 
 
+def _with_ids(
+    db: Connection, nodes: NamedTable, roles: Roles, edges: TablesAndRoles, arguments: TableArguments, remarks: list[str]
+) -> Roles:
+    """The roles of a table of nodes, its column of ids found by values, unless it is named or an earlier graph knows it."""
+    named = for_nodes(arguments, nodes.table, nodes.kind)
+    if named.id is not None or arguments.base is not None:
+        return roles
+    ends = [
+        (each.table, column)
+        for each, of in edges
+        for kind, column in zip(each.ends or (None, None), (of.source, of.target), strict=True)
+        if kind == nodes.kind
+    ]
+    taken = (named.label, named.time, *roles.ignored, *roles.types, *(roles.features if arguments.features is not None else ()))
+    common = roles.id.strip().casefold() in id_names(nodes.kind)
+    column, note = find_id_column(db, nodes.table, roles, ends, common, taken)
+    remarks += filter(None, [note])
+    if column == roles.id:
+        return roles
+    again = find_roles(None, nodes.table, replace(named, id=column), nodes.kind)
+    return roles._replace(**{name: getattr(again, name) for name in ("id", "label", "time", "features", "types")})
+
+
 def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
     """The tables without rows in which a column of these roles is empty."""
     filled = []
@@ -167,7 +211,7 @@ def _with_notation(db: Connection, table: Table, roles: Roles) -> Roles:
     if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
         return roles
     notation = find_notation(db, table, roles.weight)
-    return roles._replace(weight_notation=notation) if notation == DECIMAL_COMMA else roles
+    return roles._replace(weight_notation=notation) if NOTATIONS.get(notation) == "number" else roles
 
 
 def _integer_ends(db: Connection, edges: TablesAndRoles) -> bool:

@@ -25,7 +25,7 @@ class NodeKind(NamedTuple):
 
     Attributes:
         table: Their rows of the stored table, numbered from 0, and their columns by the names of their own table.
-        roles: Which column holds what.
+        roles: Which column holds what; without an id, if they have no table.
         names: The column of their names, if there is one.
     """
 
@@ -50,15 +50,29 @@ class StoredKinds(NamedTuple):
     kinds: tuple[NodeKind, ...]
 
 
-def load_node_kinds(db: Connection, tables: Sequence[tuple[str, Table, Roles]]) -> StoredKinds:
-    """Load the nodes of several kinds, one kind after the other; the node 7 of the kind ``user`` gets the id ``user:7``."""
-    whole = all(all_integers(db, table, roles.id) for _, table, roles in tables)
+def load_node_kinds(
+    db: Connection,
+    tables: Sequence[tuple[str, Table, Roles]],
+    bare: Sequence[str],
+    whole: bool,
+    title: str,
+    earlier: Array | None = None,
+) -> StoredKinds:
+    """Load the nodes of several kinds, one kind after the other; the node 7 of the kind ``user`` gets the id ``user:7``.
+
+    Kinds without a table come last. Their nodes are those that the SQL table ``edges`` names, without the ones of an earlier
+    graph, in the order of their ids. ``whole`` says that these are integers.
+    """
+    whole = whole and all(all_integers(db, table, roles.id) for _, table, roles in tables)
     parts, kinds, first = [], [], 0
-    for number, (name, table, roles) in enumerate(tables):
+    for number, (name, table, roles) in enumerate([*tables, *((each, Table(title, "", {}), Roles()) for each in bare)]):
         for column in (NODE_KIND, ORIGINAL_ID):
             if column in map(str.casefold, table.columns):
                 raise DataError(f"{table.name}: there is a column '{column}', which clnr adds to tables of kinds; rename it")
-        stored = load_nodes(db, table, roles.id, whole, f"nodes_{number}", f"ids_{number}")
+        if roles.id:
+            stored = load_nodes(db, table, roles.id, whole, f"nodes_{number}", f"ids_{number}")
+        else:
+            stored = _load_bare(db, table, name, whole, number, earlier)
         columns = {each: Column(f"k{number}_{sql}", kind) for each, (sql, kind) in stored.columns.items()}
         renamed = [f"{stored.columns[each].sql} AS {column.sql}" for each, column in columns.items()]
         of_all_kinds = [f"{quoted(name)} AS {NODE_KIND}", f"id AS {ORIGINAL_ID}", f"i + {first} AS i"]
@@ -67,32 +81,32 @@ def load_node_kinds(db: Connection, tables: Sequence[tuple[str, Table, Roles]]) 
         kinds.append(NodeKind(name, replace(stored, sql=rows, columns=columns), roles))
         ((count,),) = run(db, f"SELECT count(*) FROM nodes_{number}", table.name)
         first += count
-    title = ", ".join(kind.table.name for kind in kinds)
+    title = ", ".join(table.name for _, table, _ in tables) or title
     run(db, f"CREATE TEMP TABLE node_table AS {' UNION ALL BY NAME '.join(parts)}", title)
-    for number in range(len(tables)):
+    for number in range(len(kinds)):
         run(db, f"DROP TABLE nodes_{number}", title)
         run(db, f"DROP TABLE ids_{number}", title)
-    _number_rows(db, title)
+    ids = f"SELECT {NODE_KIND} || {quoted(node_id('', ''))} || CAST({ORIGINAL_ID} AS VARCHAR) AS id, i FROM node_table"
+    run(db, f"CREATE TEMP TABLE row_ids AS {ids}", title)
     return StoredKinds(_whole_table(title, whole, kinds), _all_roles(kinds), tuple(kinds))
 
 
-def nodes_of_edges(db: Connection, title: str, whole: bool, earlier: Array | None) -> StoredKinds:
-    """The nodes that the SQL table ``edges`` names, by kinds and ids; those of an earlier graph are left out."""
+def _load_bare(db: Connection, table: Table, kind: str, whole: bool, number: int, earlier: Array | None) -> Table:
+    """Load what ``load_nodes`` loads, for a kind of nodes without a table."""
     import pyarrow as pa
 
-    both = "SELECT s AS id FROM edges UNION SELECT t FROM edges"
     left = ""
     if earlier is not None:
         db.register("earlier_ids", pa.table({"id": pa.array(earlier.tolist(), pa.string())}))
         left = "ANTI JOIN earlier_ids USING (id)"
-    at = "strpos(id, ':')"
-    parts = f"SELECT id[:{at} - 1] AS kind, id[{at} + 1:] AS original FROM ({both}) {left}"
-    number = "CAST(original AS BIGINT)" if whole else "original"
-    ids = f"SELECT kind AS {NODE_KIND}, {number} AS {ORIGINAL_ID} FROM ({parts})"
-    order = f"row_number() OVER (ORDER BY {NODE_KIND}, {ORIGINAL_ID}) - 1 AS i"
-    run(db, f"CREATE TEMP TABLE node_table AS SELECT *, {order} FROM ({ids})", title)
-    _number_rows(db, title)
-    return StoredKinds(_whole_table(title, whole, ()), _all_roles(()), ())
+    both = f"SELECT id FROM (SELECT s AS id FROM edges UNION SELECT t FROM edges) {left}"
+    start = node_id(kind, "")
+    original = f"CAST(substr(id, {len(start) + 1}) AS {'BIGINT' if whole else 'VARCHAR'})"
+    ids = f"SELECT {original} AS id FROM ({both}) WHERE starts_with(id, {quoted(start)})"
+    numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS i FROM ({ids})"
+    run(db, f"CREATE TEMP TABLE ids_{number} AS {numbered}", table.name)
+    run(db, f"CREATE TEMP TABLE nodes_{number} AS SELECT i FROM ids_{number}", table.name)
+    return table
 
 
 def guess_names(db: Connection, kind: NodeKind) -> str | None:
@@ -123,11 +137,6 @@ def with_names(stored: StoredKinds, names: Mapping[str, str | None], joined: boo
     texts = (f"CAST({kind.table.columns[str(kind.names)].sql} AS VARCHAR)" for kind in named)
     outputs[NODE_NAME] = Column(f"coalesce({', '.join(texts)})", "VARCHAR")
     return stored._replace(kinds=kinds, table=replace(stored.table, outputs=outputs)), NODE_NAME
-
-
-def _number_rows(db: Connection, title: str) -> None:
-    ids = f"SELECT {NODE_KIND} || {quoted(node_id('', ''))} || CAST({ORIGINAL_ID} AS VARCHAR) AS id, i FROM node_table"
-    run(db, f"CREATE TEMP TABLE row_ids AS {ids}", title)
 
 
 def _whole_table(title: str, whole: bool, kinds: Sequence[NodeKind]) -> Table:

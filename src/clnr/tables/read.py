@@ -19,7 +19,7 @@ _DUCKDB_PARTS = 3
 _LEAST_DUCKDB_BYTES = 100_000_000
 
 
-@renamed_arguments(onto="base", encoding="feature_encoder")
+@renamed_arguments(onto="base")
 @takes(TableArguments)
 def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGraph:
     """A graph from a table of edges and one of nodes, or an earlier graph extended by such tables.
@@ -73,6 +73,8 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
             the lines below it tell, and where they do not, it is an error.
         edges_header: ``header`` of the edges alone.
         nodes_header: ``header`` of the nodes alone.
+        encoding: The encoding of CSV and JSON files, as Python calls it: ``cp1252``, ``utf-16``. If not given, a mark at the
+            beginning of a file says it; else it is UTF-8 or, where letters look like that, Windows-1252.
         directed: Whether edges are directed; if not given, as in ``base``, else no.
         feature_encoder: An earlier encoder, to encode features alike; if not given, a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
@@ -84,6 +86,8 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
+    if not isinstance(named.get("encoding"), str | None):
+        named = _with_feature_encoder(**named)
     arguments = check_arguments("read_tables", edges, nodes, **named)
     unused, duckdb_bytes = memory.unused_memory(), None
     if (limit := arguments.memory) is not None:
@@ -98,3 +102,9 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         return TableGraph(sink.graph, *info, sink.columns)
     finally:
         db.close()
+
+
+@renamed_arguments(encoding="feature_encoder")
+def _with_feature_encoder(**named: Any) -> dict[str, Any]:
+    """The arguments of earlier versions, in which the encoding was that of features."""
+    return named

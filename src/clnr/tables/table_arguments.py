@@ -103,6 +103,7 @@ class TableArguments:
     )
     edges_header: bool | None = _option("The same of the edge table alone.", bool, flags="--edges-header/--no-edges-header")
     nodes_header: bool | None = _option("The same of the node table alone.", bool, flags="--nodes-header/--no-nodes-header")
+    encoding: str | None = _option("Encoding of text files, such as cp1252; found if not given.", metavar="NAME")
     directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None

@@ -105,6 +105,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         fading=loaded.fading,
         negative_weights=arguments.with_negative_weights,
         node_kinds=node_kinds(arguments) if base is None else base.ingest_report.node_kinds,
+        hint=loaded.hint,
     )
     return TableInfo(encoder, classes, report)
 

@@ -132,6 +132,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         fading=check_positive(content.get("fading", 1.0)),
         negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
+        hint=str(content.get("hint", "")),
     )
 
 

@@ -14,6 +14,7 @@ from clnr.tables.io.sql import Connection
 from clnr.tables.roles.column_names import (
     LABELS,
     NO_COLUMN,
+    RESERVED_SIGNS,
     SOURCES,
     TARGETS,
     check_apart,
@@ -27,7 +28,6 @@ from clnr.tables.table_arguments import TableArguments
 
 _OF_EDGES = ("source", "target")
 _OF_NODES = ("id", "label", "time")
-_RESERVED_SIGNS = frozenset(",:=.")
 _EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
 
 
@@ -91,8 +91,7 @@ def check_node_kinds(
 ) -> None:
     """Raise unless tables of edges and nodes go together, and with the kinds of nodes of an earlier graph, if there is one.
 
-    Where nodes have kinds, edges must say which they join; and where one kind has a table, all that are joined must, unless
-    they extend the earlier graph.
+    Where nodes have kinds, edges must say which they join. A kind without a table beside one without edges is a misspelt name.
     """
     named = [each.kind for each in nodes if each.kind is not None]
     joined = dict.fromkeys(kind for each in edges if each.ends is not None for kind in each.ends)
@@ -110,22 +109,23 @@ def check_node_kinds(
         which = "the table of edges" if plain[0].kind is None else f"edges '{plain[0].kind}'"
         raise DataError(f"nodes are of several kinds ({', '.join(named)}), and {which} must say which it joins; {_EDGE_NAMING}")
     if joined and nodes and not named:
-        ways = " ".join(f"--nodes {kind}=FILE" for kind in joined)
-        raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: give a table for each: {ways}")
-    if named and not extends and (lacking := [kind for kind in joined if kind not in named]):
+        ways = " or ".join(f"--nodes {kind}=FILE" for kind in joined)
+        raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: say of which the table of nodes is: {ways}")
+    bare, unused = [kind for kind in joined if kind not in named], [kind for kind in named if kind not in joined]
+    if bare and unused and not extends:
         raise DataError(
-            f"edges join nodes of the kind '{lacking[0]}', and there are only {', '.join(named)}; correct the name, or give "
-            f"their table: --nodes {lacking[0]}=FILE (a column of ids is enough)"
+            f"edges join nodes of the kind '{bare[0]}', which has no table, and none join those of '{unused[0]}', which has; "
+            "correct one of the names"
         )
 
 
 def _checked(name: Any, role: str) -> str:
     """The name of a kind, trimmed."""
     plain = name.strip() if isinstance(name, str) else ""
-    if not plain or not plain.isprintable() or _RESERVED_SIGNS.intersection(plain):
+    if not plain or not plain.isprintable() or RESERVED_SIGNS.intersection(plain):
         more = f", or (source, relation, target); {_EDGE_NAMING}" if role == "edges" else ", such as user"
         raise DataError(
-            f"a kind of {role} is a name without any of '{''.join(sorted(_RESERVED_SIGNS))}'{more}, not {name!r:.80}"
+            f"a kind of {role} is a name without any of '{''.join(sorted(RESERVED_SIGNS))}'{more}, not {name!r:.80}"
         )
     return plain
 
@@ -142,8 +142,13 @@ class OpenTables(NamedTuple):
         return any(each.kind is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
 
     @property
+    def node_kinds(self) -> tuple[str, ...]:
+        """The kinds of nodes that have a table."""
+        return tuple(each.kind for each in self.nodes if each.kind is not None)
+
+    @property
     def has_node_kinds(self) -> bool:
-        return any(each.ends is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
+        return any(each.ends is not None for each in self.edges) or bool(self.node_kinds)
 
 
 def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
@@ -162,7 +167,7 @@ def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
     named = (given.source, given.target, *given.weights, *given.edge_times, given.edge_type, *given.ignore)
     known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
-    return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "")
+    return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "", given.encoding)
 
 
 def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Table:
@@ -171,7 +176,7 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
         named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
     # Those of edges show that a table of edges was given for one of nodes.
     known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
-    return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "")
+    return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "", given.encoding)
 
 
 # -- which of their columns are named ----------------------------------------------------------------------------------------

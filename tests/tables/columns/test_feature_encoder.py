@@ -130,7 +130,7 @@ def test_what_cannot_be_a_feature_is_left_out_and_said(db):
         "same": "all its values are the same",
         "seven": "all its values are the same",
         "yes": "all its values are the same",
-        "nested": "a struct is no feature",
+        "nested": "a struct is no feature; select a field of it as a column: SELECT *, nested.a AS nested_a",
         "words": "all its values are the same",
     }
 

@@ -99,9 +99,6 @@ def test_a_table_of_nodes_is_recognised_by_its_values(tmp_path, text):
 def test_a_table_of_edges_is_read(tmp_path, text):
     found = read_tables(saved(tmp_path, "t.csv", text))
     assert found.ingest_report.rows == len(text.splitlines()) - 1
-    two_sorts = [line for line in found.ingest_report.remarks if "share no id, so edges link nodes of two sorts" in line]
-    assert len(two_sorts) == text.startswith("user,item")
-    assert all("to tell these apart: --edges user,NAME,item=FILE" in line for line in two_sorts)
 
 
 def test_a_membership_with_all_its_nodes_is_read():
@@ -112,17 +109,3 @@ def test_a_membership_with_all_its_nodes_is_read():
     assert read_tables(members, nodes).graph.num_edges == 24
     with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'person'"):
         read_tables(members)
-
-
-@pytest.mark.parametrize(
-    ("names", "numbers", "told"),
-    [("user,item", True, True), ("citing,cited", True, False), ("user,item", False, False), ("a,b", True, False)],
-)
-def test_two_columns_of_unlike_names_that_share_numbers_are_told(tmp_path, names, numbers, told):
-    rows = [(i % 5, (3 * i) % 7) for i in range(20)]
-    lines = (f"{i},{j}" if numbers else f"n{i},n{j}" for i, j in rows)
-    path = saved(tmp_path, "t.csv", "\n".join([names, *lines, ""]))
-    notes = [line for line in read_tables(path, header=True).ingest_report.remarks if "is one node" in line]
-    assert len(notes) == told
-    if told:
-        assert "--edges user,NAME,item=FILE" in notes[0]

@@ -127,7 +127,7 @@ def kind_weights(table_graph: TableGraph) -> list[str]:
 
 
 def table_warnings(table_graph: TableGraph) -> list[str]:
-    """Odd things in the tables, and what was done about each, a line each."""
+    """Odd things in the tables, and what was done about each, a line each; first, what should rather be run."""
     report, encoder = table_graph.ingest_report, table_graph.feature_encoder
     lines: list[str] = []
     if dangling := dangling_warning(report):
@@ -145,4 +145,4 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
         lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
-    return [one_line(line, _LONGEST_WARNING_LETTERS) for line in (*lines, *report.remarks)]
+    return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in (*lines, *report.remarks))]

@@ -100,7 +100,8 @@ class MemorySizes(JobSizes):
 class MemoryPlan(Plan):
     """The plan of a graph in memory.
 
-    Columns, warnings and kinds are lines: how tables were read, odd things in them, and what kinds of edges weigh.
+    Columns, warnings and kinds are lines: how tables were read, odd things in them, and what kinds of edges weigh. The hint,
+    if any, comes first.
     ``free_memory`` is of the device, if known.
     """
 
@@ -110,6 +111,7 @@ class MemoryPlan(Plan):
     columns: tuple[str, ...]
     warnings: tuple[str, ...]
     kinds: tuple[str, ...]
+    hint: str
     free_memory: int | None
 
     @property
@@ -132,7 +134,11 @@ class MemoryPlan(Plan):
 
     @property
     def read(self) -> tuple[str, ...]:
-        return *self.columns, *self.warnings
+        return *self.columns, *(each for each in self.warnings if each != self.hint)
+
+    @property
+    def lines(self) -> list[str]:
+        return [*([self.hint] if self.hint else []), *super().lines]
 
     @property
     def details(self) -> list[str]:
@@ -200,6 +206,7 @@ def plan(
         tuple(column_lines(table_graph.ingest_report.columns)),
         tuple(table_warnings(table_graph)),
         tuple(kind_weights(table_graph)),
+        table_graph.ingest_report.hint,
         memory.free_memory(settings.engine.device),
     )
 

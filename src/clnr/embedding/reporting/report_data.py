@@ -20,7 +20,8 @@ from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
 from clnr.support.machine.environment import versions
 from clnr.tables import FeatureEncoder
-from clnr.tables.columns.notations import DECIMAL_COMMA
+from clnr.tables.columns.column_encoders import ColumnEncoder
+from clnr.tables.columns.units import numbers_in
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.column_names import plain_name
 from clnr.tables.roles.node_names import can_name
@@ -145,8 +146,8 @@ def _columns(shown: ShownNodes) -> list[Column]:
         # Classes have a column of their own.
         left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
         others = [name for name in table.column_names if name not in left_out]
-        commas = _decimal_commas(table_graph.feature_encoder)
-        coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, name in commas) for name in others)
+        written = _written(table_graph.feature_encoder)
+        coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, written.get(name)) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in coloured if column is not None and column.name not in taken]
         columns += sorted(more, key=_rank)
@@ -165,14 +166,14 @@ def _rank(column: Column) -> int:
     return 0 if 2 <= len(column.names) <= _MOST_CATEGORIES else 1 if column.is_number else 2
 
 
-def _decimal_commas(encoder: FeatureEncoder | None) -> set[str]:
-    """The columns whose numbers have a decimal comma; those of one kind of nodes by the names in their own table."""
+def _written(encoder: FeatureEncoder | None) -> dict[str, ColumnEncoder]:
+    """How numbers with a unit or a comma are read; those of one kind of nodes by the names in their own table."""
     encoders = () if encoder is None else encoder.column_encoders
-    with_commas = [each for each in encoders if each.notation == DECIMAL_COMMA]
-    return {plain_name(each.column) if each.node_kind else each.column for each in with_commas}
+    numbers = [each for each in encoders if each.kind == "number" and (each.notation or each.unit)]
+    return {plain_name(each.column) if each.node_kind else each.column: each for each in numbers}
 
 
-def _column(name: str, values: Any, ids: list[str], has_commas: bool = False) -> Column | None:
+def _column(name: str, values: Any, ids: list[str], written: ColumnEncoder | None = None) -> Column | None:
     """A table's column as numbers or as categories; None if it is neither, or holds the ids."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -186,8 +187,8 @@ def _column(name: str, values: Any, ids: list[str], has_commas: bool = False) ->
         # In a CSV file, numbers are text, too.
         try:
             filled = pc.if_else(pc.equal(texts, ""), None, texts)
-            if has_commas:
-                filled = pc.replace_substring(pc.replace_substring_regex(filled, "[. \u00a0\u202f]", ""), ",", ".")
+            if written is not None:
+                filled = numbers_in(filled, written.unit, written.notation)
             numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass

@@ -16,6 +16,7 @@ from clnr.graph.csr import Array
 from clnr.support.humanize import plural
 from clnr.tables.columns.notations import NOTATIONS, notation_words, tags_sql, usual_sql
 from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
+from clnr.tables.columns.units import LONGEST_UNIT, without_unit
 from clnr.tables.io.source import Column
 from clnr.tables.io.sql import DATETIMES, NUMBERS, quoted, trimmed
 
@@ -42,6 +43,7 @@ class ColumnEncoder:
         separator: What separates tags that are written as text.
         node_kind: The kind of nodes that have the column; "" if all may have it. Its features are 0 for other nodes.
         notation: How numbers or dates are written as text, one of ``NOTATIONS``; "" for 1234.5 and 2020-12-31.
+        unit: What numbers are written with as text, such as $ or km; "" for nothing. Other units are missing values.
     """
 
     column: str
@@ -57,6 +59,7 @@ class ColumnEncoder:
     separator: str = ""
     node_kind: str = ""
     notation: str = ""
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in COLUMN_TYPES:
@@ -64,7 +67,7 @@ class ColumnEncoder:
         lists, counts = (self.values, self.weights), (self.width, self.buckets, self.distinct)
         right = (
             all(isinstance(each, tuple) for each in lists)
-            and all(isinstance(each, str) for each in (self.column, self.separator, self.node_kind, *self.values))
+            and all(isinstance(each, str) for each in (self.column, self.separator, self.node_kind, self.unit, *self.values))
             and all(type(each) is int and each >= 0 for each in counts)
             and 0 < self.width <= 1 << 20
             and isinstance(self.missing, bool)
@@ -75,7 +78,8 @@ class ColumnEncoder:
             and _finite(*self.weights)
             and all(1 <= weight <= 100 for weight in self.weights)
             and len(self.separator) <= 8
-            and _is_unicode((self.separator, self.node_kind))
+            and _is_unicode((self.separator, self.node_kind, self.unit))
+            and (self.unit == "" or (self.kind == "number" and len(self.unit) <= LONGEST_UNIT))
             and (self.notation == "" or NOTATIONS.get(self.notation) == self.kind)
         )
         if not right:
@@ -97,7 +101,9 @@ class ColumnEncoder:
     def summary(self) -> str:
         """How values become features: which words or values have one, or how numbers are scaled."""
         if not self.sparse:
-            return f"{notation_words(self.notation)}, {self.column_type.scaling}" if self.notation else self.column_type.scaling
+            unit = f"in {self.unit}" if self.unit else ""
+            notation = notation_words(self.notation) if self.notation else ""
+            return ", ".join(filter(None, (unit, notation, self.column_type.scaling)))
         token = self.column_type.token
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
@@ -119,8 +125,9 @@ class ColumnEncoder:
         """What to select of a column; None is one that the table lacks."""
         if column is None:
             return f"CAST(NULL AS {self.column_type.sql_type})"
-        if self.notation and column.kind == "VARCHAR":
-            column = column._replace(sql=usual_sql(trimmed(column.sql), self.notation))
+        if (self.notation or self.unit) and column.kind == "VARCHAR":
+            text = without_unit(trimmed(column.sql), self.unit) if self.unit else trimmed(column.sql)
+            column = column._replace(sql=usual_sql(text, self.notation) if self.notation else text)
         return self.column_type.select(self, column)
 
     def encode(self, values: Any, kinds: Array | None = None) -> list[Array | sp.csr_array]:

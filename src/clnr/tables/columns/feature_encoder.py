@@ -154,7 +154,7 @@ class FeatureEncoder:
         structure = None if self.structure is None else asdict(self.structure)
         columns = [asdict(encoder) for encoder in self.column_encoders]
         for column in columns:
-            for name in ("node_kind", "notation"):
+            for name in ("node_kind", "notation", "unit"):
                 if not column[name]:
                     del column[name]
         matrix = None if self.matrix is None else asdict(self.matrix)

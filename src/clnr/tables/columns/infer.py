@@ -17,10 +17,12 @@ from clnr.tables.columns.notations import (
     query_notation,
     query_separator,
     query_wanted_notation,
+    sql_name,
     tags_sql,
 )
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
-from clnr.tables.io.source import Column, Table, fetch_chunks
+from clnr.tables.columns.units import Unit, query_unit
+from clnr.tables.io.source import Column, Table, fetch_chunks, fields_of, is_struct
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
 
 # The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
@@ -65,7 +67,7 @@ def _infer(db: Connection, table: Table, column: str, wanted: str | None) -> Col
     if kind.endswith("]"):
         return (yield from _list(db, table, column))
     if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return f"a {kind.partition('(')[0].lower()} is no feature"
+        return _nested(db, table, column)
     if kind == "BOOLEAN":
         return (yield from _bool(table, column, "CAST(c AS VARCHAR)"))
     if kind.startswith(DATETIMES):
@@ -87,9 +89,13 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
             encoder_kind = "number"
         value = ColumnEncoder(column, encoder_kind, 1).sql(given._replace(sql="c"))
         (readable,) = yield ColumnQuery(given, table.sql, ("count(v)",), value)
-        notation, unclear = "", ""
+        notation, unclear, unit = "", "", Unit()
         if kind == "VARCHAR":
             notation, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
+        if wanted == "number" and kind == "VARCHAR" and not notation:
+            unit = yield from query_unit(table, column, wanted=True)
+        if unit.readable > readable:
+            return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
         if unclear:
             raise DataError(f"{table.name}: it is not clear how '{column}' is a {wanted}: {unclear}")
         if not (readable or notation):
@@ -152,6 +158,8 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return (yield from _bool(table, column, text))
     if notation := (yield from query_notation(table, column)):
         return (yield from _number(table, column, "", NOTATIONS[notation], notation))
+    if (unit := (yield from query_unit(table, column))).name:
+        return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
     missing = present < rows
     if (yield from query_bracketed(table, column)):
         vector = yield from _vector(table, column, f"TRY_CAST({trimmed(table.columns[column].sql)} AS DOUBLE[])")
@@ -193,14 +201,15 @@ def _bag(db: Connection, table: Table, column: str, kind: str, missing: bool, se
 
 
 def _number(
-    table: Table, column: str, sql: str, kind: str, notation: str = "", spans: Sequence[Any] = ()
+    table: Table, column: str, sql: str, kind: str, notation: str = "", spans: Sequence[Any] = (), unit: str = ""
 ) -> ColumnQueries[Inferred]:
     """Scaled to mean 0 and variance 1; values that are not finite are missing.
 
-    A notation says how to read their text; what ``_SPANS`` are may be known.
+    A notation and a unit say how to read their text; what ``_SPANS`` are may be known.
     """
     given = table.columns[column]
-    sql = ColumnEncoder(column, kind, 1, notation=notation).sql(given._replace(sql="c")) if notation else sql
+    if notation or unit:
+        sql = ColumnEncoder(column, kind, 1, notation=notation, unit=unit).sql(given._replace(sql="c"))
     value = f"CAST({sql} AS DOUBLE)"
     present, low, high, rows = spans or (yield ColumnQuery(given, table.sql, _SPANS, value))
     missing = present < rows
@@ -208,17 +217,18 @@ def _number(
         return "it is empty"
     if low == high:
         # Not their mean, which rounding may change.
-        same = ColumnEncoder(column, kind, 1, missing, low, notation=notation)
+        same = ColumnEncoder(column, kind, 1, missing, low, notation=notation, unit=unit)
         return same if missing else "all its values are the same"
-    unit = power_of_two(max(abs(low), abs(high)))
-    (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{_FINITE} / p0"),), value, parameters=(unit,))
+    power = power_of_two(max(abs(low), abs(high)))
+    (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{_FINITE} / p0"),), value, parameters=(power,))
     mean = as_mean(total, present)
-    widest = power_of_two(max(mean - low / unit, high / unit - mean))
+    widest = power_of_two(max(mean - low / power, high / power - mean))
     apart = f"(({_FINITE} / p0 - p1) / p2)"
-    parameters = (unit, mean, 2 * widest)
+    parameters = (power, mean, 2 * widest)
     (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{apart} * {apart}"),), value, parameters=parameters)
     spread = math.sqrt(as_mean(total, present)) * 2 * widest
-    return ColumnEncoder(column, kind, 1, missing, mean * unit, spread * unit or high - low, notation=notation)
+    scale = spread * power or high - low
+    return ColumnEncoder(column, kind, 1, missing, mean * power, scale, notation=notation, unit=unit)
 
 
 def _bool(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
@@ -235,11 +245,35 @@ def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     c, kind = table.columns[column]
     inner = kind[: kind.rindex("[")]
     if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return f"a list of {'lists' if inner.endswith(']') else inner.partition('(')[0].lower()} is no feature"
+        return _nested(db, table, column)
     if not inner.startswith(NUMBERS):
         return (yield from _tags(db, table, column, ""))
     vector = yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")
     return vector or (yield from _tags(db, table, column, ""))
+
+
+def _nested(db: Connection, table: Table, column: str) -> str:
+    """Why a column of nested values is no feature, and the query that fetches one of their fields, if they have some."""
+    c, kind = table.columns[column]
+    is_list = kind.endswith("]")
+    inner = kind[: kind.rindex("[")] if is_list else kind
+    what = "list" if inner.endswith("]") else inner.partition("(")[0].lower()
+    why = f"a list of {what}s is no feature" if is_list else f"a {what} is no feature"
+    value, steps = f"{c}[1]" if is_list else c, list[str]()
+    while is_struct(inner) and (fields := fields_of(db, table, value)):
+        # One that is not nested further, if there is one.
+        field = next((each for each, of in fields.items() if not (is_struct(of) or of.endswith("]"))), next(iter(fields)))
+        steps.append(field)
+        value, inner = f"struct_extract({value}, {quoted(field)})", fields[field]
+    if not steps:
+        return why
+    path = ".".join(sql_name(db, part) for part in column.split("."))
+    inside = ".".join(["x" if is_list else path, *(sql_name(db, step) for step in steps)])
+    alias = re.sub(r"\W+", "_", ".".join([column, *steps])).strip("_")
+    selected = f"SELECT *, {f'[{inside} FOR x IN {path}]' if is_list else inside} AS {alias}"
+    if not table.from_sql:
+        return f"{why}; select a field of it as a column: {selected}"
+    return f'{why}; a query fetches its fields: --nodes-query "{selected} FROM {table.from_sql}"'
 
 
 def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | None]:

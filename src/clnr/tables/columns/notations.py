@@ -10,13 +10,15 @@ from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_c
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
 
-DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "day first", "month first"
-NOTATIONS = {DECIMAL_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
+DECIMAL_COMMA, THOUSANDS_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "thousands comma", "day first", "month first"
+NOTATIONS = {DECIMAL_COMMA: "number", THOUSANDS_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
 """The kind of column encoder that reads each notation."""
 # 1.234,5 and 1234,5; blanks may separate thousands, too. What may be either is read as such only beside one that is not.
 _COMMA_PATTERN = r"[-+]?(\d+|\d{1,3}([. \x{00A0}\x{202F}]\d{3})+)(,\d+)?"
 _EITHER_COMMA_PATTERN = r"[-+]?[1-9]\d{0,2},\d{3}"
 _GROUP_PATTERN = r"[. \x{00A0}\x{202F}]"
+# 1,234,567 and 1,234.5, and what may be either beside one of them.
+_THOUSANDS_PATTERN = r"[-+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?"
 _DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
 _WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
@@ -40,6 +42,8 @@ class _Counts(NamedTuple):
 
 def notation_words(notation: str) -> str:
     """A notation in words, for a list of how columns are read."""
+    if notation == THOUSANDS_COMMA:
+        return "with commas between thousands"
     return f"with {'a ' if notation == DECIMAL_COMMA else 'the '}{notation}"
 
 
@@ -48,6 +52,9 @@ def usual_sql(text: str, notation: str) -> str:
     if notation == DECIMAL_COMMA:
         plain = f"replace(regexp_replace({text}, {quoted(_GROUP_PATTERN)}, '', 'g'), ',', '.')"
         return f"CASE WHEN regexp_full_match({text}, {quoted(_COMMA_PATTERN)}) THEN {plain} ELSE {text} END"
+    if notation == THOUSANDS_COMMA:
+        grouped = f"regexp_full_match({text}, {quoted(_THOUSANDS_PATTERN)})"
+        return f"CASE WHEN {grouped} THEN replace({text}, ',', '') ELSE {text} END"
     return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
 
 
@@ -83,7 +90,7 @@ def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str
 
 def rewrite_hint(db: Connection, table: Table, column: str) -> str:
     """How a query reads a column of text whose first values may be in one of two notations; "" if they are in none."""
-    text, name = trimmed(table.columns[column].sql), _sql_name(db, column)
+    text, name = trimmed(table.columns[column].sql), sql_name(db, column)
     rows = f"(SELECT {text} AS v FROM {table.first_rows})"
     numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     dates = f"bool_and({_IS_DATE}), any_value(v) FILTER ({' AND '.join(_PARSES.values())})"
@@ -98,7 +105,7 @@ def rewrite_hint(db: Connection, table: Table, column: str) -> str:
     return ""
 
 
-def _sql_name(db: Connection, column: str) -> str:
+def sql_name(db: Connection, column: str) -> str:
     """A column's name as it is written in a query."""
     reserved = "SELECT 1 FROM duckdb_keywords() WHERE keyword_category = 'reserved' AND keyword_name = lower(?)"
     if _IDENTIFIER.fullmatch(column) and not run(db, reserved, column, [column]):
@@ -112,18 +119,26 @@ _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT 
 _DAY, _MONTH = ("%d", "%m", "%Y"), ("%m", "%d", "%Y")
 
 
+def number_tests(v: str) -> dict[str, tuple[str, str]]:
+    """For each notation of numbers, whether a text can be read in it, and whether in no other, in SQL."""
+    either = f"regexp_full_match({v}, {quoted(_EITHER_COMMA_PATTERN)})"
+    comma = f"regexp_full_match({v}, {quoted(_COMMA_PATTERN)})"
+    thousands = f"regexp_full_match({v}, {quoted(_THOUSANDS_PATTERN)})"
+    return {
+        DECIMAL_COMMA: (comma, f"{comma} AND contains({v}, ',') AND NOT {either}"),
+        THOUSANDS_COMMA: (thousands, f"{thousands} AND regexp_matches({v}, ',[0-9]{{3}}[,.]')"),
+    }
+
+
 def _count(table: Table, column: str, rows: str) -> ColumnQueries[tuple[int, dict[str, _Counts]]]:
     """How many values there are, and the counts of each notation."""
-    only_day, only_month = (f"NOT {_PARSES[other]}" for other in (MONTH_FIRST, DAY_FIRST))
-    tests = [
-        (_IS_COMMA, f"contains(v, ',') AND NOT regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)})"),
-        (f"{_IS_DATE} AND {_PARSES[DAY_FIRST]}", only_day),
-        (f"{_IS_DATE} AND {_PARSES[MONTH_FIRST]}", only_month),
-    ]
-    counts = (f"count(*) FILTER ({each})" for test, only in tests for each in (test, f"{test} AND {only}"))
+    day, month = (f"{_IS_DATE} AND {_PARSES[order]}" for order in (DAY_FIRST, MONTH_FIRST))
+    tests = number_tests("v")
+    tests |= {DAY_FIRST: (day, f"{day} AND NOT {_PARSES[MONTH_FIRST]}")}
+    tests |= {MONTH_FIRST: (month, f"{month} AND NOT {_PARSES[DAY_FIRST]}")}
+    counts = (f"count(*) FILTER ({test})" for pair in tests.values() for test in pair)
     present, *numbers = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
-    pairs = [_Counts(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
-    return present, dict(zip((DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST), pairs, strict=True))
+    return present, {notation: _Counts(*numbers[2 * i : 2 * i + 2]) for i, notation in enumerate(tests)}
 
 
 # -- tags -----------------------------------------------------------------------------------------------------------------

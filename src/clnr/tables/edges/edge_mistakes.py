@@ -1,9 +1,8 @@
-"""Tables of edges that are hardly meant so: ids that no node has, tables of nodes, and two sorts of nodes that share ids."""
+"""Tables of edges that are hardly meant so: ids that no node has, and tables of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 
 from clnr.errors import DataError, shorten
 from clnr.tables.ingest_report import MUCH_SHARE
@@ -19,8 +18,6 @@ _MOST_JOINED_ROWS = 20_000_000
 _LEAST_ROWS = 10
 # Rows that are looked at first, which saves a scan of millions.
 _FIRST_ROWS = 10_000
-# Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing.
-_ALIKE_SHARE, _WORD_LETTERS = 0.5, 3
 
 
 def dangling_hint(db: Connection, title: str, rows: int, lost: int, whole: bool, joined: Iterable[Ends]) -> str:
@@ -72,12 +69,11 @@ def _kept_if_swapped(db: Connection, title: str, a: str, b: str) -> int:
     return int(kept)
 
 
-def check_guessed_ends(db: Connection, table: Table, roles: Roles, edges: str) -> list[str]:
-    """Raise if a table whose first two columns were taken for the ends of edges is rather one of nodes; else notes about it.
+def check_guessed_ends(db: Connection, table: Table, roles: Roles, edges: str) -> None:
+    """Raise if a table whose first two columns were taken for the ends of edges is rather one of nodes.
 
     The ends are those of the SQL table that ``edges`` names. In a table of nodes, each row has an id of its own, and no other
-    column has these ids. Where nodes of one sort are linked to nodes of another, the columns share no id either, but one of the
-    first sort mostly has several edges.
+    column has these ids.
     """
     a, b = roles.source, roles.target
     if table.is_text and (why := _no_ids(db, table, a) or _no_ids(db, table, b)):
@@ -88,33 +84,13 @@ def check_guessed_ends(db: Connection, table: Table, roles: Roles, edges: str) -
     ((rows,),) = run(db, f"SELECT count(*) FROM {edges}", table.name)
     both_ways = f"SELECT 1 FROM {edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s) LIMIT 1"
     if rows < _LEAST_ROWS or run(db, both_ways, table.name):
-        return []
+        return
     distinct = "SELECT count(*) = count(DISTINCT s) FROM (SELECT s FROM {} LIMIT {})"
     if all(run(db, distinct.format(edges, limit), table.name)[0][0] for limit in (_FIRST_ROWS, rows)):
         raise DataError(
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
             f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"
         )
-    kinds = "" if table.no_header else f"to tell these apart: --edges {a},NAME,{b}=FILE; "
-    return [
-        f"{table.name}: '{a}' and '{b}', its first columns, share no id, so edges link nodes of two sorts; {kinds}if other "
-        "columns are the ends, name them: --source, --target; if its rows are nodes, give it as --nodes (nodes=)"
-    ]
-
-
-def one_sort_notes(db: Connection, table: Table, roles: Roles, edges: str) -> list[str]:
-    """A note if a whole number is a node of both columns, and their names are unlike: a user and an item, perhaps."""
-    a, b = roles.source, roles.target
-    alike = min(len(a), len(b)) < _WORD_LETTERS or SequenceMatcher(None, a.casefold(), b.casefold()).ratio() >= _ALIKE_SHARE
-    if alike or table.no_header:
-        return []
-    both = f"{edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s)"
-    shared = run(db, f"SELECT s FROM {both} ORDER BY {edges}.rowid LIMIT 1", table.name)
-    return [
-        f"{table.name}: '{each}' in '{a}' and '{each}' in '{b}' is one node; if these are nodes of two sorts, say so: "
-        f"--edges {a},NAME,{b}=FILE"
-        for (each,) in shared
-    ]
 
 
 def _no_ids(db: Connection, table: Table, column: str) -> str | None:

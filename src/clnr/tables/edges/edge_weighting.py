@@ -10,7 +10,7 @@ from typing import NamedTuple
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
-from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation, usual_sql
+from clnr.tables.columns.notations import NOTATIONS, find_notation, usual_sql
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, quoted, run, trimmed
 
@@ -58,7 +58,7 @@ class EdgeTimes(NamedTuple):
         dates = f"SELECT 1 FROM {table.sql} WHERE {text} IS NOT NULL AND {number} IS NULL LIMIT 1"
         if run(db, dates, table.name):
             notation = find_notation(db, table, column)
-            if notation == DECIMAL_COMMA:
+            if NOTATIONS.get(notation) == "number":
                 return cls(column, f"TRY_CAST({usual_sql(text, notation)} AS DOUBLE)", False)
             return cls(column, f"epoch(TRY_CAST({usual_sql(text, notation) if notation else text} AS TIMESTAMP))", True)
         return cls._of_numbers(db, table, column, number)

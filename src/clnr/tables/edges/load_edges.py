@@ -7,7 +7,7 @@ from clnr.support.humanize import plural
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
 from clnr.tables.columns.notations import rewrite_hint, usual_sql
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
-from clnr.tables.edges.edge_mistakes import check_guessed_ends, one_sort_notes
+from clnr.tables.edges.edge_mistakes import check_guessed_ends
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
@@ -132,9 +132,7 @@ def load_edges(
         some_negative = some_negative or bool(notes)
         remarks += notes
         if roles.guessed and not has_nodes and each.ends is None:
-            remarks += check_guessed_ends(db, each.table, roles, into)
-        if roles.guessed and whole and each.ends is None and earlier is None:
-            remarks += one_sort_notes(db, each.table, roles, into)
+            check_guessed_ends(db, each.table, roles, into)
         if roles.weight is not None and earlier is None and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
             raise DataError(
                 f"{name}: '{roles.weight}' is 0 in all rows, and an edge of weight 0 is none; --ignore {roles.weight} leaves "

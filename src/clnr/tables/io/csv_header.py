@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clnr.errors import DataError, one_line
+from clnr.tables.io.encodings import NOT_UTF_8, open_bytes, reading
 from clnr.tables.io.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
@@ -218,14 +217,12 @@ def _rows(lines: Iterator[str], delimiter: str, width: int, cut: bool) -> list[l
 
 def _first_bytes(path: Path) -> tuple[str, bool]:
     """The text of a file's first bytes, and whether there are more."""
+    with reading(path), open_bytes(path) as file:
+        content = file.read(_SEEN_BYTES)
     try:
-        with _open(path) as file:
-            content = file.read(_SEEN_BYTES)
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN_BYTES)
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise DataError(f"{path}: line {content.count(10, 0, error.start) + 1:,}: {NOT_UTF_8}") from None
     if "\0" in text:
         raise DataError(
             f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
@@ -241,12 +238,3 @@ def _check_last_line(path: Path) -> None:
         last = re.split(rb"[\r\n]", file.read().rstrip(b"\r\n"))[-1]
         if len(last) >= _LONGEST_LINE_BYTES - 1:
             raise DataError(f"{path}: its last line is longer than a line may be, {_LONGEST_LINE_BYTES:,} bytes")
-
-
-def _open(path: Path) -> Any:
-    suffix = path.suffix.lower()
-    if suffix == ".zst":
-        import pyarrow as pa
-
-        return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
-    return gzip.open(path, "rb") if suffix == ".gz" else path.open("rb")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.tables.io.source import Table, describe
+from clnr.tables.io.source import Table, describe, with_fields
 from clnr.tables.io.sql import Connection, quoted, run
 from clnr.tables.io.table_files import check_no_pipe
 
@@ -26,7 +26,7 @@ def query_table(db: Connection, query: str, what: str) -> Table:
     _check(db, sql, name)
     # In a subquery DuckDB itself refuses to write as well.
     run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
-    return describe(db, name, f"{what}_query")
+    return with_fields(db, describe(db, name, f"{what}_query"))
 
 
 def _check(db: Connection, sql: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,8 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import Header, KnownNames, check_names, read_header
-from clnr.tables.io.sql import Connection, fetch_columns, fetch_table, quoted, run
+from clnr.tables.io.encodings import in_utf_8
+from clnr.tables.io.sql import Connection, decoded_folder, fetch_columns, fetch_table, quoted, run
 from clnr.tables.io.table_files import files_sql, find_file, find_files
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
@@ -45,6 +47,8 @@ class Table:
         is_text: Whether all columns are text, as in a CSV file, so that types must be inferred.
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
+        encoding: The encoding that it was found to have, in words; "" for UTF-8, or the one that the user named.
+        from_sql: How a query in its place names its file after FROM; "" if it is no file, or has a kind.
         outputs: What is kept of it beside the graph, if that is not its columns.
     """
 
@@ -54,6 +58,8 @@ class Table:
     is_text: bool = False
     no_header: bool = False
     looks_otherwise: bool = False
+    encoding: str = ""
+    from_sql: str = ""
     outputs: dict[str, Column] | None = None
 
     @property
@@ -62,21 +68,36 @@ class Table:
         return f"(SELECT * FROM {self.sql} LIMIT {_SAMPLE_ROWS})"
 
 
-def open_table(db: Connection, given: Any, role: str, known: KnownNames, header: bool | None = None, kind: str = "") -> Table:
+def open_table(
+    db: Connection,
+    given: Any,
+    role: str,
+    known: KnownNames,
+    header: bool | None = None,
+    kind: str = "",
+    encoding: str | None = None,
+) -> Table:
     """Open what the user gave: a path or a glob, or a data frame of pandas, polars or Arrow.
 
     The role, ``edges`` or ``nodes``, and the name of a kind are for messages. A text file's first line is a header if it has
-    known names, else as ``header`` says, else as the lines below tell.
+    known names, else as ``header`` says, else as the lines below tell; its encoding is found, if it is not given.
     """
     if not isinstance(given, str | Path):
-        return _frame(db, given, role, kind)
+        return with_fields(db, _frame(db, given, role, kind))
     path = os.fspath(given)
-    files, ending = find_files(db, path), _ending(path)
+    files, ending, from_sql = find_files(db, path), _ending(path), "" if kind else quoted(path)
     if ending in _PARQUET_ENDINGS:
-        return _parquet(db, path, files)
-    if ending in _JSON_ENDINGS:
-        return _json(db, path, files)
-    return _text(path, files, read_header([Path(file) for file in files], role, known, header))
+        return replace(with_fields(db, _parquet(db, path, files)), from_sql=from_sql)
+    with in_utf_8(files, encoding, decoded_folder(db)) as (copies, found):
+        if ending in _JSON_ENDINGS:
+            table = _json(db, path, copies)
+        else:
+            table = _text(path, copies, read_header([Path(file) for file in copies], role, known, header))
+        if copies != files:
+            view = _view("decoded", role, kind)
+            run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
+            table = replace(table, sql=view)
+    return replace(with_fields(db, table), encoding=found, from_sql=from_sql)
 
 
 def check_table(path: str) -> None:
@@ -101,6 +122,33 @@ def describe(db: Connection, name: str, sql: str) -> Table:
     rows = run(db, f"DESCRIBE SELECT * FROM {sql}", name)
     check_names((row[0] for row in rows), name)
     return _with_columns(name, sql, {row[0]: row[1] for row in rows})
+
+
+def is_struct(kind: str) -> bool:
+    """Whether a type of DuckDB has named fields."""
+    return kind.startswith("STRUCT(") and not kind.endswith("]")
+
+
+def fields_of(db: Connection, table: Table, struct: str) -> dict[str, str]:
+    """The types of the fields of a struct, in SQL, by their names; none if these have no names."""
+    with contextlib.suppress(DataError):
+        return {row[0]: row[1] for row in run(db, f"DESCRIBE SELECT unnest({struct}) FROM {table.sql}", table.name)}
+    return {}
+
+
+def with_fields(db: Connection, table: Table) -> Table:
+    """A table in which each field of a struct is a column: ``meta.studio``; of a struct within it, the whole is one."""
+    columns: dict[str, Column] = {}
+    for name, (c, kind) in table.columns.items():
+        fields = fields_of(db, table, c) if is_struct(kind) else {}
+        named = {f"{name}.{field}": Column(f"struct_extract({c}, {quoted(field)})", of) for field, of in fields.items()}
+        taken = {each.casefold() for each in (*columns, *table.columns)}
+        columns |= named if named and taken.isdisjoint(map(str.casefold, named)) else {name: Column(c, kind)}
+    if columns == table.columns:
+        return table
+    selected = ", ".join(c for c, _ in columns.values())
+    flat = _with_columns(table.name, f"(SELECT {selected} FROM {table.sql})", {name: of for name, (_, of) in columns.items()})
+    return replace(table, sql=flat.sql, columns=flat.columns)
 
 
 def store(db: Connection, given: Table, name: str) -> Table:
@@ -152,7 +200,7 @@ def is_table(given: Any) -> bool:
 def _frame(db: Connection, given: Any, role: str, kind: str) -> Table:
     if not is_frame(given):
         raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")
-    name, view = f"the data frame of {role}" + (f" '{kind}'" if kind else ""), f"given_{role}_{kind.encode().hex()}"
+    name, view = f"the data frame of {role}" + (f" '{kind}'" if kind else ""), _view("given", role, kind)
     try:
         frame = _as_columns(given)
         names = [str(each) for each in (frame.column_names if hasattr(type(frame), "column_names") else frame.columns)]
@@ -164,6 +212,11 @@ def _frame(db: Connection, given: Any, role: str, kind: str) -> Table:
         raise DataError(f"{name}: there is no column in it")
     check_names(names, name)
     return describe(db, name, view)
+
+
+def _view(what: str, role: str, kind: str) -> str:
+    """The name in SQL of what holds a table."""
+    return f"{what}_{role}_{kind.encode().hex()}"
 
 
 def _as_columns(given: Any) -> Any:

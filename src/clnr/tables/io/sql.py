@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import tempfile
@@ -14,6 +13,7 @@ from uuid import uuid4
 
 from clnr.errors import DataError, one_line
 from clnr.support.lazy import lazy
+from clnr.tables.io.encodings import NOT_UTF_8, open_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +66,17 @@ def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
             raise DataError(f"memory must be an amount such as '4 GB', not '{memory}'") from None
     db.execute("SET lock_configuration = true")
     return db
+
+
+def decoded_folder(db: Connection) -> Path:
+    """A folder for what a connection cannot read as it is, beside the one that it spills to."""
+    ((spill,),) = db.execute("SELECT current_setting('temp_directory')").fetchall()
+    return spill_folders(Path(spill))[1]
+
+
+def spill_folders(spill: Path) -> tuple[Path, Path]:
+    """All folders that a connection may make, given the one that it spills to."""
+    return spill, spill.with_name(f"{spill.name}-decoded")
 
 
 def quoted(text: str) -> str:
@@ -158,8 +169,8 @@ _ASIDE_PATTERN = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate 
 _TEXT_PATTERN = re.compile(r"\S")
 _LARGEST_FILE_BYTES = 1 << 26
 _REASONS = {
-    "not utf-8": "it is not text in UTF-8",
-    "nvalid unicode": "it is not text in UTF-8",
+    "not utf-8": NOT_UTF_8,
+    "nvalid unicode": NOT_UTF_8,
     "unterminated quote": "a quote is opened and not closed",
     "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
     "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
@@ -202,11 +213,11 @@ def _format_error(message: str, name: str) -> str:
 def _json_error(path: str) -> str | None:
     """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
-        with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as file:
+        with open_bytes(Path(path)) as file:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return f"line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8"
+        return f"line {content.count(10, 0, error.start) + 1:,}: {NOT_UTF_8}"
     except (OSError, EOFError, zlib.error):
         return None
     place = 0

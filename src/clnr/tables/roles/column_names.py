@@ -14,6 +14,8 @@ IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
 NO_COLUMN = ""
 """The name of no column, where one with a common name is not meant."""
+RESERVED_SIGNS = frozenset(",:=.")
+"""What no name of a kind has in it."""
 NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"
 """The columns that say of which kind a node is, which id it has in its table, and its name if kinds have several columns."""
 
@@ -30,17 +32,18 @@ def kind_of(node: str) -> str:
 
 def id_names(kind: str | None) -> tuple[str, ...]:
     """Common names of the column of ids; first, those of a kind of nodes."""
-    return IDS if kind is None else (*_of_kind(kind), *IDS)
+    return IDS if kind is None else (*of_kind(kind), *IDS)
 
 
 def end_names(ends: tuple[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Common names of the columns of sources and of targets; first, those of the kinds of nodes that they join."""
     if ends is None or ends[0] == ends[1]:
         return SOURCES, TARGETS
-    return (*_of_kind(ends[0]), *SOURCES), (*_of_kind(ends[1]), *TARGETS)
+    return (*of_kind(ends[0]), *SOURCES), (*of_kind(ends[1]), *TARGETS)
 
 
-def _of_kind(kind: str) -> tuple[str, ...]:
+def of_kind(kind: str) -> tuple[str, ...]:
+    """Common names of the column of ids of one kind of nodes."""
     plain = kind.casefold()
     return plain, f"{plain}_id", f"{plain}id", f"{plain} id"
 

@@ -10,7 +10,7 @@ from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_c
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, rewrite_hint
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
-from clnr.tables.io.source import Table
+from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
 from clnr.tables.roles.roles import Roles, table_title
 
@@ -113,7 +113,20 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
     notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
-    return lines + [line for some in notes for line in some]
+    outside = [_query_outside(table, encoder) for encoder in encoders if encoder.unit and encoder.missing]
+    return lines + [line for some in (*notes, *run_column_queries(db, table.name, outside)) for line in some]
+
+
+def _query_outside(table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
+    """A line if some values of a column of numbers with a unit have another, or are no numbers."""
+    odd = f"FILTER (v IS NOT NULL AND ({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL)"
+    counts = ("count(v)", f"count(*) {odd}", f"min(i) {odd}", f"arg_min(v, i) {odd}")
+    present, count, row, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"), "i")
+    if not count:
+        return []
+    message = f"numbers in {encoder.unit}; {count:,} of {present:,} values are none"
+    other = f"such as '{one_line(value)}' in row {row + 1:,}, and count as empty; --as {encoder.column}=text changes that"
+    return [f"{table.name}: '{encoder.column}' is read as {message}, {other}"]
 
 
 def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:

@@ -141,20 +141,13 @@ def _ends(
             f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
             "(nodes=), or name the two columns of edges: --source, --target"
         )
-    if guessed:
-        _check_order(table, b, ignored, "which columns have the ends of edges; name them: --source, --target")
+    before = list(table.columns)[: list(table.columns).index(b)] if guessed else []
+    if skipped := [column for column in before if column in ignored]:
+        unsure = "which columns have the ends of edges; name them: --source, --target"
+        raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
     return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])), guessed
-
-
-def _check_order(table: Table, last: str, ignored: tuple[str, ...], unsure: str) -> None:
-    """Raise if a column is ignored that comes before the last one that was guessed by its place."""
-    for column in table.columns:
-        if column in ignored:
-            raise DataError(f"{table.name}: column '{column}' is ignored, so it is not clear {unsure}")
-        if column == last:
-            break
 
 
 def _no_ends(source: str, target: str) -> str | None:
@@ -182,8 +175,6 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
                 "ids; give it as --edges (edges=), or name the column of ids: --id"
             )
         key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
-        of_ids = "which column has the ids; name it: --id; it is no feature, ignored or not"
-        _check_order(table, key, roles.ignored, of_ids)
     label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
     time = find_column(table, time, (), "time")
     if label is not None and label in (*asked, *types):

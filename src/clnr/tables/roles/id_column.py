@@ -1,0 +1,83 @@
+"""Which column of a node table has the ids: the one whose values are ends of edges, whatever it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clnr.tables.columns.node_columns import id_sql
+from clnr.tables.io.source import Table
+from clnr.tables.io.sql import NUMBERS, Connection, run
+from clnr.tables.roles.roles import Roles
+
+# Rows of edges that are enough where the column that is called so has nearly all of their ends; else more, and as many of
+# nodes and their columns.
+_FEW_EDGE_ROWS, _EDGE_ROWS, _NODE_ROWS, _MOST_COLUMNS = 5_000, 100_000, 10_000, 300
+# The most columns that are looked at in all rows, and the share of the best one's matches that they need.
+_MOST_RIVALS, _RIVAL_SHARE = 3, 0.5
+# Another column is taken if it has many of the ends (all of one kind are half of them), and the one that is called so has a
+# tenth of that; one that only comes first is given up sooner. A column that has nearly as many is named.
+_LEAST_COVERED, _COMMON_SHARE, _FIRST_SHARE, _NEARLY = 0.3, 0.1, 0.5, 0.9
+
+
+def find_id_column(
+    db: Connection, table: Table, roles: Roles, ends: Sequence[tuple[Table, str]], common: bool, taken: Sequence[str | None]
+) -> tuple[str, str]:
+    """The column of ids, given the one that was found by its name, if that is ``common``, or by its place; and a note, or "".
+
+    It is compared with columns that are not taken, by how many of the ends of edges they have: a column of each table.
+    """
+    given = roles.id
+    others = [name for name, column in table.columns.items() if name not in (*taken, given) and _may_be_id(column.kind)]
+    if not others or not ends:
+        return given, ""
+    for rows in (_FEW_EDGE_ROWS, _EDGE_ROWS) if common else (_EDGE_ROWS,):
+        some = (
+            f"SELECT DISTINCT {id_sql(of, column, False)} AS id, {number} AS k FROM (SELECT * FROM {of.sql} LIMIT {rows})"
+            for number, (of, column) in enumerate(ends)
+        )
+        run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS {' UNION ALL '.join(some)}", table.name)
+        if common and _covered(db, table, given) >= _NEARLY:
+            return given, ""
+    return _choose(db, table, given, others[: _MOST_COLUMNS - 1], common)
+
+
+def _choose(db: Connection, table: Table, given: str, others: Sequence[str], common: bool) -> tuple[str, str]:
+    columns = [given, *others]
+    ids = ", ".join(id_sql(table, column, False) for column in columns)
+    stacked = f"unnest([{ids}]) AS id, unnest(range({len(columns)})) AS place"
+    rows = f"SELECT {stacked} FROM (SELECT * FROM {table.sql} LIMIT {_NODE_ROWS})"
+    matches = dict(run(db, f"SELECT place, count(*) FROM ({rows}) SEMI JOIN end_ids USING (id) GROUP BY place", table.name))
+    best, own = max(matches.values(), default=0), matches.get(0, 0)
+    least = own if common else _NEARLY * own
+    rivals = [place for place, count in matches.items() if place and count >= max(least, _RIVAL_SHARE * best, 1)]
+    rivals = sorted(rivals, key=lambda place: (-matches[place], place))[:_MOST_RIVALS]
+    distinct = [columns[place] for place in rivals if _is_distinct(db, table, columns[place])]
+    if not distinct:
+        return given, ""
+    covered = {column: _covered(db, table, column) for column in (given, *distinct)}
+    rival = max(distinct, key=lambda column: covered[column])
+    if covered[rival] >= _LEAST_COVERED and covered[given] <= covered[rival] * (_COMMON_SHARE if common else _FIRST_SHARE):
+        has = f"{covered[rival]:.0%} of the ends of edges are there, {covered[given]:.0%} in '{given}'"
+        return rival, f"{table.name}: ids are in '{rival}': {has}"
+    if covered[rival] > covered[given] or (not common and covered[rival] >= _NEARLY * covered[given]):
+        has = f"{covered[given]:.0%} of the ends of edges are there, {covered[rival]:.0%} in '{rival}'"
+        return given, f"{table.name}: ids are read from '{given}': {has}; --id '{rival}' (id=) takes that"
+    return given, ""
+
+
+def _may_be_id(kind: str) -> bool:
+    return kind in ("VARCHAR", "UUID") or (kind.startswith(NUMBERS) and not kind.endswith("]"))
+
+
+def _is_distinct(db: Connection, table: Table, column: str) -> bool:
+    rows = f"(SELECT {id_sql(table, column, False)} AS id FROM {table.sql})"
+    return bool(run(db, f"SELECT count(DISTINCT id) = count(id) FROM {rows}", table.name)[0][0])
+
+
+def _covered(db: Connection, table: Table, column: str) -> float:
+    """The share of ends that a column has, on average over sources and targets."""
+    there = f"SELECT id, k FROM end_ids SEMI JOIN (SELECT {id_sql(table, column, False)} AS id FROM {table.sql}) USING (id)"
+    found = f"SELECT k, count(*) AS found FROM ({there}) GROUP BY k"
+    all_ends = "SELECT k, count(*) AS n FROM end_ids GROUP BY k"
+    shares = f"SELECT avg(coalesce(found, 0) / n) FROM ({all_ends}) LEFT JOIN ({found}) USING (k)"
+    return float(run(db, shares, table.name)[0][0])

@@ -1,0 +1,166 @@
+"""Money, percentages and other numbers with a unit: read where nearly all values have one unit, and said so."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.embedding.reporting.report_data import _column
+from clnr.errors import DataError
+from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
+from clnr.tables.columns.column_encoders import ColumnEncoder
+from clnr.tables.ingest_report import column_lines
+from tests.tables.files import columns_of, saved
+
+LINKS = pa.table({"source": ["n0"], "target": ["n1"]})
+
+
+def nodes_of(values):
+    return pa.table({"id": [f"n{i}" for i in range(len(values))], "x": values})
+
+
+def read(values, **asked):
+    return read_tables(LINKS, nodes_of(values), **asked)
+
+
+def line_of(found):
+    return next(line for line in column_lines(found.ingest_report.columns) if "'x'" in line)
+
+
+def remarks_of(found):
+    return [line for line in found.ingest_report.remarks if "'x'" in line]
+
+
+UNITS = {
+    "dollars": (["$8,000,000", "$1,200", "$12.50", "-$3"], [8e6, 1200, 12.5, -3], "in $, with commas between thousands"),
+    "dollars alone": (["$1,200", "$15,000", "$7"], [1200, 15000, 7], "in $, with commas between thousands"),
+    "cents": (["$1.25", "$ 3", "$-0.5"], [1.25, 3, -0.5], "in $"),
+    "euros": (["1.234,50 €", "7 €", "1 000,25€"], [1234.5, 7, 1000.25], "in €, with a decimal comma"),
+    "before and after": (["€5", "6 €", "7.5€"], [5, 6, 7.5], "in €"),
+    "a code": (["USD 5", "6 USD", "7.5 USD"], [5, 6, 7.5], "in USD"),
+    "another dollar": (["US$ 5", "US$6", "US$7.5"], [5, 6, 7.5], "in US$"),
+    "percent": (["12 %", "7%", "99.5 %", "0"], [12, 7, 99.5, 0], "in %"),
+    "percent with commas": (["12,5 %", "7 %", "99,25 %"], [12.5, 7, 99.25], "in %, with a decimal comma"),
+    "kilometres": (["3.5 km", "4km", "-1.25\u00a0km", ".5 km"], [3.5, 4, -1.25, 0.5], "in km"),
+    "a compound": (["3.5 mg/dl", "4 mg/dl"], [3.5, 4], "in mg/dl"),
+    "two words": (["3,000,000 sq ft", "4 sq ft"], [3e6, 4], "in sq ft, with commas between thousands"),
+    "square metres": (["35 m²", "40.5 m²"], [35, 40.5], "in m²"),
+    "one and many": (["1 year", "2 years", "10 years"], [1, 2, 10], "in year"),
+    "degrees": (["20 °C", "-5 °C", "7.5°C"], [20, -5, 7.5], "in °C"),
+    "thousands without a unit": (["1,234,567", "12", "1,000"], [1234567, 12, 1000], "with commas between thousands"),
+    "fractions of thousands": (["1,234.5", "12", "1,000"], [1234.5, 12, 1000], "with commas between thousands"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "right", "said"), UNITS.values(), ids=UNITS)
+def test_numbers_with_a_unit_are_numbers_and_it_is_said(values, right, said):
+    found = read(values)
+    (encoder,) = found.feature_encoder.column_encoders
+    assert (encoder.centre, encoder.scale) == pytest.approx((np.mean(right), np.std(right)))
+    np.testing.assert_allclose(
+        found.graph.features[:, 0], (np.array(right) - np.mean(right)) / np.std(right), rtol=1e-5, atol=1e-6
+    )
+    assert f"feature, number, {said}, scaled to mean 0 and variance 1, 1 feature, none empty" in line_of(found)
+    assert remarks_of(found) == []
+    shown = _column("x", found.columns["x"].combine_chunks(), found.graph.ids.tolist(), encoder)
+    np.testing.assert_allclose(shown.values, right)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["$5", "€6", "$7", "£8"],
+        ["3 km", "4 m", "5 km", "6 m"],
+        ["12 %", "much", "99.5 %"],
+        ["1,200 km", "3,500 km"],
+        ["1.234 €", "15.000 €"],
+        ["1,5 km", "1.5 km"],
+        ["P12", "P13", "P14"],
+        ["4th", "1st", "2nd", "3rd"],
+        ["10 apples and pears", "11 apples and pears"],
+        ["1h 30m", "2h 10m"],
+        ["km", "km2", "kg"],
+    ],
+)
+def test_mixed_units_and_what_is_unclear_stay_text(values):
+    assert columns_of(read(values)) == {"x": "category"}
+
+
+def test_nearly_all_are_enough_and_the_others_are_told():
+    values = [f"${i}.50" for i in range(38)] + ["unknown", "€7", None]
+    found = read(values)
+    right = np.array([i + 0.5 for i in range(38)])
+    np.testing.assert_allclose(found.graph.features[:38, 0], (right - right.mean()) / right.std(), rtol=1e-4, atol=1e-6)
+    assert found.graph.features[:, 1].tolist() == [0] * 38 + [1] * 3
+    assert "in $, scaled to mean 0 and variance 1, 2 features, 3 empty" in line_of(found)
+    said = "is read as numbers in $; 2 of 40 values are none, such as 'unknown' in row 39, and count as empty; --as x=text"
+    assert said in remarks_of(found)[0]
+    assert columns_of(read([*values, "unclear"]))["x"] == "category"
+
+
+def test_the_user_says_what_it_is():
+    values = ["$5", "€6", "$7,000", "?"]
+    found = read(values, types={"x": "number"})
+    assert "number, in $, with commas between thousands" in line_of(found)
+    assert "2 empty" in line_of(found)
+    assert columns_of(read(["3 km", "4 km"], types={"x": "category"})) == {"x": "category"}
+    assert columns_of(read(["3 km", "4 km"], types={"x": "text"})) == {"x": "text"}
+    with pytest.raises(DataError, match="'x' is no number: 'much'"):
+        read(["much", "more"], types={"x": "number"})
+
+
+def test_a_saved_encoder_reads_new_rows_of_the_same_unit(tmp_path):
+    found = read(["$1,500", "$2,500,000", "$10", None])
+    again = FeatureEncoder.from_json(found.feature_encoder.to_json())
+    assert again == found.feature_encoder
+    new = ["$ 2,500,000", "10 $", "1500", "€10", "10 %", None]
+    more = read_tables(LINKS, nodes_of(new), feature_encoder=again).graph.features
+    first = found.graph.features
+    np.testing.assert_array_equal(more, first[[1, 2, 0, 3, 3, 3]])
+    plain = read_tables(LINKS, nodes_of([2_500_000.0, 10.0, 1500.0]), feature_encoder=again).graph.features
+    np.testing.assert_array_equal(plain, first[[1, 2, 0]])
+    extended = read_tables(pa.table({"source": ["n0"], "target": ["new"]}), pa.table({"id": ["new"], "x": ["$10"]}), base=found)
+    np.testing.assert_array_equal(extended.graph.features[-1], first[2])
+
+
+def test_an_encoder_of_before_reads_such_a_column_as_it_did():
+    """As a category: its file says so, and has no units."""
+    values = ["$5", "$6", "$5"]
+    old = read(values, types={"x": "category"}).feature_encoder
+    content = json.loads(old.to_json())
+    assert "unit" not in content["column_encoders"][0]
+    loaded = FeatureEncoder.from_json(json.dumps(content))
+    assert loaded == old
+    assert read(values, feature_encoder=loaded).graph.features.toarray().tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("unit", ["x" * 41, "\ud800", 5])
+def test_a_unit_that_none_can_be_is_refused(unit):
+    with pytest.raises(DataError, match="not a valid saved feature encoder"):
+        ColumnEncoder("x", "number", 1, unit=unit)
+    with pytest.raises(DataError, match="not a valid saved feature encoder"):
+        ColumnEncoder("x", "category", 1, values=("a",), unit="$")
+
+
+def test_in_files_and_in_large_tables(tmp_path):
+    """Far beyond the rows that are looked at first, one value is in another unit."""
+    lines = "".join(f"n{i};{i},5 %\n" for i in range(3000))
+    edges = saved(tmp_path, "e.csv", "source;target\nn0;n1\nn1;n2\n")
+    nodes = saved(tmp_path, "n.csv", f"id;x\n{lines}n3000;7 km\n")
+    found = read_tables(edges, nodes)
+    assert "number, in %, with a decimal comma" in line_of(found)
+    assert "1 of 3,001 values are none, such as '7 km' in row 3,001" in remarks_of(found)[0]
+    ingest(edges, nodes, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert (folder.graph.digest, folder.ingest_report) == (found.graph.digest, found.ingest_report)
+    assert folder.feature_encoder == found.feature_encoder
+    mixed = saved(tmp_path, "m.csv", "id;x\n" + lines + "".join(f"m{i};{i} km\n" for i in range(300)))
+    assert "number" not in columns_of(read_tables(edges, mixed)).values()
+
+
+def test_weights_with_commas_between_thousands(tmp_path):
+    path = saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500,000\nb;c;2.5\n")
+    assert read_tables(path).graph.to_scipy().sum() / 2 == 1_500_002.5

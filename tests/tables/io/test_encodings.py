@@ -1,0 +1,150 @@
+"""Files in other encodings than UTF-8 are the graph that the same text in UTF-8 is, or are refused with what helps."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables.io import encodings
+from tests.command_line import assert_refused, entry_point
+from tests.tables.files import saved
+
+EDGES = "source;target\nMüller;São Paulo\nSão Paulo;Ångström\nÅngström;Müller\n"
+NODES = "id;price;about\nMüller;5 €;“naïve” – 20 °C\nSão Paulo;7 €;señor\nÅngström;9 €;ßplit\n"
+RUSSIAN = "source;target\nМосква;Тверь\nТверь;Псков\nПсков;Москва\n"
+JAPANESE = "source;target\n東京;大阪\n大阪;京都\n"
+POLISH = "source;target\nŁódź;Złotów\nZłotów;Wąsosz\nBiałystok;Łódź\n"
+
+
+def as_read(*paths, **asked):
+    read = read_tables(*paths, **asked)
+    return read.graph.digest, None if read.columns is None else read.columns.to_pydict()
+
+
+def notes_of(read):
+    return [line.split(": ", 1)[1] for line in read.ingest_report.remarks if "it is read as" in line]
+
+
+SAID = "it is read as {}; if that is wrong, say what it is: --encoding (encoding=)"
+FOUND = {
+    "utf-8": None,
+    "utf-8-sig": None,
+    "cp1252": "Windows-1252",
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16-LE",
+    "utf-16-be": "UTF-16-BE",
+    "utf-32": "UTF-32",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", FOUND)
+def test_what_can_be_told_is_found_and_said(tmp_path, encoding, packed):
+    texts = {"e.csv": EDGES, "n.csv": NODES}
+    right = as_read(*(saved(tmp_path, name, text) for name, text in texts.items()))
+    content = {name: text.encode(encoding) for name, text in texts.items()}
+    content = {f"{name}.gz": gzip.compress(each) for name, each in content.items()} if packed else content
+    paths = [saved(tmp_path, f"x{name}", each) for name, each in content.items()]
+    assert as_read(*paths) == right
+    expected = [] if FOUND[encoding] is None else [SAID.format(FOUND[encoding])] * 2
+    assert notes_of(read_tables(*paths)) == expected
+    if encoding != "utf-8-sig":
+        assert as_read(*paths, encoding=encoding) == right
+        assert notes_of(read_tables(*paths, encoding=encoding)) == []
+    ingest(*paths, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert (folder.graph.digest, folder.columns.to_pydict(), notes_of(folder)) == (*right, expected)
+    names = {"e.csv", "n.csv", "graph", *(path.name for path in paths)}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+OTHERS = {"cp1251": RUSSIAN, "koi8-r": RUSSIAN, "shift_jis": JAPANESE, "cp1250": POLISH}
+
+
+@pytest.mark.parametrize(("encoding", "text"), OTHERS.items())
+def test_what_cannot_be_told_is_refused_and_read_if_said(tmp_path, monkeypatch, capsys, encoding, text):
+    """Windows-1252 has other letters in the same bytes; that would be read without an error."""
+    right = as_read(saved(tmp_path, "right.csv", text))
+    path = saved(tmp_path, "e.csv", text.encode(encoding))
+    call = entry_point(monkeypatch, capsys)
+    given = ["ingest", "--edges", path, "--out", tmp_path / "graph"]
+    said = assert_refused(call(*given, "-q"))
+    assert f"{path}: line 2: it is not text in UTF-8; say what it is, such as --encoding cp1252 (encoding=)" in said
+    assert as_read(path, encoding=encoding) == right
+    assert call(*given, "--encoding", encoding).code == 0
+    assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
+
+
+def test_damaged_utf_8_is_not_taken_for_something_else(tmp_path):
+    content = (EDGES + "Zoë;Müller\n" * 20).encode() + b"M\xfcller;S\xc3\xa3o Paulo\n"
+    with pytest.raises(DataError, match=r"e\.csv: line 25: it is not text in UTF-8; say what it is, such as --encoding cp1252"):
+        read_tables(saved(tmp_path, "e.csv", content))
+
+
+def test_a_letter_far_down_counts_and_beyond_what_is_looked_at_it_is_an_error(tmp_path, monkeypatch):
+    rows = "source,target\n" + "a,b\n" * 700_000 + "Müller,b\n"
+    path = saved(tmp_path, "e.csv", rows.encode("cp1252"))
+    assert "Müller" in read_tables(path).graph.ids.tolist()
+    monkeypatch.setattr(encodings, "_SEEN_BYTES", encodings._PART_BYTES)
+    with pytest.raises(DataError, match=r"e\.csv: line 700,002: it is not text in UTF-8; .*--encoding cp1252"):
+        read_tables(path)
+    assert "Müller" in read_tables(path, encoding="cp1252").graph.ids.tolist()
+
+
+def test_the_last_letter_counts(tmp_path):
+    assert read_tables(saved(tmp_path, "e.csv", "source,target\na,café".encode("cp1252"))).graph.ids.tolist() == ["a", "café"]
+
+
+def test_each_file_of_a_glob_has_its_own(tmp_path):
+    for name, encoding in (("a", "utf-8"), ("b", "cp1252"), ("c", "utf-16")):
+        saved(tmp_path, f"{name}.csv", f"source,target\nMüller,{name}\n".encode(encoding))
+    read = read_tables(tmp_path / "*.csv")
+    assert read.graph.ids.tolist() == ["Müller", "a", "b", "c"]
+    assert notes_of(read) == [SAID.format("Windows-1252")]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+@pytest.mark.parametrize("lines", [True, False])
+def test_json(tmp_path, encoding, lines):
+    rows = [{"source": "Müller", "target": "São Paulo"}, {"source": "São Paulo", "target": "x"}]
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows]
+    text = "\n".join(texts) if lines else f"[{', '.join(texts)}]"
+    path = saved(tmp_path, "e.jsonl" if lines else "e.json", text.encode(encoding))
+    assert as_read(path)[0] == as_read(pa.Table.from_pylist(rows))[0]
+
+
+def test_errors_name_the_file_itself(tmp_path):
+    for content, said in (
+        ("source,target\nMüller,b\nc,d,e\n", "line 3: it has more than 2 columns, where 2 are expected"),
+        ("source,target\n", "there is no edge in it"),
+        ("", "there is nothing in it"),
+        ("Müller,Schmidt\nMeier,Böhm\n", "its first line, 'Müller,Schmidt', may be the names"),
+    ):
+        path = saved(tmp_path, "e.csv", content.encode("utf-16"))
+        with pytest.raises(DataError) as caught:
+            read_tables(path)
+        assert str(caught.value).startswith(f"{path}: {said}")
+    with pytest.raises(DataError, match=r"e\.csv: line 2: it is not text in ASCII; say what it is: --encoding"):
+        read_tables(saved(tmp_path, "e.csv", EDGES), encoding="ascii")
+
+
+@pytest.mark.parametrize("name", ["utf-9", "", "hex", "rot13", "no\0ne"])
+def test_an_encoding_that_there_is_not_is_refused(name):
+    with pytest.raises(DataError, match=r"^encoding \(--encoding\): unknown '.*'; .*such as utf-8, utf-16, cp1252"):
+        read_tables("edges.csv", encoding=name)
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    path = saved(tmp_path, "e.csv", EDGES.encode("utf-16"))
+    read_tables(path)
+    with pytest.raises(DataError):
+        read_tables(path, encoding="ascii")
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,111 @@
+"""The ids of a node table are in the column whose values are ends of edges, whatever it is called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import ingest, load_graph_folder, read_tables
+from tests.tables.files import columns_of, saved
+
+AIRPORTS = """name,city,code,height
+Orly,Paris,ORY,89
+Heathrow,London,LHR,25
+Gatwick,London,LGW,62
+Kastrup,Copenhagen,CPH,5
+Barajas,Madrid,MAD,610
+"""
+FLIGHTS = "source,target\nORY,LHR\nLHR,CPH\nCPH,MAD\nMAD,ORY\nLGW,MAD\n"
+
+
+def ids_of(read):
+    return [info.column for info in read.ingest_report.columns if "id" in info.role.split(" and ")]
+
+
+def notes_of(read):
+    return [line for line in read.ingest_report.remarks if "ends of edges" in line]
+
+
+def test_a_code_beside_a_name(tmp_path):
+    """The column that is called as ids often are has none of them."""
+    edges, nodes = saved(tmp_path, "e.csv", FLIGHTS), saved(tmp_path, "n.csv", AIRPORTS)
+    read = read_tables(edges, nodes)
+    assert read.graph.ids.tolist() == ["ORY", "LHR", "LGW", "CPH", "MAD"]
+    assert (read.graph.num_edges, ids_of(read), read.ingest_report.names) == (10, ["code"], "name")
+    assert "code" not in columns_of(read)
+    assert notes_of(read) == [f"{nodes}: ids are in 'code': 100% of the ends of edges are there, 0% in 'name'"]
+    ingest(edges, nodes, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
+    more = read_tables(
+        saved(tmp_path, "more.csv", "source,target\nORY,TXL\n"), saved(tmp_path, "new.csv", "name,code\nTegel,TXL\n"), base=read
+    )
+    assert more.graph.ids.tolist()[-1] == "TXL"
+
+
+def test_of_each_kind_of_nodes(tmp_path):
+    edges = {("airline", "serves", "airport"): saved(tmp_path, "e.csv", "airline,airport\n1,ORY\n2,LHR\n3,MAD\n1,CPH\n2,LGW\n")}
+    lines = saved(tmp_path, "l.csv", "name,fleet,number\nAF,200,1\nBA,300,2\nIB,150,3\n")
+    read = read_tables(edges, {"airline": lines, "airport": saved(tmp_path, "n.csv", AIRPORTS)})
+    assert ids_of(read) == ["number", "code"]
+    assert read.graph.num_edges == 10
+    assert len(notes_of(read)) == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "taken", "note"),
+    [
+        ({"id": [1, 2, 3, 4], "rank": [9, 8, 7, 6]}, "id", None),
+        ({"id": [1, 2, 3, 9], "age": [1, 2, 3, 4]}, "id", "'id': 83% {}, 100% in 'age'; --id 'age'"),
+        ({"id": [1, 2, 3, 4], "row": [0, 1, 2, 3]}, "id", None),
+        ({"row": [0, 1, 2, 3], "nr": [1, 2, 3, 4]}, "row", "'row': 83% {}, 100% in 'nr'; --id 'nr'"),
+        ({"one": [1, 2, 3, 4], "two": [2, 3, 4, 1]}, "one", "'one': 100% {}, 100% in 'two'"),
+        ({"row": [100, 101, 102, 103], "nr": [1.0, 2.0, 3.0, 4.0]}, "nr", "'nr': 100% {}, 0% in 'row'"),
+        ({"row": [100, 101, 102, 103], "half": [1, 2, 50, 51]}, "half", "'half': 50% {}, 0% in 'row'"),
+        ({"row": [3, 4, 102, 103], "twice": [1, 2, 3, 3]}, "row", None),
+        ({"row": ["1", "2", "3", "x"], "list": [[1], [2], [3], [4]]}, "row", None),
+    ],
+)
+def test_which_column_it_is_and_what_is_said(columns, taken, note):
+    edges = pa.table({"source": [1, 2, 3], "target": [2, 3, 4]})
+    nodes = pa.table(columns | {"x": ["a", "b", "a", "b"]})
+    read = read_tables(edges, nodes)
+    assert ids_of(read) == [taken]
+    assert len(notes_of(read)) == (note is not None)
+    assert note is None or note.format("of the ends of edges are there") in notes_of(read)[0]
+    assert notes_of(read_tables(edges, nodes, id=taken)) == []
+
+
+def test_what_the_user_says_of_columns_counts(tmp_path):
+    edges, nodes = saved(tmp_path, "e.csv", FLIGHTS), saved(tmp_path, "n.csv", AIRPORTS)
+    more = saved(tmp_path, "m.csv", "name,a,b\nORY,LHR,1\nLHR,CPH,2\nLGW,ORY,3\nCPH,MAD,4\nMAD,LGW,5\n")
+    assert ids_of(read_tables(edges, more)) == ["name"]
+    assert ids_of(read_tables(edges, more, id="a")) == ["a"]
+    assert ids_of(read_tables(edges, nodes, ignore=["name"])) == ["code"]
+    for asked in ({"features": ["code", "city"]}, {"ignore": ["code"]}, {"label": "code"}, {"types": {"code": "category"}}):
+        with pytest.raises(DataError, match="no edge has an id of the node table"):
+            read_tables(edges, nodes, **asked)
+
+
+def test_empty_ids_are_those_of_the_column_that_was_found(tmp_path):
+    edges, nodes = saved(tmp_path, "e.csv", FLIGHTS), saved(tmp_path, "n.csv", AIRPORTS + "Nowhere,None,,1\n")
+    with pytest.raises(DataError, match=r"n\.csv: 'code' is empty in row 6; .*--drop-empty"):
+        read_tables(edges, nodes)
+    assert read_tables(edges, nodes, drop_empty=True).graph.ids.tolist() == ["ORY", "LHR", "LGW", "CPH", "MAD"]
+
+
+def test_a_large_table_by_its_first_rows(monkeypatch):
+    """A sample of edges and of nodes is enough, and shares are of it."""
+    from clnr.tables.roles import id_column
+
+    monkeypatch.setattr(id_column, "_EDGE_ROWS", 500)
+    monkeypatch.setattr(id_column, "_NODE_ROWS", 100)
+    rng = np.random.default_rng(0)
+    keys = np.array([f"k{i}" for i in rng.permutation(2000)])
+    edges = pa.table({"source": rng.choice(keys, 5000), "target": rng.choice(keys, 5000)})
+    nodes = pa.table({"name": [f"n{i}" for i in range(2000)], "x": rng.random(2000), "key code": keys})
+    read = read_tables(edges, nodes)
+    assert ids_of(read) == ["key code"]
+    assert "100% of the ends of edges are there, 0% in 'name'" in notes_of(read)[0]
