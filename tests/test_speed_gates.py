@@ -82,7 +82,7 @@ def counts(monkeypatch) -> Counter[str]:
         # Two views, two layers, there and back: 8 passes in an epoch. A probe takes two factorisations.
         ("--method CLNR --set epochs=2 --no-baselines", 56, 5),
         ("--method CLNR --set epochs=4 --no-baselines", 72, 5),
-        ("--set epochs=2", 109, 48),
+        ("--set epochs=2", 103, 48),
         ("--effort quick", 90, 48),
     ],
 )

@@ -1,9 +1,17 @@
 import pytest
 import torch
 
-from clnr.engine import Mask, View, unit_rows
+from clnr.engine import Mask, View, unit_rows, unit_rows_
 from tests.conftest import tiny
 from tests.engine.conftest import EVERY, FUSED, KEY, random
+
+
+def test_unit_rows_in_place():
+    z = torch.rand(10_000, 7) - 0.5
+    z[[3, 5000, 9999]] = 0
+    expected = unit_rows(z)
+    assert unit_rows_(z) is z
+    assert torch.equal(z, expected)
 
 
 def test_unit_rows():

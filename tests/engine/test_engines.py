@@ -133,6 +133,25 @@ def test_dropout_is_that_of_the_draws_and_scales_the_others_up(engine, rate):
     assert not torch.equal(out, operators.dropout(h, "there"))
 
 
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_rows_of_some_nodes_are_propagated_as_those_of_all(engine, name):
+    graph = GRAPHS[name]
+    h = random(graph.num_nodes, 5)
+    operators = engine.operators(View(engine.to_device(graph)))
+    expected = oracles.propagation(graph) @ h
+    some = np.random.default_rng(0).permutation(graph.num_nodes)[: 1 + graph.num_nodes // 2]
+    for nodes, index in ((torch.tensor(some, device=engine.device), some), (slice(None), slice(None))):
+        got = operators.propagate_to(nodes, single(h, engine))
+        np.testing.assert_allclose(got.cpu().numpy(), expected[index], atol=1e-5)
+    (gradient,) = torch.autograd.grad(
+        operators.propagate_to(torch.tensor(some, device=engine.device), given := single(h, engine, requires_grad=True)).sum(),
+        given,
+    )
+    ones = np.repeat(oracles.propagation(graph)[some].sum(0)[:, None], 5, 1)
+    np.testing.assert_allclose(gradient.cpu().numpy(), ones, atol=1e-5)
+
+
 def test_a_sparse_matrix_and_its_transpose_are_the_matrix():
     matrix = sp.csr_array(np.where(random(5, 7) > 0.3, random(5, 7, seed=3), 0).astype(np.float32))
     made = to_sparse_matrix(matrix, torch.device("cpu"))
@@ -143,6 +162,26 @@ def test_a_sparse_matrix_and_its_transpose_are_the_matrix():
     np.testing.assert_array_equal(forward.toarray(), matrix.toarray())
     np.testing.assert_array_equal(transposed.toarray(), matrix.toarray().T)
     np.testing.assert_array_equal(made.rows.numpy(), np.nonzero(matrix.toarray())[0])
+    other = made.with_values(made.values * 2)
+    assert other.rows is made.rows
+    assert other.order is made.order
+    np.testing.assert_array_equal(other.transposed_values.numpy(), transposed.data * 2)
+
+
+def test_the_order_of_a_row_does_not_matter():
+    matrix = sp.csr_array((np.float32([1, 2, 3]), [2, 0, 1], [0, 2, 3]), shape=(2, 3))
+    made = to_sparse_matrix(matrix, torch.device("cpu"))
+    assert made.columns.tolist() == [0, 2, 1]
+    assert made.values.tolist() == [2, 1, 3]
+    assert matrix.indices.tolist() == [2, 0, 1]
+
+
+def test_features_given_as_a_tensor_are_not_copied():
+    graph, x = cpu_engine().to_device(tiny()), torch.rand(40, 3)
+    given = graph.with_features(x)
+    assert given.features is x
+    assert given.graph.features.ctypes.data == x.data_ptr()
+    assert given.edges is graph.edges
 
 
 def test_choosing_an_engine(monkeypatch):

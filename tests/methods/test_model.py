@@ -233,8 +233,9 @@ def test_methods_on_one_graph_share_its_edges_its_walks_and_what_the_same_inputs
     assert one is other
     assert one is not raw
     assert one.edges is raw.edges is graph.edges
-    (four,) = walks(REFERENCE, graph, 2, (4,))
-    assert four is walks(REFERENCE, one, 2, STEPS)[0]
+    (four,) = walks(REFERENCE, graph, 3, (4,))
+    assert four is walks(REFERENCE, one, 3, (4,))[0]
+    assert walks(REFERENCE, one, 3, STEPS)[0] is four
     again = METHODS["SVD-mix"].build(recipe.but(structure=3)).fit_inputs(graph, REFERENCE)[1]
     assert again.graph.num_features == 12 + 9
 

@@ -1,3 +1,5 @@
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,17 @@ from clnr.engine import Reference, View, cpu_engine
 from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.nn.readout import Readout
-from clnr.nn.readout_blocks import EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, ReadoutContext, Walks
+from clnr.nn.readout_blocks import (
+    Block,
+    EdgeWeight,
+    FeatureHops,
+    Hops,
+    OwnFeatures,
+    PropagatedFeatures,
+    ReadoutContext,
+    Walks,
+    fitted_nodes,
+)
 from clnr.nn.structure import STEPS, walks
 from tests import oracles
 from tests.conftest import tiny
@@ -114,6 +126,50 @@ def standing(*sized):
 def resized(rows, dimension):
     """All rows times one factor, so that their root mean square length is the root of the dimension."""
     return rows * np.sqrt(dimension * len(rows) / (rows**2).sum())
+
+
+@ENGINES
+@pytest.mark.parametrize("outputs", [0, 2])
+@pytest.mark.parametrize("dimension", [3, 40])
+@pytest.mark.parametrize("name", ["directed", "sparse features", "weighted"])
+def test_rows_are_all_matrices_times_their_weights(name, dimension, outputs, engine, monkeypatch):
+    """In whatever order they are multiplied and propagated: features may be more than the dimension, or fewer."""
+    graph = GRAPHS[name]
+    monkeypatch.setattr("clnr.nn.readout_blocks.FITTED_NODES", graph.num_nodes // 2)
+    monkeypatch.setattr("clnr.nn.readout_blocks._COLUMNS", 5)
+    encoded = np.random.default_rng(9).standard_normal((outputs, graph.num_nodes, 4))
+    parts = Hops(2), OwnFeatures(5), PropagatedFeatures(5), FeatureHops(4), Walks(3)
+    parameters, found = embedded(Readout(parts[not outputs :], dimension), graph, *encoded, engine=engine)
+    a, x, (paths,) = oracles.propagation(graph), oracles.dense(graph.features), blocks(Walks(3), graph)
+    own, far, hops = (x @ value.numpy() for name, value in parameters.items() if name.endswith("directions"))
+    matrices = [np.linalg.matrix_power(a, hop) @ z for z in encoded for hop in range(3)]
+    matrices += [own, a @ a @ far, hops, a @ hops, a @ a @ hops, paths]
+    expected = np.concatenate(matrices, 1) @ parameters["weight"].numpy() + parameters["bias"].numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    # It is centred and scaled by the rows of some nodes alone.
+    some = found[fitted_nodes(graph.num_nodes).numpy()]
+    assert len(some) == graph.num_nodes // 2
+    np.testing.assert_allclose(some.mean(0), 0, atol=1e-4)
+    assert (some**2).sum(1).mean() == pytest.approx(dimension, rel=1e-3)
+
+
+def test_hops_of_a_read_out_are_not_all_in_memory(monkeypatch):
+    """At each moment rows, and what they become: more would be as many as there are hops."""
+    made, most = [], 0
+
+    def empty(rows, columns, device):
+        nonlocal most
+        array = np.empty((rows, columns), np.float32)
+        made.extend([weakref.ref(array)] if rows == 40 else [])
+        most = max(most, sum(each() is not None for each in made))
+        return torch.from_numpy(array)
+
+    monkeypatch.setattr("clnr.engine.cpu.csr_arrays.empty_rows", empty)
+    monkeypatch.setattr("clnr.nn.readout_blocks.FITTED_NODES", 10)
+    z = np.random.default_rng(0).standard_normal((3, 40, 4))
+    embedded(Readout((Hops(8), OwnFeatures(5), PropagatedFeatures(5)), 4), tiny(), *z, engine=cpu_engine())
+    assert len(made) > 3 * 8
+    assert most == 2
 
 
 def test_reduced_as_by_scikit_learns_pca():
@@ -250,6 +306,16 @@ def test_matrices_from_edges_have_the_weight_that_is_measured(weighed):
     assert parameters["block.4.weight"] == pytest.approx(0.3)
 
 
+def test_rows_of_many_nodes_are_measured_as_they_are_read(weighed, monkeypatch):
+    readout, graph = Readout((OwnFeatures(5), Walks(4), EdgeWeight("measured")), 9), tiny()
+    _, whole = embedded(readout, graph)
+    monkeypatch.setattr("clnr.nn.edge_information.MOST_COMPARED", 39)
+    _, read = embedded(readout, graph)
+    (first,), (second,) = weighed
+    np.testing.assert_allclose(second, first, atol=1e-6)
+    np.testing.assert_allclose(read, whole, atol=1e-5)
+
+
 def test_equal_blocks_are_not_measured(weighed):
     graph = tiny()
     plain, without = embedded(Readout((OwnFeatures(8), Walks(3), EdgeWeight()), 9), graph)
@@ -258,14 +324,18 @@ def test_equal_blocks_are_not_measured(weighed):
     assert "block.2.weight" not in plain
 
 
-class Unknown(Hops):
-    """A block that does not tell what it is made from."""
+class Unknown(Block):
+    """A block that does not tell what it is made from: the encoders' output as it is."""
 
-    def products(self, parameters, outputs):
-        return None
+    def __call__(self, parameters, context):
+        return list(context.encoded)
 
 
-@pytest.mark.parametrize("others", [(), (Walks(3), Hops(1)), (OwnFeatures(4),), (OwnFeatures(4), Unknown(0))], ids=str)
+@pytest.mark.parametrize(
+    "others",
+    [(), (Walks(3), Hops(1)), (OwnFeatures(4),), (OwnFeatures(4), Unknown())],
+    ids=["none", "of edges", "of nodes", "unknown"],
+)
 def test_where_nothing_can_be_weighed_all_keep_their_sizes(others, weighed):
     graph = tiny()
     z = np.random.default_rng(8).standard_normal((40, 3))

@@ -4,7 +4,8 @@ import torch
 
 from clnr.engine import Reference, cpu_engine
 from clnr.graph import Graph
-from clnr.nn.structure import neighbour_matrix, random_rows, walks
+from clnr.nn import structure
+from clnr.nn.structure import neighbour_matrix, put_walks, random_rows, walks
 from tests.nn.dense_graphs import GRAPHS, neighbours, power, transition, unit
 
 REFERENCE = Reference(torch.device("cpu"))
@@ -49,3 +50,24 @@ def test_walks_average_over_neighbours_again_and_again(name, engine):
         rows = unit(step_matrix @ rows)
         if step in (1, 3, 4):
             np.testing.assert_allclose(found[(1, 3, 4).index(step)].numpy(), rows, atol=2e-5)
+
+
+@pytest.mark.parametrize("before", [(), (4,), (1, 3, 4)], ids=str)
+def test_walks_are_where_they_were_put(before, monkeypatch):
+    device_graph, steps = REFERENCE.to_device(GRAPHS["undirected"]), (1, 3, 4)
+    expected = walks(REFERENCE, REFERENCE.to_device(GRAPHS["undirected"]), 6, steps)
+    walks(REFERENCE, device_graph, 6, before)
+    out = torch.full((device_graph.graph.num_nodes, 20), torch.nan)
+    put_walks(REFERENCE, device_graph, out[:, 2:], steps, 1.7)
+    np.testing.assert_array_equal(out[:, 2:].numpy(), (torch.cat(expected, 1) / 1.7).numpy())
+    assert out[:, :2].isnan().all()
+    # They are not walked again, whatever the divisor.
+    monkeypatch.setattr(structure, "random_rows", pytest.fail)
+    for got, right in zip(walks(REFERENCE, device_graph, 6, steps), expected, strict=True):
+        np.testing.assert_allclose(got.numpy(), right.numpy(), rtol=1e-6)
+    again = torch.empty(len(out), 18)
+    put_walks(REFERENCE, device_graph, again, steps, 1.7)
+    assert torch.equal(again, out[:, 2:])
+    # What was put there is all that is kept.
+    kept = [each.rows for step, each in device_graph.edges.made["walks", 6].items() if step not in before]
+    assert all(each.untyped_storage().data_ptr() == out.untyped_storage().data_ptr() for each in kept)

@@ -12,6 +12,8 @@ from clnr.engine.attention import attend
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.view import View
 
+_ROWS = 1 << 12
+
 
 class Operators(ABC):
     r"""The linear maps of one view: features :math:`X` and propagation :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`.
@@ -84,6 +86,10 @@ class Operators(ABC):
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         """A_hat h, or A_hat relu(h)."""
 
+    def propagate_to(self, nodes: Tensor | slice, h: Tensor) -> Tensor:
+        """The rows of some nodes in A_hat h."""
+        return self.propagate(h)[nodes]
+
     @abstractmethod
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         """A_hat h W + b, in the cheaper order, or A_hat relu(h) W + b; without ``h``, A_hat X W + b."""
@@ -125,6 +131,17 @@ class SelectedOperators(Operators):
 
 def unit_rows(z: Tensor) -> Tensor:
     """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
+    return z * _inverse_length(z)
+
+
+def unit_rows_(z: Tensor) -> Tensor:
+    """``unit_rows`` in place, some rows at a time: no other matrix of their size is made."""
+    for rows in z.split(_ROWS):
+        rows.mul_(_inverse_length(rows))
+    return z
+
+
+def _inverse_length(z: Tensor) -> Tensor:
     length = z.square().sum(1, keepdim=True)
     zero = length == 0
-    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())
+    return torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())

@@ -5,10 +5,22 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 _COLUMNS_WORTH_HALVING = 128
+
+
+def empty_rows(rows: int, columns: int, device: torch.device) -> Tensor:
+    """Uninitialised rows in float32.
+
+    On a CPU by NumPy, which asks for large pages, as page faults of small ones are slow, and gives them back when rows are
+    freed; torch may keep them.
+    """
+    if device.type == "cpu":
+        return torch.from_numpy(np.empty((rows, columns), np.float32))
+    return torch.empty(rows, columns, device=device)
 
 
 @functools.cache

@@ -26,6 +26,10 @@ class Matrix(ABC):
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
         """S h, or S relu(h); plus ``bias`` where given."""
 
+    def some_rows(self, rows: Tensor | slice, h: Tensor) -> Tensor:
+        """Some rows of S h, without a gradient where no others are computed."""
+        return self(h)[rows]
+
 
 class Features(Matrix):
     """The features of a view."""
@@ -118,6 +122,9 @@ class MatrixOperators(Operators):
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         return self.adjacency(h, relu)
 
+    def propagate_to(self, nodes: Tensor | slice, h: Tensor) -> Tensor:
+        return self.adjacency.some_rows(nodes, h)
+
     def _propagates_first(self, weight: Tensor) -> bool:
         """Whether A_hat h is cheaper to multiply by a weight than h is, before it is propagated."""
         return weight.shape[0] <= weight.shape[1]
@@ -138,7 +145,7 @@ class SparseOperators(MatrixOperators):
 
     def __init__(self, view: View, engine: SparseEngine, streams: Streams | None):
         super().__init__(view, engine)
-        self._streams = Streams() if streams is None else streams
+        self._streams = streams
         # Both are made now, before views part.
         _ = self._x, self.adjacency
 
@@ -154,7 +161,7 @@ class SparseOperators(MatrixOperators):
         return self._engine.propagation(self.view)
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        if self.view.mask is not None or self.view.node_permutation is not None:
+        if self._streams is None or self.view.mask is not None or self.view.node_permutation is not None:
             return super().project(weight, bias)
         # Views with all features share this product, and their gradients are added up before it is differentiated.
         product = super().project

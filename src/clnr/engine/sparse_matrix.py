@@ -33,19 +33,13 @@ class Keeper:
 class SparseMatrix(Keeper):
     """A fixed sparse matrix on a device, in CSR form, with its transpose.
 
-    ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
-    ``transposed_columns``. ``pattern`` is a matrix with the same entries, but for their values, where this one has its entries
-    from it.
+    ``values`` are in the order of ``columns``. ``pattern`` is a matrix with the same entries, but for their values, where this
+    one has its entries from it. On a CPU, ``rows`` and the transpose are made when they are first asked for.
     """
 
     indptr: Tensor
     columns: Tensor
-    rows: Tensor
     values: Tensor
-    transposed_indptr: Tensor
-    transposed_columns: Tensor
-    transposed_values: Tensor
-    order: Tensor
     shape: tuple[int, int]
     pattern: SparseMatrix | None = field(default=None, repr=False)
 
@@ -53,33 +47,71 @@ class SparseMatrix(Keeper):
     def device(self) -> torch.device:
         return self.values.device
 
+    @property
+    def rows(self) -> Tensor:
+        """The row of each entry."""
+        return (self.pattern or self).once("rows", lambda: torch.from_numpy(_rows(self.indptr.numpy())))
+
+    @property
+    def transposed_indptr(self) -> Tensor:
+        return self._transpose[0]
+
+    @property
+    def transposed_columns(self) -> Tensor:
+        return self._transpose[1]
+
+    @property
+    def order(self) -> Tensor:
+        """Where each entry of the transpose is among ``values``."""
+        return self._transpose[2]
+
+    @property
+    def transposed_values(self) -> Tensor:
+        return self.once("transposed values", lambda: self.values[self.order])
+
+    @property
+    def _transpose(self) -> tuple[Tensor, ...]:
+        def make() -> tuple[Tensor, ...]:
+            parts = _transpose(self.indptr.numpy(), self.columns.numpy(), self.shape)
+            return tuple(torch.from_numpy(each) for each in parts)
+
+        return (self.pattern or self).once("transpose", make)
+
     def with_values(self, values: Tensor) -> SparseMatrix:
         """The same entries with other values."""
-        return replace(self, values=values, transposed_values=values[self.order], made={}, pattern=self.pattern or self)
+        matrix = replace(self, values=values, made={}, pattern=self.pattern or self)
+        if not values.is_cpu:
+            _ = matrix.transposed_values
+        return matrix
 
 
 def to_sparse_matrix(matrix: sp.csr_array, device: torch.device) -> SparseMatrix:
     """A SciPy matrix on a device, with its transpose."""
-    matrix = matrix.copy()
-    matrix.sort_indices()
-    count = matrix.nnz
-    position = sp.csr_array((np.arange(count), matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr()
-    position.sort_indices()
+    if not matrix.has_sorted_indices:
+        matrix = matrix.copy()
+        matrix.sort_indices()
 
     def move(array: Array) -> Tensor:
-        return torch.tensor(array.astype(np.int64), device=device)
+        return torch.from_numpy(array.astype(np.int64)).to(device)
 
-    return SparseMatrix(
-        indptr=move(matrix.indptr),
-        columns=move(matrix.indices),
-        rows=move(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))),
-        values=torch.tensor(matrix.data, dtype=torch.float32, device=device),
-        transposed_indptr=move(position.indptr),
-        transposed_columns=move(position.indices),
-        transposed_values=torch.tensor(matrix.data[position.data], dtype=torch.float32, device=device),
-        order=move(position.data),
-        shape=(int(matrix.shape[0]), int(matrix.shape[1])),
-    )
+    values = torch.tensor(matrix.data, dtype=torch.float32, device=device)
+    shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+    made: dict[Hashable, Any] = {}
+    if device.type != "cpu":
+        transpose = tuple(map(move, _transpose(matrix.indptr, matrix.indices, shape)))
+        made = {"rows": move(_rows(matrix.indptr)), "transpose": transpose, "transposed values": values[transpose[2]]}
+    return SparseMatrix(move(matrix.indptr), move(matrix.indices), values, shape, made=made)
+
+
+def _rows(indptr: Array) -> Array:
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+def _transpose(indptr: Array, columns: Array, shape: tuple[int, int]) -> tuple[Array, ...]:
+    """``indptr`` and columns of the transpose of a matrix, and where each of its entries is in the matrix."""
+    position = sp.csr_array((np.arange(len(columns)), columns, indptr), shape=shape).T.tocsr()
+    position.sort_indices()
+    return position.indptr.astype(np.int64), position.indices.astype(np.int64), position.data
 
 
 def to_scipy(x: SparseMatrix) -> sp.csr_array:

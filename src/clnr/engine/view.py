@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -54,9 +54,11 @@ class DeviceGraph(Keeper):
         dense = self.dense_above < 0 or x.nnz > self.dense_above * x.shape[0] * x.shape[1]
         return torch.tensor(x.toarray(), device=self.device) if dense else to_sparse_matrix(x, self.device)
 
-    def with_features(self, features: Matrix) -> DeviceGraph:
-        """The same graph with other features; both share their edges."""
-        return replace(self, graph=replace(self.graph, features=features), made={})
+    def with_features(self, features: Matrix | Tensor) -> DeviceGraph:
+        """The same graph with other features; both share their edges. A tensor on the device is not moved there again."""
+        moved: dict[Hashable, Any] = {"features": features} if isinstance(features, Tensor) else {}
+        host = features.numpy(force=True) if isinstance(features, Tensor) else features
+        return replace(self, graph=replace(self.graph, features=host), made=moved)
 
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
         """The features of some nodes, on the host if they are sparse or in files."""

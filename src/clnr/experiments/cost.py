@@ -34,11 +34,12 @@ _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _FLOAT_BYTES, _NODE_BYTES = 4, 8
 _SUMS_PER_MOMENT = 5  # Sums over a column: two for its mean, one for its variance, two for their gradients.
 # Bytes of an edge: in the graph, on the device in both directions, scaled for a propagation, and to walk along.
-_EDGE_BYTES = 160
-# How often an encoder's rows are in memory where there is no read-out, and where there is one, the widest of its matrices
-# beside all of them: its rows in float64, or the directions that are looked for and their gradients.
+_EDGE_BYTES = 120
+# How often an encoder's rows are in memory where there is no read-out; where there is one, the widest of its matrices: rows
+# that are propagated, or the directions that are looked for and their gradients; and a step of walks.
 _COPIES_OF_ROWS = 8
-_COPIES_OF_WIDEST = 4
+_COPIES_OF_WIDEST = 3
+_COPIES_OF_STEP = 3
 _PROBE_SECONDS = 1e-7
 _LIBRARY_BYTES = 6.5e8
 # Numbers that sparse products gather in a second, and multiplications of dense ones: of a GPU, and of one thread of a CPU.
@@ -78,26 +79,34 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
 
 
 def _given(model: Model, size: Size, device: str) -> float:
-    """Bytes of the features that the encoder is given, also those on the host that the device has, too."""
+    """Bytes of the features that the encoder is given; those of the graph itself are on the host, and on a CPU again."""
     inputs = model.input_width(size.features)
-    return (2 if device == "cpu" else 1) * (size.bytes if inputs == size.features else _FLOAT_BYTES * size.nodes * inputs)
+    if inputs == size.features:
+        return (2 if device == "cpu" else 1) * size.bytes
+    return _FLOAT_BYTES * size.nodes * inputs
 
 
 def _embedding(model: Model, size: Size, device: str) -> float:
     """Bytes of the rows of all nodes while inputs are made or, if these are more, while the read-out is fitted."""
     inputs, outputs = model.input_width(size.features), model.encoder.num_outputs
     encoder = model.encoder.width(inputs)
-    walked = len(STEPS) * sum(part.walk_columns for part in model.inputs)
-    # One after the other, side by side, and beside the features.
-    inputs_bytes = 3 * size.bytes + _FLOAT_BYTES * size.nodes * 3 * walked
+    walked = sum(part.walk_columns for part in model.inputs)
+    # All of them, and a step beside the one before.
+    inputs_bytes = 3 * size.bytes + _FLOAT_BYTES * size.nodes * (len(STEPS) + _COPIES_OF_STEP) * walked
     if model.readout is None:
         return max(inputs_bytes, _given(model, size, device) + _FLOAT_BYTES * size.nodes * _COPIES_OF_ROWS * encoder)
     widths = model.readout.widths(inputs, outputs * [encoder])
-    # Walks are kept one by one, too. A matrix is centred, and its squares are added in float64.
-    again = len(STEPS) * sum(product.source.walk_columns for _, product in model.readout.products({}, outputs))
-    columns = sum(widths) + again + _COPIES_OF_WIDEST * max(widths, default=0)
+    # Of all nodes the encoders' rows, walks, and rows on their way; of those that stand for all, all matrices, and features of
+    # two hops.
+    products = [product for _, product in model.readout.products({}, outputs)]
+    walks = len(STEPS) * sum(product.source.walk_columns for product in products)
+    propagated = [width for width, product in zip(widths, products, strict=False) if not product.source.walk_columns]
+    widest = max(encoder, model.readout.dimension, *propagated)
+    columns = outputs * encoder + walks + _COPIES_OF_WIDEST * widest
+    features = 2 * inputs if inputs <= MOST_INNER_PRODUCTS else 0
+    fitted = _FLOAT_BYTES * min(size.nodes, FITTED_NODES) * (sum(widths) + features)
     block = _FLOAT_BYTES * 3 * min(size.nodes, ROWS) * sum(widths)
-    return max(inputs_bytes, _given(model, size, device) + _FLOAT_BYTES * size.nodes * columns + block)
+    return max(inputs_bytes, _given(model, size, device) + _FLOAT_BYTES * size.nodes * columns + fitted + block)
 
 
 def training_seconds(method: Method, recipe: Recipe, size: Size, device: str) -> float:

@@ -13,7 +13,7 @@ from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.low_rank import principal_directions
-from clnr.nn.structure import STEPS, neighbour_matrix, random_rows, walks
+from clnr.nn.structure import STEPS, neighbour_matrix, put_walks, random_rows, walks
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, View, unit_rows
+    from clnr.engine.products import empty_rows
     from clnr.graph.csr import Array
     from clnr.graph.id_vectors import id_words
     from clnr.graph.rarity import idf
 else:
     np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
     View, unit_rows = (lazy("clnr.engine", name) for name in ("View", "unit_rows"))
+    empty_rows = lazy("clnr.engine.products", "empty_rows")
     id_words = lazy("clnr.graph.id_vectors", "id_words")
     idf = lazy("clnr.graph.rarity", "idf")
 
 _BAG = 0.5
+_ROWS = 1 << 15
 
 Blocks = Callable[[], Iterable[Any]]
 """Features of all nodes, some rows at a time; each call is another pass over them."""
@@ -184,18 +187,22 @@ class AddStructure(Input):
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         if not self.structure:
             return device_graph
-        walked = torch.cat(walks(engine, device_graph, self.structure, STEPS), 1).cpu().numpy()
-        return device_graph.with_features(self.change_rows(parameters, device_graph.graph.features, walked))
+        x = device_graph.graph.features
+        nodes, count = x.shape
+        both = empty_rows(nodes, self.width(count), engine.device)
+        for start in range(0, nodes, _ROWS):
+            own = self._own_columns(parameters, x[start : start + _ROWS])
+            both[start : start + _ROWS, :count] = torch.from_numpy(own).to(engine.device)
+        put_walks(engine, device_graph, both[:, count:], STEPS, len(STEPS) ** 0.5)
+        return device_graph.with_features(both)
 
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         if walked is None:
             return x
-        x = x.toarray() if sp.issparse(x) else x
-        count = x.shape[1]
-        both = np.empty((len(x), count + walked.shape[1]), np.float32)
-        np.divide(x, float(parameters["length"]), out=both[:, :count], casting="same_kind")
-        np.divide(walked, len(STEPS) ** 0.5, out=both[:, count:], casting="same_kind")
-        return both
+        return np.concatenate([self._own_columns(parameters, x), walked / np.float32(len(STEPS) ** 0.5)], 1)
+
+    def _own_columns(self, parameters: Parameters, x: Any) -> Array:
+        return (x.toarray() if sp.issparse(x) else x) / np.float32(parameters["length"])
 
 
 @dataclass(frozen=True)
@@ -209,7 +216,7 @@ class StructureInput(Input):
 
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         with torch.no_grad():
-            return device_graph.with_features(self.rows(parameters, engine.float32, device_graph).cpu().numpy())
+            return device_graph.with_features(self.rows(parameters, engine.float32, device_graph))
 
     @abstractmethod
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from clnr.errors import RecipeError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.low_rank import axes_of_inner_products, orthonormal
-from clnr.nn.readout_blocks import Block, Matrix, Product, ReadoutContext
+from clnr.nn.readout_blocks import Block, Matrix, Product, ReadoutContext, Source
 from clnr.support.lazy import lazy
 from clnr.support.processes.workers import ALONE, Workers
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.graph.csr import Array
+    from clnr.nn import edge_information
     from clnr.nn.edge_information import edge_weight
 else:
     torch = lazy("torch")
+    edge_information = lazy("clnr.nn.edge_information")
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 ROWS = 1 << 13
@@ -46,23 +49,18 @@ class Readout:
         parameters: Parameters = {}
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
-        graph, of_node = context.device_graph.graph, self.of_node(len(context.encoded), context.own)
-        workers = context.engine.workers
-        # Of all matrices some rows, and of a node's own ones all, of which the edges' weight is measured.
-        some: list[tuple[float, Tensor]] = []
-        own: dict[int, Tensor] = {}
-        for number, (size, matrix) in enumerate(self._matrices(parameters, context)):
-            some.append((size, matrix[context.fitted_nodes]))
-            if of_node and of_node[number] and workers.first:
-                own[number] = matrix
+        of_node, workers = self.of_node(len(context.encoded), context.own), context.engine.workers
+        sized, context = self._made(parameters, context)
+        products, graph = [product for _, product in sized], context.device_graph.graph
 
         def measure(numbers: list[int]) -> float:
             weight = 0.0
             if workers.first:
-                reads = [functools.partial(_rows_of, own[number]) for number in numbers]
+                reads = [_reader(context, products[number]) for number in numbers]
                 weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
             return workers.broadcast_object(weight)
 
+        some = [(size, rows) for (size, _), rows in zip(sized, context.fitted_rows(products), strict=True)]
         return parameters | self.fit_rows(some, of_node, measure, context.engine.device, workers)
 
     def fit_rows(
@@ -124,20 +122,52 @@ class Readout:
         return {"weight": weight, "bias": -(mean @ weight)}
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> Tensor:
-        """One row per node."""
-        weight, rows = parameters["weight"], parameters["bias"]
-        begin, count, workers = 0, context.device_graph.graph.num_nodes, context.engine.workers
-        own = workers.own_rows(count)
-        # Block by block, so that they need not all be in memory at once.
-        for _, matrix in self._matrices(parameters, context):
-            rows = rows + matrix[own] @ weight[begin : begin + matrix.shape[1]]
-            begin += matrix.shape[1]
-        return workers.all_gather_rows(rows, count)
+        r"""One row per node.
 
-    def _matrices(self, parameters: Parameters, context: ReadoutContext) -> Iterator[tuple[float, Tensor]]:
+        As propagation is linear, what is propagated more often is added up before: with rows :math:`S` and weights
+        :math:`W_h`, it is :math:`S W_0 + \hat A (S W_1 + \hat A (S W_2))`. Where nothing but features is propagated, and these
+        are fewer than the dimension, they are propagated themselves.
+        """
+        sized, context = self._made(parameters, context)
+        weights = _weights(parameters["weight"], [product for _, product in sized], context)
+        count, workers, total = context.device_graph.graph.num_nodes, context.engine.workers, None
+        own = workers.own_rows(count)
+        if context.num_features < self.dimension and all(each.source == Source() for each in weights if each.hops):
+            direct = [each for each in weights if each.source == Source()]
+            for product, rows in zip(direct, context.matrices(direct), strict=True):
+                total = _plus(total, rows[own], weights.pop(product))
+        most = max((product.hops for product in weights), default=0)
+        for hops in range(most, -1, -1):
+            if hops < most:
+                assert total is not None
+                total = context.operators.propagate(workers.all_gather_rows(total, count))[own]
+            for product, weight in weights.items():
+                if product.hops == hops and product.source == Source() and not context.has_dense_features:
+                    rows = context.operators.project(weight)[own]
+                    total = rows if total is None else total.add_(rows)
+                elif product.hops == hops:
+                    parts = context.rows(product.source)
+                    for part, factor in zip(parts, weight.split([each.shape[1] for each in parts]), strict=True):
+                        total = _plus(total, part[own], factor)
+        assert total is not None
+        return workers.all_gather_rows(total.add_(parameters["bias"]), count)
+
+    def _made(self, parameters: Parameters, context: ReadoutContext) -> tuple[list[tuple[float, Product]], ReadoutContext]:
+        """The blocks' matrices as products, each with the size of its block, and what these are products of.
+
+        What a block makes itself stands there beside the encoders' outputs.
+        """
+        sized: list[tuple[float, Product]] = []
+        encoded = list(context.encoded)
         for place, block in self.places():
-            for matrix in block(sub_dict(parameters, place), context):
-                yield block.size, matrix.to(torch.float32)
+            learned = sub_dict(parameters, place)
+            products = block.products(learned, len(context.encoded))
+            if products is None:
+                made = block(learned, context)
+                products = [Product(Source(len(encoded) + number)) for number in range(len(made))]
+                encoded += [matrix.to(torch.float32) for matrix in made]
+            sized += [(block.size, product) for product in products]
+        return sized, dataclasses.replace(context, encoded=encoded)
 
     def products(self, parameters: Parameters, outputs: int) -> list[tuple[float, Product]]:
         """The blocks' matrices as products, each with the size of its block; all blocks must have them."""
@@ -157,8 +187,27 @@ class Readout:
         return [(f"block.{index}", block) for index, block in enumerate(self.blocks)]
 
 
-def _rows_of(matrix: Tensor, nodes: Array) -> Tensor:
-    return matrix[torch.from_numpy(nodes).to(matrix.device)]
+def _reader(context: ReadoutContext, product: Product) -> Callable[[Array], Tensor]:
+    """What reads rows of a matrix that is not propagated: of all nodes where these are few, else of those that are read."""
+    x, weight, device = context.device_graph.features, product.weight, context.engine.device
+    if weight is not None and isinstance(x, torch.Tensor) and len(x) > edge_information.MOST_COMPARED:
+        return lambda nodes: x[torch.from_numpy(nodes).to(device)] @ weight
+    make = functools.cache(lambda: context.matrices([product])[0])
+    return lambda nodes: make()[torch.from_numpy(nodes).to(device)]
+
+
+def _weights(weight: Tensor, products: list[Product], context: ReadoutContext) -> dict[Product, Tensor]:
+    """What rows of a source are multiplied by after so many propagations, given that of all matrices side by side."""
+    weights: dict[Product, Tensor] = {}
+    for product, part in zip(products, weight.split([context.width(each) for each in products]), strict=True):
+        factor, rows = part if product.weight is None else product.weight @ part, product._replace(weight=None)
+        weights[rows] = weights[rows] + factor if rows in weights else factor
+    return weights
+
+
+def _plus(total: Tensor | None, rows: Tensor, weight: Tensor) -> Tensor:
+    """Rows times a weight, added to what there is, in place."""
+    return rows @ weight if total is None else total.addmm_(rows, weight)
 
 
 def _length(matrix: Tensor, mean: Tensor) -> Tensor:

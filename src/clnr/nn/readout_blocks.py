@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
@@ -40,33 +39,6 @@ _REDUCED = HyperParameter(
 )
 
 
-class ReadoutContext(NamedTuple):
-    """What blocks are made from: a graph, and each encoder's output. Those that are ``own`` come from nodes' features alone.
-
-    The engine computes in float32.
-    """
-
-    engine: Engine
-    view: View
-    encoded: Sequence[Tensor]
-    own: Collection[int] = ()
-
-    @property
-    def operators(self) -> Operators:
-        """The linear maps of the view."""
-        return self.engine.operators(self.view)
-
-    @property
-    def device_graph(self) -> DeviceGraph:
-        return self.view.device_graph
-
-    @property
-    def fitted_nodes(self) -> Tensor | slice:
-        """The nodes that stand for all."""
-        count = self.device_graph.graph.num_nodes
-        return slice(None) if count <= FITTED_NODES else fitted_nodes(count).to(self.engine.device)
-
-
 def fitted_nodes(count: int) -> Tensor:
     """The nodes that stand for all where a read-out is fitted, sorted: the same at every call."""
     return rng.permute(rng.key(0, "read-out"), torch.arange(min(count, FITTED_NODES)), count).sort().values
@@ -95,7 +67,117 @@ class Product(NamedTuple):
         return not self.hops and not self.source.walk_columns and (self.source.encoder is None or self.source.encoder in own)
 
 
-class Block(ABC):
+@dataclass(frozen=True, eq=False)
+class ReadoutContext:
+    """What blocks are made from: a graph, and each encoder's output. Those that are ``own`` come from nodes' features alone.
+
+    The engine computes in float32.
+    """
+
+    engine: Engine
+    view: View
+    encoded: Sequence[Tensor]
+    own: Collection[int] = ()
+
+    @functools.cached_property
+    def operators(self) -> Operators:
+        """The linear maps of the view."""
+        return self.engine.operators(self.view)
+
+    @property
+    def device_graph(self) -> DeviceGraph:
+        return self.view.device_graph
+
+    @functools.cached_property
+    def fitted_nodes(self) -> Tensor | slice:
+        """The nodes that stand for all."""
+        count = self.device_graph.graph.num_nodes
+        return slice(None) if count <= FITTED_NODES else fitted_nodes(count).to(self.engine.device)
+
+    @property
+    def num_features(self) -> int:
+        return int(self.device_graph.features.shape[1])
+
+    @property
+    def has_dense_features(self) -> bool:
+        """Whether the features are at hand as they are."""
+        return self.view.is_whole and isinstance(self.device_graph.features, torch.Tensor)
+
+    def width(self, product: Product) -> int:
+        """How many columns a matrix has."""
+        source, weight = product.source, product.weight
+        if source.walk_columns:
+            return len(STEPS) * source.walk_columns
+        if source.encoder is not None:
+            return self.encoded[source.encoder].shape[1]
+        return self.num_features if weight is None else weight.shape[1]
+
+    def rows(self, source: Source, weight: Tensor | None = None) -> list[Tensor]:
+        """The rows of a source, times a weight if it is features: matrices that stand side by side."""
+        if source.walk_columns:
+            return walks(self.engine, self.device_graph, source.walk_columns, STEPS)
+        if source.encoder is None:
+            return [self.operators.features if weight is None else self.operators.project(weight)]
+        rows = self.encoded[source.encoder]
+        return [unit_rows(rows) if source.unit else rows]
+
+    def matrices(self, products: Sequence[Product], nodes: Tensor | slice = slice(None)) -> list[Tensor]:
+        """Matrices of blocks: the rows of all nodes, or of some."""
+        chains: dict[tuple[Source, IdentityKey], list[int]] = {}
+        for number, product in enumerate(products):
+            chains.setdefault((product.source, IdentityKey(product.weight)), []).append(number)
+        made: dict[int, Tensor] = {}
+        for (source, _), numbers in chains.items():
+            parts = self.rows(source, products[numbers[0]].weight)
+            found = _hops(self.operators, parts, {products[number].hops for number in numbers}, nodes)
+            made |= {number: found[products[number].hops] for number in numbers}
+        return [made[number] for number in range(len(products))]
+
+    def fitted_rows(self, products: Sequence[Product]) -> list[Tensor]:
+        """The rows of the nodes that stand for all in matrices of blocks."""
+        if self.num_features > MOST_INNER_PRODUCTS:
+            return self.matrices(products, self.fitted_nodes)
+        others = iter(self.matrices([each for each in products if each.weight is None], self.fitted_nodes))
+        return [next(others) if each.weight is None else self.fitted_features(each.hops) @ each.weight for each in products]
+
+    def fitted_features(self, hops: int) -> Tensor:
+        """The features of the nodes that stand for all, propagated so many times, some columns at a time.
+
+        Methods with the same features share them.
+        """
+
+        def make() -> Tensor:
+            x, width, parts = self.device_graph.features, self.num_features, []
+            for start in range(0, max(1, width), _COLUMNS):
+                some = slice(start, start + _COLUMNS)
+                if isinstance(x, torch.Tensor):
+                    columns = x[:, some]
+                else:
+                    columns = self.operators.project(torch.eye(width, device=self.engine.device)[:, some])
+                parts.append(_hops(self.operators, [columns], {hops}, self.fitted_nodes)[hops])
+            return torch.cat(parts, 1)
+
+        # Few products make the others again.
+        return self.device_graph.once(("fitted features", hops), make) if hops > 1 else make()
+
+
+def _hops(operators: Operators, parts: list[Tensor], hops: Collection[int], nodes: Tensor | slice) -> dict[int, Tensor]:
+    """The rows of some nodes, after each number of propagations, of matrices that stand side by side."""
+    found: dict[int, Tensor] = {}
+    last = max(hops)
+    for hop in range(last + 1):
+        if hop == last > 0:
+            # Of others, no rows are needed any more.
+            some = [operators.propagate_to(nodes, part) for part in parts]
+        else:
+            parts = [operators.propagate(part) for part in parts] if hop else parts
+            some = [part[nodes] for part in parts] if hop in hops else []
+        if hop in hops:
+            found[hop] = some[0] if len(some) == 1 else torch.cat(some, 1)
+    return found
+
+
+class Block:
     """Columns of the embedding before it is reduced; ``size`` is the root mean square length of its rows beside the others'."""
 
     size: ClassVar[float] = 1.0
@@ -122,17 +204,11 @@ class Block(ABC):
         """What a user should know of what was learned, a line each."""
         return []
 
-    @abstractmethod
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        """Its matrices, each centred and scaled by itself."""
-
-
-def _hops(operators: Operators, rows: Tensor, count: int) -> list[Tensor]:
-    """Rows propagated 0, 1, ... and ``count`` times."""
-    hops = [rows]
-    for _ in range(count):
-        hops.append(operators.propagate(hops[-1]))
-    return hops
+        """Its matrices, each centred and scaled by itself; a block that has no ``products`` makes them here."""
+        products = self.products(parameters, len(context.encoded))
+        assert products is not None, "a block has products, or makes its matrices itself"
+        return context.matrices(products)
 
 
 @dataclass(frozen=True)
@@ -144,10 +220,6 @@ class Hops(Block):
     hop_rows: str = hyper_parameter(
         "plain", choices=("plain", "unit"), meaning="the encoder's rows as they are, or scaled to length 1", source="ours"
     )
-
-    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        scaled = unit_rows if self.hop_rows == "unit" else lambda rows: rows
-        return [rows for encoded in context.encoded for rows in _hops(context.operators, scaled(encoded), self.hops)]
 
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
         return [width for width in outputs for _ in range(self.hops + 1)]
@@ -166,35 +238,22 @@ class ReducedFeatures(Block):
 
     steps: ClassVar[int]
 
-    def map(self, operators: Operators, weight: Tensor) -> Tensor:
-        """The product of the propagated features and a weight."""
-        return _hops(operators, operators.project(weight), self.steps)[-1]
-
     def fit(self, context: ReadoutContext) -> Parameters:
         if not self.reduced:
             return {}
-        operators, width = context.operators, context.device_graph.features.shape[1]
 
         def directions() -> Tensor:
+            width = context.num_features
             if width <= MOST_INNER_PRODUCTS:
-                return self.directions(self._some_rows(context, width), context.engine.workers)
-            map_ = functools.partial(self.map, operators)
+                return self.directions(context.fitted_features(self.steps), context.engine.workers)
             return principal_directions(map_, width, self._count, self._key, context.engine.device)
+
+        def map_(weight: Tensor) -> Tensor:
+            (rows,) = context.matrices([Product(Source(), self.steps, weight)])
+            return rows
 
         # Methods with the same features share it.
         return {"directions": context.device_graph.once(("directions", type(self).__name__, self._count), directions)}
-
-    def _some_rows(self, context: ReadoutContext, width: int) -> Tensor:
-        """The propagated features of the nodes that stand for all, some columns at a time."""
-        nodes, x, parts = context.fitted_nodes, context.device_graph.features, []
-        for start in range(0, width, _COLUMNS):
-            stop = min(start + _COLUMNS, width)
-            if isinstance(x, torch.Tensor):
-                columns = x[:, start:stop]
-            else:
-                columns = context.operators.project(torch.eye(width, device=context.engine.device)[:, start:stop])
-            parts.append(_hops(context.operators, columns, self.steps)[-1][nodes])
-        return torch.cat(parts, 1)
 
     def directions(self, rows: Tensor, workers: Workers = ALONE) -> Tensor:
         """The principal directions, given the propagated features of the nodes that stand for all, which workers share."""
@@ -210,16 +269,6 @@ class ReducedFeatures(Block):
 
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
         return [min(inputs, self._count)] if self.reduced else []
-
-    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        if not self.reduced:
-            return []
-        directions = parameters["directions"]
-        if not context.view.is_whole:
-            return [self.map(context.operators, directions)]
-        # On the graph that these were found on, they are asked for again, and by several methods.
-        asker = type(self).__name__, IdentityKey(directions)
-        return [context.device_graph.once(asker, lambda: self.map(context.operators, directions))]
 
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         return [Product(Source(), self.steps, parameters.get("directions"))] if self.reduced else []
@@ -246,9 +295,6 @@ class FeatureHops(OwnFeatures):
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
         return 3 * super().widths(inputs, outputs)
 
-    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        return [rows for own in super().__call__(parameters, context) for rows in _hops(context.operators, own, 2)]
-
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         own = super().products(parameters, outputs)
         return [each._replace(hops=hops) for each in own for hops in range(3)]
@@ -267,11 +313,6 @@ class Walks(Block):
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
         return [len(STEPS) * self.walk_columns] if self.walk_columns else []
 
-    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        if not self.walk_columns:
-            return []
-        return [torch.cat(walks(context.engine, context.device_graph, self.walk_columns, STEPS), 1)]
-
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         return [Product(Source(walk_columns=self.walk_columns))] if self.walk_columns else []
 
@@ -286,9 +327,6 @@ class EdgeWeight(Block):
         meaning="what columns that come from edges weigh in the read-out: as much as others, or as much as edges tell",
         source="ours",
     )
-
-    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        return []
 
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         return []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
 
 from clnr.support.lazy import lazy
 
@@ -13,18 +13,19 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, SparseMatrix, View, to_sparse_matrix, unit_rows
+    from clnr.engine import DeviceGraph, Engine, SparseMatrix, View, to_sparse_matrix, unit_rows_
     from clnr.graph.csr import Array
     from clnr.graph.id_vectors import random_features
 else:
     np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
-    SparseMatrix, View, to_sparse_matrix, unit_rows = (
-        lazy("clnr.engine", name) for name in ("SparseMatrix", "View", "to_sparse_matrix", "unit_rows")
+    SparseMatrix, View, to_sparse_matrix, unit_rows_ = (
+        lazy("clnr.engine", name) for name in ("SparseMatrix", "View", "to_sparse_matrix", "unit_rows_")
     )
     random_features = lazy("clnr.graph.id_vectors", "random_features")
 
 STEPS = (4, 8, 16)
 """After so many steps of a walk: near neighbours, the neighbourhood, the region."""
+_ROWS = 1 << 12
 
 
 def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: float) -> SparseMatrix:
@@ -32,15 +33,15 @@ def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: 
 
     def make() -> SparseMatrix:
         source, target, weight = device_graph.graph.edges()
-        count = device_graph.graph.num_nodes
+        count, other = device_graph.graph.num_nodes, source != target
         values = np.ones(len(source), np.float32) if weight is None else weight
-        other = source != target
-        forward = sp.coo_array((values[other], (target[other], source[other])), shape=(count, count)).tocsr()
-        adjacency = forward.maximum(forward.T) if device_graph.graph.directed else forward
+        adjacency = sp.csr_array((values[other], (target[other], source[other])), shape=(count, count))
+        if device_graph.graph.directed:
+            adjacency = adjacency.maximum(adjacency.T).tocsr()
         degree = np.asarray(adjacency.sum(1), np.float64).reshape(-1)
         left, right = (_power(degree, power) for power in (row_power, column_power))
-        scaled = sp.diags_array(left) @ adjacency @ sp.diags_array(right)
-        return to_sparse_matrix(sp.csr_array(scaled, dtype=np.float32), device_graph.device)
+        adjacency.data = np.repeat(left, np.diff(adjacency.indptr)) * adjacency.data * right[adjacency.indices]
+        return to_sparse_matrix(adjacency, device_graph.device)
 
     return device_graph.edges.once(("neighbours", row_power, column_power), make)
 
@@ -55,20 +56,62 @@ def random_rows(device_graph: DeviceGraph, width: int) -> Tensor:
     return random_features(device_graph.graph.node_ids, width, device_graph.device)
 
 
+class _Walked(NamedTuple):
+    """Where walks lead after some steps: rows of length 1 over a ``divisor``."""
+
+    rows: Tensor
+    divisor: float = 1.0
+
+    def over(self, divisor: float) -> Tensor:
+        """The same rows over another divisor."""
+        if divisor == self.divisor:
+            return self.rows
+        rows = self.rows if self.divisor == 1 else self.rows * self.divisor
+        return rows if divisor == 1 else rows / torch.tensor(divisor, device=rows.device)
+
+
 def walks(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int]) -> list[Tensor]:
     """Each node's random vector averaged over its neighbours and scaled to length 1, again and again: after so many steps.
 
     One number of steps is Cleora (Rychalska et al., 2021). A node without neighbours has zeros. Walks are kept with the edges:
     whoever asks for the same ones of a graph with other features has them.
     """
-    walked: dict[int, Tensor] = device_graph.edges.once(("walks", width), dict)
-    if not walked.keys() >= set(steps):
-        with torch.no_grad():
-            matrix = neighbour_matrix(device_graph, -1.0, 0.0)
-            operators = engine.float32.operators(View(device_graph, propagation_matrix=matrix))
-            rows = random_rows(device_graph, width)
-            for step in range(1, max(steps) + 1):
-                rows = unit_rows(operators.propagate(rows))
-                if step in steps:
-                    walked[step] = rows
-    return [walked[step] for step in steps]
+    walked = _kept(device_graph, width)
+    _walk(engine, device_graph, width, steps, lambda step, rows: walked.update({step: _Walked(rows)}))
+    return [walked[step].over(1) for step in steps]
+
+
+def put_walks(engine: Engine, device_graph: DeviceGraph, out: Tensor, steps: Collection[int], divisor: float) -> None:
+    """Write ``walks`` side by side, over a divisor: what is written is kept in place of them, so that they are there once."""
+    width = out.shape[1] // len(steps)
+    walked, columns = _kept(device_graph, width), dict(zip(steps, out.split(width, 1), strict=True))
+
+    def put(step: int, rows: Tensor) -> None:
+        for of, to in zip(rows.split(_ROWS), columns[step].split(_ROWS), strict=True):
+            to.copy_(_Walked(of).over(divisor))
+        walked[step] = _Walked(columns[step], divisor)
+
+    for step in columns.keys() & walked.keys():
+        columns[step].copy_(walked[step].over(divisor))
+    _walk(engine, device_graph, width, steps, put)
+
+
+def _kept(device_graph: DeviceGraph, width: int) -> dict[int, _Walked]:
+    return device_graph.edges.once(("walks", width), dict)
+
+
+def _walk(
+    engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int], take: Callable[[int, Tensor], None]
+) -> None:
+    """Walk, unless all is kept that is asked for; what is not is taken."""
+    missing = set(steps) - _kept(device_graph, width).keys()
+    if not missing:
+        return
+    with torch.no_grad():
+        matrix = neighbour_matrix(device_graph, -1.0, 0.0)
+        operators = engine.float32.operators(View(device_graph, propagation_matrix=matrix))
+        rows = random_rows(device_graph, width)
+        for step in range(1, max(missing) + 1):
+            rows = unit_rows_(operators.propagate(rows))
+            if step in missing:
+                take(step, rows)

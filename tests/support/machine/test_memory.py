@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
 import sys
 
 import numpy as np
@@ -106,3 +109,26 @@ def test_on_a_gpu_memory_is_free_again_when_it_is_given_back(cuda):
     assert before - memory.free_memory(cuda) >= 256 * MIB
     del held
     assert before - memory.free_memory(cuda) < 16 * MIB
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps it")
+def test_freed_memory_goes_back_to_the_system():
+    """In a process of its own: blocks below the limit of the C library's heap, freed between others that stay."""
+    code = """
+import numpy as np
+from clnr.support.machine.memory import release_freed
+resident = lambda: int(open("/proc/self/statm").read().split()[1])
+np.empty(1 << 24, np.uint8)  # Freed: from now on, blocks of this size are the heap's.
+blocks = [np.ones(1 << 20, np.uint8) for _ in range(400)]
+blocks[::2] = [None] * 200
+before = resident()
+release_freed()
+print(before - resident())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") > 150 << 20
+
+
+def test_another_c_library_has_nothing_to_release(monkeypatch):
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    memory.release_freed()

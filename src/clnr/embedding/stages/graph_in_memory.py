@@ -27,7 +27,7 @@ from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
-from clnr.support.machine.memory import enough_memory
+from clnr.support.machine.memory import enough_memory, release_freed
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
@@ -78,6 +78,7 @@ class GraphInMemory(JobGraph):
         with stage("prepare"):
             self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
             self._on_device = self._seen_on_device()
+            release_freed()
         self._embedders = _embedders(workers, recipe, self._seen)
         shared = progress, checkpoint, workers, self._embedders, self._on_device
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
@@ -119,6 +120,7 @@ class GraphInMemory(JobGraph):
     def embed(self, model: FittedModel | None) -> Array | None:
         if self._split is not None:
             self._on_device = None
+            release_freed()
         if model is None:
             return None
         if self._vectors is not None:

@@ -42,6 +42,11 @@ class CompiledMatrix(FusedMatrix, Features):
     ) -> Tensor:
         return self.arrays(transposed).multiply(h, relu, bias, mask)
 
+    def some_rows(self, rows: Tensor | slice, h: Tensor) -> Tensor:
+        if isinstance(rows, slice) or h.requires_grad:
+            return super().some_rows(rows, h)
+        return self._forward.rows(rows.numpy()).multiply(h.contiguous(), False, None, None)
+
     def arrays(self, transposed: bool) -> CSRArrays:
         """The matrix or its transpose."""
         return self._transposed if transposed else self._forward

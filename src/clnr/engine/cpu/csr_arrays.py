@@ -13,6 +13,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.cpu.threads import share_rows
+from clnr.engine.products import empty_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import Drop, Neighbors, View
 from clnr.graph.csr import Array
@@ -33,11 +34,6 @@ def numba_kernels() -> Any:
 def _numbers(h: Tensor) -> Array:
     """Rows as the compiled loops take them; bfloat16, which NumPy does not have, by its bits."""
     return h.view(torch.uint16).numpy() if h.dtype == torch.bfloat16 else h.numpy()
-
-
-def _empty(rows: int, columns: int) -> Tensor:
-    """Uninitialised memory in large pages, which NumPy asks for and torch does not; page faults of small ones are slow."""
-    return torch.from_numpy(np.empty((rows, columns), np.float32))
 
 
 class CSRArrays(NamedTuple):
@@ -61,6 +57,13 @@ class CSRArrays(NamedTuple):
         share_rows(self.indptr, kernels.take_neighbors, *self, rows, bound, taken, values)
         return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
 
+    def rows(self, rows: Array) -> CSRArrays:
+        """Some rows of the matrix."""
+        start, count = self.indptr[rows], np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(count)])
+        place = np.arange(indptr[-1]) + np.repeat(start - indptr[:-1], count)
+        return CSRArrays(indptr, self.columns[place], self.values[place])
+
     def transposed(self, shape: tuple[int, int]) -> CSRArrays:
         """The transpose of a matrix of this shape."""
         turned = sp.csr_array((self.values, self.columns, self.indptr), shape=shape).tocsc()
@@ -69,7 +72,7 @@ class CSRArrays(NamedTuple):
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; in the type of h."""
         width, kernels = h.shape[1], numba_kernels()
-        out = _empty(len(self.indptr) - 1, width)
+        out = empty_rows(len(self.indptr) - 1, width, h.device)
         above = _NO_MASK if mask is None else _numbers(mask)
         arguments = (*self, _numbers(h), relu, _bias(bias, h), above, out.numpy())
         share_rows(self.indptr, kernels.multiply, *arguments, width=width)
@@ -77,14 +80,14 @@ class CSRArrays(NamedTuple):
 
     def multiply_columns(self, factor: Tensor, h: Tensor, bias: Tensor | None) -> Tensor:
         """S D h + bias for the diagonal D of this factor."""
-        kernels, out = numba_kernels(), _empty(len(self.indptr) - 1, h.shape[1])
+        kernels, out = numba_kernels(), empty_rows(len(self.indptr) - 1, h.shape[1], h.device)
         arguments = (*self, factor.numpy(), h.numpy(), _bias(bias, h), out.numpy())
         share_rows(self.indptr, kernels.multiply_columns, *arguments, width=h.shape[1])
         return out
 
     def multiply_rows(self, factor: Tensor, h: Tensor) -> Tensor:
         """D S h for the diagonal D of this factor."""
-        kernels, out = numba_kernels(), _empty(len(self.indptr) - 1, h.shape[1])
+        kernels, out = numba_kernels(), empty_rows(len(self.indptr) - 1, h.shape[1], h.device)
         share_rows(self.indptr, kernels.multiply_rows, *self, factor.numpy(), h.numpy(), out.numpy(), width=h.shape[1])
         return out
 

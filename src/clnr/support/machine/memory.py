@@ -6,6 +6,7 @@ By hand, as psutil's ``virtual_memory`` is that of the machine, whatever a cgrou
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -80,6 +81,12 @@ def _free_in_groups(root: Path) -> Iterator[int]:
             # Version 1 also lists limits of groups that are not visible.
             most = min(most, stat.get("hierarchical_memory_limit", most))
             yield most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
+
+
+def release_freed() -> None:
+    """Give back to the system what was freed. By itself glibc keeps arrays of up to 32 MiB, however many there were."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # Of another system, or another library.
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
