@@ -1,18 +1,21 @@
 """Checks of arguments that users pass: each returns the value, or raises an error that names the argument.
 
-Arrays, labels and matrices are checked in ``graph.validation``.
+Arrays, labels and matrices are checked in ``graph.validation``. At the end, the command line that they came by, for messages.
 """
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from clnr.errors import ClnrError, RecipeError, UnknownName
 
 LARGEST_SEED = 2**63 - 1
+_command_line: Sequence[str] = ()
 
 
 def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:
@@ -80,3 +83,32 @@ def check_path(argument: str, value: Any) -> Path:
 
 def _describe(value: Any) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+# -- the command line -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def command_line(words: Sequence[str]) -> Iterator[None]:
+    """These are the words after ``clnr``, as long as it lasts."""
+    global _command_line
+    before, _command_line = _command_line, words
+    try:
+        yield
+    finally:
+        _command_line = before
+
+
+def command_with(values: Mapping[str, str]) -> str | None:
+    """The command with other values of some options, as it is typed; None if there is no command, but a call in Python."""
+    if not _command_line:
+        return None
+    words, option = [], ""
+    for word in _command_line:
+        name, equals, _ = word.partition("=")
+        if option:
+            words.append(values[option])
+        else:
+            words.append(f"{name}={values[name]}" if equals and name in values else word)
+        option = word if not option and word in values else ""
+    return shlex.join(["clnr", *words])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
-from clnr.support import invocation
+from clnr.support.arguments import command_with
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.roles.column_names import RESERVED_SIGNS, of_kind
@@ -217,7 +217,7 @@ def _corrected(arguments: TableArguments, kinds: tuple[str, str], node_end: int)
     if arguments.nodes is not None:
         values["--nodes"] = f"{kind}={_path(arguments.nodes)}"
         call += f", nodes={{{kind!r}: {_expression(arguments.nodes, 'nodes')}}}"
-    return invocation.with_values(values) or call
+    return command_with(values) or call
 
 
 def _path(table: Any) -> str:
