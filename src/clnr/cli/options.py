@@ -81,15 +81,22 @@ def in_panels(
     order = {name: place for place, name in enumerate(panel_of)}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(**given)
+
         ordered = sorted(parameters_of(command), key=lambda each: order.get(each.name, len(order)))
-        return with_options(functools.partial(command), command, map(placed, ordered))
+        return with_options(run, command, map(placed, ordered))
 
     def placed(parameter: inspect.Parameter) -> inspect.Parameter:
         kind, option = get_args(parameter.annotation)
         # Other commands have the same option in another place.
         option = copy.copy(option)
         option.rich_help_panel = panel_of.get(parameter.name, option.rich_help_panel)
-        option.metavar = option.metavar or values.get(parameter.name)
+        if parameter.name in values and option.metavar is None:
+            option.metavar = values[parameter.name]
+            # By its metavar, some versions of Typer would name an option that has no other name.
+            if not option.param_decls and option.default is ...:
+                option.param_decls = (_written(parameter.name),)
         return parameter.replace(annotation=Annotated[kind, option])
 
     return decorate

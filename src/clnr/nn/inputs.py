@@ -202,7 +202,7 @@ class AddStructure(Input):
         return np.concatenate([self._own_columns(parameters, x), walked / np.float32(len(STEPS) ** 0.5)], 1)
 
     def _own_columns(self, parameters: Parameters, x: Any) -> Array:
-        return (x.toarray() if sp.issparse(x) else x) / np.float32(parameters["length"])
+        return (x.toarray() if sp.issparse(x) else x) / np.float32(parameters["length"].item())
 
 
 @dataclass(frozen=True)
