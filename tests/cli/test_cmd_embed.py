@@ -76,7 +76,8 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert "paper:79" in (files / "mine" / "report.html").read_text()
 
 
-def test_every_stage_is_measured(clnr, files):
+def test_every_stage_is_measured(clnr, files, monkeypatch):
+    monkeypatch.setattr("clnr.support.stage_clock._LEAST_SECONDS", 0.0)
     content = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json"))
     names = [each["stage"] for each in content["stages"]]
     assert names == [name for name in STAGES if name in names]

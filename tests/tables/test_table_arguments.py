@@ -24,11 +24,11 @@ def test_read_tables_takes_and_describes_them_all():
     assert described == NAMES
 
 
-def test_the_commands_have_their_options_first():
+def test_the_commands_have_their_options():
     options = TableArguments.options()
     assert options.keys() < set(NAMES)
-    for command in (cmd_embed.embed, cmd_ingest.ingest):
-        assert list(inspect.signature(command).parameters)[: len(options)] == list(options)
+    assert list(inspect.signature(cmd_ingest.ingest).parameters)[: len(options)] == list(options)
+    assert options.keys() < inspect.signature(cmd_embed.embed).parameters.keys()
     assert [option_of(name) for name in ("edges_query", "names", "types", "header", "directed", "out")] == [
         *("--edges-query", "--name", "--as", "--header", "--directed", "--out")
     ]

@@ -176,7 +176,7 @@ def test_weak_evidence_goes_on_with_the_command_as_the_first_line(tmp_path, monk
     assert (program, words) == ("clnr", ["embed", "--edges", f"user,orders,item={edges}", "--dry-run", "--edges-header"])
     again = call(*words)
     assert again.code == 0
-    assert again.out.startswith("nodes: 12;")
+    assert again.out.startswith("read: 12 nodes,")
     ended = call("ingest", "--edges", edges, "--out", tmp_path / "graph", "-q")
     assert ended.code == 0
     assert ended.err.splitlines()[0].startswith(f"clnr: {edges}: 'user' and 'item' may be two kinds")

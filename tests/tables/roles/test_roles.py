@@ -185,3 +185,10 @@ def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
     assert again.graph.node_ids.tolist() == ["a", "b", "c", "d"]
     other = read_tables(pa.table({"sender": ["a"], "recipient": ["?"], "boss": ["c"]}), target="boss", base=first)
     assert other.graph.num_nodes == 3
+
+
+def test_a_label_of_several_values_is_refused_with_what_to_do():
+    edges = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
+    nodes = pa.table({"id": ["a", "b", "c"], "tags": [["x", "y"], ["x"], []]})
+    with pytest.raises(DataError, match=r"the label 'tags' has a list of values .* --nodes-query, such as tags\[1\]"):
+        read_tables(edges, nodes, label="tags")

@@ -177,6 +177,11 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
         key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
     label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
     time = find_column(table, time, (), "time")
+    if label is not None and table.columns[label].kind.endswith("]"):
+        raise DataError(
+            f"{table.name}: the label '{label}' has a list of values in each row, and a node is of one class; select one of them "
+            f"by --nodes-query, such as {label}[1]"
+        )
     if label is not None and label in (*asked, *types):
         raise DataError(
             f"{table.name}: column '{label}' is the label, which is never a feature; name another --label, or leave it out of "
