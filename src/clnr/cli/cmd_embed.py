@@ -337,7 +337,8 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     files = sorted(path.name for path in folder.iterdir())
     took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
     if as_json:
-        of_graph, tables = dict[str, Any](shards=shards), list[str]()
+        of_graph: dict[str, Any] = {"shards": shards}
+        tables: list[str] = []
         if shards is None:
             of_graph = {"graph": graph_counts(result.table_graph.graph), "files": files}
             tables = [*table_warnings(result.table_graph), *kind_weights(result.table_graph)]

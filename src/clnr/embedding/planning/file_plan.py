@@ -239,7 +239,7 @@ class FilePlan(Plan):
             f"{', about half of that with --hold-out 0' if self.sizes.settings.hold_out else ''}; "
             "--method CLNR --set structure=0 takes none"
         )
-        step = f"a step reads up to {gigabytes(self.step_bytes)}, sooner if the system caches it"
+        step = f"a step reads up to {gigabytes(self.step_bytes)}; the time is that of files in the system's cache"
         return [f"{step}{shared if workers > 1 else ''}", *([read_out] if self.passes else [])]
 
     def to_dict(self) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class _Measure(NamedTuple):
         return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(others)}{self.unit}"
 
 
-# Whoever takes the method that predicts edges best may lose 8 to 27 points of accuracy: the study of docs/choosing.md.
+# In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
 _LINKS = _Measure(
     "link_auc",
     "link_auc",
