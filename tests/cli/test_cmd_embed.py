@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -172,11 +173,15 @@ def test_export_formats(clnr, files):
     z = load_folder(files / "mine").z
     assert (np.load(files / "mine" / "embeddings.npy", allow_pickle=False) == z).all()
     rows = [line.split(",") for line in (files / "mine" / "embeddings.csv").read_text().splitlines()]
-    assert rows[0][:2] == ["id", "v0"]
-    np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), z, rtol=1e-6)
+    assert rows[0][:3] == ["id", "cluster", "v0"]
+    np.testing.assert_allclose(np.array([row[2:] for row in rows[1:]], float), z, rtol=1e-6)
+    clusters = NodeEmbedder.load(files / "mine").clusters().assignment.tolist()
+    assert [int(row[1]) for row in rows[1:]] == clusters
     lines = (files / "mine" / "embeddings.w2v.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["3", "a", "a_b", "c_d"]
-    assert (torch.load(files / "mine" / "embeddings.pyg.pt", weights_only=False).z.numpy() == z).all()
+    data = torch.load(files / "mine" / "embeddings.pyg.pt", weights_only=False)
+    assert (data.z.numpy() == z).all()
+    assert data.cluster.tolist() == clusters
     (files / "two.csv").write_text("source,target\na b,a_b\na b,c\n")
     said = assert_refused(clnr(*words, "word2vec", "--out", "other"))
     assert "no blanks in ids, as in 'a b', and with underscores instead two ids" in said
@@ -333,6 +338,34 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
         assert (whole.z == mine.z).all()
         assert whole.losses == mine.losses
     assert left(files) == {"whole", "killed", "stopped"}
+
+
+def test_clusters(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet")
+    found = NodeEmbedder.load("mine").clusters(3)
+    ids = [f"paper:{i}" for i in range(80)]
+    for file, read in (("c.csv", pa.csv.read_csv), ("c.parquet", pq.read_table)):
+        told = only_json(clnr("clusters", "mine", "-k", "3", "--json", "--out", file))
+        assert read(file).to_pydict() == {"id": ids, "cluster": found.assignment.tolist()}
+    assert told == json.loads(json.dumps(found.to_dict()))
+    assert [each["size"] for each in told["clusters"]] == np.bincount(found.assignment).tolist()
+    lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
+    assert lines[0].split()[:2] == ["cluster", "nodes"]
+    for each, line in zip(found.clusters, (line for line in lines[1:] if line[0] != " "), strict=True):
+        assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]},"]
+    assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
+    (files / "there.csv").mkdir()
+    for words, said in (
+        (["mine", "-k", "0"], "the number of clusters (-k) must be from 1 to 80, not 0"),
+        (["mine", "-k", "81"], "from 1 to 80, not 81"),
+        (["mine", "--out", "c.json"], "c.json must end in .csv or .parquet (--out)"),
+        (["mine", "--out", "there.csv"], "there.csv"),
+        (["none"], "no such folder"),
+    ):
+        assert said in assert_refused(clnr("clusters", *words))
+    said = assert_refused(clnr("report", "mine", "--colour", "clusters"))
+    assert "unknown column 'clusters'; did you mean 'cluster'?" in said
+    assert clnr("report", "mine", "--colour", "number of edges").code == 0
 
 
 def test_similar_nodes(clnr, files):

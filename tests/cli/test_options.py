@@ -70,7 +70,7 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     vectors = pq.read_table(made / "embeddings.parquet")
     assert vectors.column_names == ["id", "node_kind", "original_id", "vector"]
     assert vectors["original_id"].to_pylist() == [*range(20), *range(10)]
-    assert (made / "embeddings.csv").read_text().startswith("id,node_kind,original_id,v0,")
+    assert (made / "embeddings.csv").read_text().startswith("id,node_kind,original_id,cluster,v0,")
     assert "there is no node '3'; did you mean 'user:3' (person 3), 'item:3'" in assert_refused(clnr("similar", str(made), "3"))
     for_user = json.loads(clnr("similar", str(made), "user:3", "-k", "10", "--kind", "item", "--json").out)
     assert {row["id"] for row in for_user} == {f"item:{i}" for i in range(10)}

@@ -11,6 +11,9 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.embedding.planning import file_plan
+from clnr.embedding.search.clusters import find_clusters
+from clnr.embedding.search.neighbors import ArrayRows
+from clnr.embedding.search.nodes import TableNodes
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store import artifact_files
 from clnr.embedding.store.shards import Shards
@@ -18,6 +21,7 @@ from clnr.embedding.store.stored_nodes import StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest
+from clnr.tables.table_graph import in_memory
 
 NODES = 300
 RECIPE = {"epochs": 2, "hidden": 16, "sampled_nodes": 64, "moments": "sampled"}
@@ -116,6 +120,31 @@ def test_an_index_finds_almost_the_same(fitted):
     exact, index = (dict(fitted["text"].similar("n7", 10, approximate=each)) for each in (False, True))
     assert len(exact.keys() & index.keys()) >= 8
     assert all(index[name] == pytest.approx(exact[name], abs=1e-5) for name in exact.keys() & index.keys())
+
+
+def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
+    rng = np.random.default_rng(2)
+    ids = [f"n{i}" for i in range(NODES)]
+    edges = pa.table({"source": ids, "target": [ids[i] for i in rng.permutation(NODES)]})
+    trades = [["baker", "smith", "miner"][i] for i in rng.integers(0, 3, NODES)]
+    nodes = pa.table({"id": ids, "trade": trades, "years": rng.normal(10, 3, NODES), "title": [f"the {i}" for i in ids]})
+    folder = ingest(edges, nodes, out=tmp_path / "graph", name="title")
+    embedder = NodeEmbedder(**OPTIONS).fit(folder.path)
+    assert isinstance(embedder.embedding_, Shards)
+    for k in (None, 3):
+        found = embedder.clusters(k)
+        same = find_clusters(ArrayRows(np.asarray(embedder.embedding_)), TableNodes(in_memory(folder)), k)
+        np.testing.assert_array_equal(found.assignment, same.assignment)
+        assert found.clusters == same.clusters
+        assert found.silhouette == pytest.approx(same.silhouette)
+    assert {trait.column for each in found.clusters for trait in each.traits} == {"trade", "years"}
+    assert all(name == f"the {node}" for each in found.clusters for node, name in zip(each.typical, each.names, strict=True))
+    # Without its graph folder, nothing but the vectors is known.
+    embedder.save(tmp_path / "saved")
+    folder.path.rename(tmp_path / "elsewhere")
+    alone = NodeEmbedder.load(tmp_path / "saved").clusters(3)
+    np.testing.assert_array_equal(alone.assignment, found.assignment)
+    assert [(each.typical, each.traits) for each in alone.clusters] == [(each.typical, ()) for each in found.clusters]
 
 
 def test_it_is_saved_and_loaded(folders, fitted, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clnr.report import Column
-from tests.report.browser import at, centre, go_to, pixels, selected, settled, texts, until
+from tests.report.browser import SMALL, at, centre, go_to, pixels, selected, settled, texts, until
 from tests.report.made import bare, report_data
 
 pytestmark = pytest.mark.full
@@ -141,6 +141,25 @@ def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
     shown = [f"{names[i]} {data.ids[i]}" if names[i] else data.ids[i] for i in range(60)]
     assert texts(tab, "#nearest .called") == [shown[other] for other in data.near[5]]
     assert texts(tab, "#neighbours .called") == [shown[other] for other in data.links[data.start[5] : data.start[6]]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [{"width": 1280}, SMALL], ids=["wide", "phone"])
+def test_clusters_are_listed_and_free_text_is_no_colour(show, size, scheme):
+    clusters = [
+        (f"{i}: baker, bread", ["20 nodes, typical: " + "a-long-name " * 9, "trade 'baker' 40% (0%)"]) for i in range(3)
+    ]
+    words = Column("words", np.arange(60, dtype=np.int32), tuple(f"word {i}" for i in range(60)))
+    tab = show(report_data(clusters=clusters, columns=[*report_data().columns, words]), color_scheme=scheme, **size)
+    assert texts(tab, "#clusters b") == [title for title, _ in clusters]
+    assert texts(tab, "#clusters p") == [line for _, lines in clusters for line in lines]
+    assert texts(tab, "#colour option") == ["kind", "year", "degree", "many", "nothing"]
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # What a node is in the column is still told.
+    go_to(tab, "node-7")
+    assert texts(tab, "#panel th")[-1] == "words"
+    named = show(report_data(columns=[words, *report_data().columns]), **size)
+    assert texts(named, "#colour option")[0] == "words"
 
 
 def test_a_neighbour_can_be_clicked_to_go_on(show):

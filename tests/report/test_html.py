@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -95,6 +96,7 @@ def test_what_strangers_wrote_stays_text():
         columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
         comparison=ComparisonTable(HOSTILE[0], HOSTILE, [HOSTILE], HOSTILE[1]),
         scores=[Score(name, name, name) for name in HOSTILE],
+        clusters=[(name, HOSTILE) for name in HOSTILE],
     )
     text = render_html(data)
     text.encode("utf-8")
@@ -111,6 +113,38 @@ def test_what_strangers_wrote_stays_text():
     assert html.escape(HOSTILE[1]) in text
     plain = ["x"] * len(HOSTILE)
     assert text.count("<") == render_html(replace(data, ids=plain, names=plain)).count("<")
+
+
+def luminance(colour):
+    """As WCAG 2.1 defines it."""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels)
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_colours_stand_out_from_the_background_in_light_and_dark():
+    css, script = (files("clnr.report").joinpath(name).read_text() for name in ("page.css", "colours.js"))
+    declared = re.findall(r"--(\w+): (#[0-9a-f]{6});", css)
+    half = len(declared) // 2
+    schemes = {"light": dict(declared[:half]), "dark": dict(declared[half:])}
+    assert schemes["light"].keys() == schemes["dark"].keys()
+    for name, colours in schemes.items():
+        for text in ("ink", "soft", "accent", "good", "fair", "poor"):
+            assert contrast(colours[text], colours["card"]) >= 4.5, (name, text)
+        for back in ("back", "wash"):
+            assert contrast(colours["soft"], colours[back]) >= 4.5, (name, back)
+        assert contrast(colours["ink"], colours["warm"]) >= 4.5
+        (palette,) = re.findall(rf"{name}: \[(.*?)\]", script)[:1]
+        (other,) = re.findall(rf"OTHER = {{.*?{name}: (\S+?)[, ]", script)
+        points = re.findall("#[0-9a-f]{6}", palette + other)
+        assert len(set(points)) == 13
+        for colour in points:
+            assert contrast(colour, colours["card"]) >= 3, (name, colour)
 
 
 def test_the_policy_names_the_only_script_and_style_and_nothing_else():

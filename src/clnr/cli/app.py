@@ -39,6 +39,7 @@ PANELS = {
     "Your graph": {
         "embed": "From tables of edges and nodes to vectors, a model and a report.",
         "similar": "Find the nodes most similar to a node.",
+        "clusters": "Find clusters, their typical nodes and what sets them apart.",
         "report": "Draw the report of an embedding again.",
         "ingest": "Write large tables as a graph folder, for: clnr embed --graph.",
     },

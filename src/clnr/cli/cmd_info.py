@@ -1,4 +1,5 @@
-"""Commands that show something: ls, recipe, runs, env; the speed of this machine: bench; an embedding: similar, report."""
+"""Commands that show something: ls, recipe, runs, env; the speed of this machine: bench; an embedding: similar, clusters,
+report."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from clnr.cli.app import (
     print_stderr,
     print_stdout,
 )
-from clnr.errors import RecipeError, UnknownName
+from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 from clnr.version import __version__
@@ -234,6 +235,37 @@ def similar(
 
 
 @app.command()
+def clusters(
+    folder: Folder,
+    k: Annotated[int | None, typer.Option("-k", help="How many clusters; by default chosen by their silhouette.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write id and cluster of each node: .csv or .parquet.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Clusters of nodes by k-means of their vectors: sizes, typical nodes, and what sets each cluster apart."""
+    from clnr.embedding.store.artifact_files import check_artifact
+
+    check_artifact(folder)
+    if file is not None and file.suffix not in (".csv", ".parquet"):
+        raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
+
+    from clnr.cli import console_tables
+    from clnr.embedding.search.clusters import find_clusters
+    from clnr.embedding.store.artifact import id_columns, load_result
+    from clnr.embedding.store.export import write_clusters
+
+    result = load_result(folder)
+    answer = find_clusters(result.rows, result.nodes, k)
+    if file is not None:
+        write_clusters(id_columns(result), answer.assignment, file)
+    if as_json:
+        print(json.dumps(answer.to_dict()))
+    else:
+        out.print(console_tables.clusters(answer))
+
+
+@app.command()
 def report(
     folder: Folder,
     name: Annotated[
@@ -241,6 +273,12 @@ def report(
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="Layout of the map: fast, tsne or umap; that of the report there, if not given.")
+    ] = None,
+    colour: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Colour by this column first; by default labels, a column of few values, or cluster."
+        ),
     ] = None,
     show: Annotated[
         bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
@@ -256,11 +294,11 @@ def report(
     check_artifact(folder)
     if layout is not None:
         check_layout(layout)
-    path = current_report(folder, layout) if show and name is None else None
+    path = current_report(folder, layout) if show and name is None and colour is None else None
     if path is None:
         from clnr.embedding.store.output_folder import write_report
 
-        path = write_report(folder, name, layout, print_stderr)
+        path = write_report(folder, name, layout, print_stderr, colour)
     print_stdout(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         print_stderr(f"no browser could be opened; open {path.absolute()}")

@@ -17,6 +17,7 @@ from clnr.support.stage_clock import StageTime
 if TYPE_CHECKING:
     from clnr.bench import BenchmarkResult
     from clnr.embedding.scoring.baseline_comparison import BaselineComparison
+    from clnr.embedding.search.clusters import Clusters
     from clnr.experiments.comparison import Comparison
     from clnr.experiments.grid_search import Trial
 
@@ -194,6 +195,14 @@ def stages(rows: Sequence[StageTime]) -> Table:
     for row in (*rows, total):
         peaks = (row.peak_bytes, row.device_peak_bytes)[: 1 + on_gpu]
         table.add_row(row.stage, f"{row.seconds:.2f}", *(f"{peak / _MIB:,.0f}" for peak in peaks))
+    return table
+
+
+def clusters(found: Clusters) -> Table:
+    """Clusters: sizes, typical nodes, and what sets each apart."""
+    table = _table("cluster", "nodes", "typical nodes", "what sets it apart: inside (outside)")
+    for each in found.clusters:
+        table.add_row(str(each.number), f"{each.size:,}", ", ".join(each.typical_texts), "; ".join(map(str, each.traits)))
     return table
 
 

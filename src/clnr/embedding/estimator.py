@@ -24,6 +24,7 @@ from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.search.clusters import Clusters, find_clusters
 from clnr.embedding.search.similar import most_similar
 from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.export import parse_formats
@@ -280,8 +281,27 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         called = nodes.names_of(near.nodes) or [""] * len(ids)
         return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
 
+    def clusters(self, k: int | None = None) -> Clusters:
+        """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
+
+        ``assignment`` of what is returned has the cluster of each node; ``clusters`` has a size, typical nodes and traits of
+        each: the labels, words, tags, values and numbers that set it apart.
+
+        Args:
+            k: How many; None for the number, up to 12, with the highest silhouette, or 8 if none is clearly separated.
+        """
+        check_is_fitted(self)
+        result = self._result
+        return result.clusters if k is None else find_clusters(result.rows, result.nodes, check_int("k", k))
+
     def report(
-        self, path: str | Path, *, title: str | None = None, name: str | None = None, layout: str = DEFAULT_LAYOUT
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        name: str | None = None,
+        layout: str = DEFAULT_LAYOUT,
+        colour: str | None = None,
     ) -> Path:
         """Write the report, one HTML file with facts, scores and a map to explore, and return its path.
 
@@ -290,17 +310,21 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             title: The heading; None for the graph's name.
             name: The column of the node table with the nodes' names; None for the one found by ``read_tables``.
             layout: Of the map: ``fast``, ``tsne`` (keeps more neighbours, takes longer) or ``umap`` (umap-learn).
+            colour: The column that the map opens with, ``cluster`` for clusters; None for labels, else a column of few values,
+                else clusters.
         """
         check_is_fitted(self)
         file, result = check_path("path", path), self._result
         if resolve_path(file).is_dir():
             raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
         check_type("title", title, str | None, "text")
-        check_type("name", name, str | None, "the name of a column")
+        for argument, column in (("name", name), ("colour", colour)):
+            check_type(argument, column, str | None, "the name of a column")
         check_layout(layout)
         if name is not None:
             result = name_nodes(result, name)
-        return write_atomic(file, report_html(result, result.nodes.title if title is None else title, layout))
+        title = result.nodes.title if title is None else title
+        return write_atomic(file, report_html(result, title, layout, colour=colour))
 
     def save(
         self,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.search.clusters import Clusters, find_clusters
 from clnr.embedding.search.neighbors import ArrayRows, Rows
 from clnr.embedding.search.nodes import GraphNodes, TableNodes
 from clnr.graph.csr import Array
@@ -44,3 +45,8 @@ class EmbeddingResult:
     def rows(self) -> Rows:
         """The embedding as it is searched: what all searches share is kept."""
         return self.z if isinstance(self.z, Rows) else ArrayRows(self.z)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Clusters of the nodes; their number is chosen by their silhouette."""
+        return find_clusters(self.rows, self.nodes)

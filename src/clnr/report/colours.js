@@ -1,9 +1,9 @@
-// Okabe and Ito's colours, then Tol's muted ones; what is too pale for white or too dark for black is moved a little.
+// After Okabe and Ito, then Tol: each has a contrast of 3 with the card, which WCAG 2.1 asks of what is not text.
 const PALETTES = {
-  light: ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#332288", "#c7b500", "#882255", "#44aa99", "#8a8a2b", "#7a4b2a"],
+  light: ["#00609e", "#c48600", "#009e73", "#cc79a7", "#3a9ad0", "#d55e00", "#332288", "#8c9600", "#882255", "#2a9da2", "#4d6b1f", "#7a4b2a"],
   dark: ["#3d9be0", "#f0a91c", "#14b88a", "#e08fbd", "#8fd0f7", "#f0743a", "#8f82ea", "#f0e442", "#c9517f", "#6fd6c4", "#b5b54a", "#bd8a63"],
 };
-const OTHER = { light: "#a58fb0", dark: "#8d7a98" };
+const OTHER = { light: "#9a83a6", dark: "#8d7a98" };
 const MISSING = { light: "#c3c8d0", dark: "#464d59" };
 const PLAIN = { light: "#0072b2", dark: "#3d9be0" };
 const VIRIDIS = ["#440154", "#482475", "#414487", "#355f8d", "#2a788e", "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26", "#fde725"];

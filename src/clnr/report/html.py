@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from itertools import starmap
 from string import Template
 from typing import Any
 
@@ -98,6 +99,7 @@ class ReportData:
         comparison: Shown above the sections; None for none.
         scores: Shown above all.
         layout: How points were placed: a word that the file tells in its head.
+        clusters: A title, and lines below it, of each cluster.
     """
 
     title: str
@@ -115,6 +117,7 @@ class ReportData:
     comparison: ComparisonTable | None = None
     scores: Sequence[Score] = ()
     layout: str = ""
+    clusters: Sequence[tuple[str, Sequence[str]]] = ()
 
 
 def render_html(data: ReportData) -> str:
@@ -141,7 +144,7 @@ def render_html(data: ReportData) -> str:
         layout=_text(data.layout),
         scores="\n".join(map(_score, data.scores)),
         remarks="\n".join(f'<li dir="auto">{_text(note)}</li>' for note in data.notes),
-        sections="\n".join([*_comparison(data.comparison), *(_section(name, facts) for name, facts in data.sections)]),
+        sections="\n".join([*_comparison(data.comparison), *_clusters(data.clusters), *starmap(_section, data.sections)]),
         data="\n".join(_data(data)),
     )
 
@@ -174,6 +177,13 @@ def _comparison(table: ComparisonTable | None) -> Iterator[str]:
         f'<section class="card"><h2 dir="auto">{_text(table.name)}</h2>'
         f'<table class="compared"><tr>{headings}</tr>{rows}</table><p class="note" dir="auto">{_text(table.note)}</p></section>'
     )
+
+
+def _clusters(clusters: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    if clusters:
+        texts = ((_text(title), "".join(f'<p class="note">{_text(line)}</p>' for line in lines)) for title, lines in clusters)
+        listed = "".join(f'<li dir="auto"><b>{title}</b>{lines}</li>' for title, lines in texts)
+        yield f'<section class="card" id="clusters"><h2>Clusters</h2><ol>{listed}</ol></section>'
 
 
 def _key(text: str) -> str:

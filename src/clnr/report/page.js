@@ -179,9 +179,14 @@ function keys() {
   });
 }
 
+const CATEGORIES = 50;
+
 function colouring() {
   const select = element("colour");
-  columns.forEach((column, i) => select.append(new Option(shorten(column.name, 60), i)));
+  columns.forEach((column, i) => {
+    // Of free text nearly all nodes would be "other"; what the report opens with was asked for.
+    if (!i || column.number || column.names.length <= CATEGORIES) select.append(new Option(shorten(column.name, 60), i));
+  });
   select.append(new Option("nothing", -1));
   element("colouring").hidden = !columns.length;
   select.addEventListener("change", () => recolour(columns[select.value] ?? null));

@@ -6,6 +6,7 @@ from html import escape
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources import as_table_graph
@@ -14,6 +15,7 @@ from clnr.embedding.reporting.report_file import drawing_code
 from clnr.embedding.search import nodes
 from clnr.embedding.search.nodes import TableNodes
 from clnr.engine import cpu_engine
+from clnr.errors import UnknownName
 from clnr.graph import Graph
 from clnr.methods import METHODS, RAW, UNTRAINED
 from clnr.methods.recipe import Recipe
@@ -48,7 +50,68 @@ def test_the_column_of_labels_is_shown_once():
     edges = pa.table({"source": range(20), "target": [i * 3 % 20 for i in range(20)]})
     nodes = pa.table({"id": range(20), "age": [i % 7 for i in range(20)], "subject": ["xyz"[i % 3] for i in range(20)]})
     made = report_data(fitted(read_tables(edges, nodes, label="subject"), method="Raw"), "mine")
-    assert [column.name for column in made.columns] == ["label", "age", "number of edges"]
+    assert [column.name for column in made.columns] == ["label", "cluster", "age", "number of edges"]
+
+
+WORDS = ["red", "green", "blue"]
+COLUMNS = {
+    "name": [f"Node {i}" for i in range(60)],
+    "motto": [f"all of {WORDS[i % 3]} and {i * i} more" for i in range(60)],
+    "age": [i % 7 for i in range(60)],
+    "hue": [WORDS[i % 3] for i in range(60)],
+    "rare": [f"v{i % 25}" for i in range(60)],
+    "member": ["yes", "no"] * 30,
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "first"),
+    [
+        (["name", "motto", "age", "rare", "hue", "member"], "hue"),
+        (["member", "age"], "member"),
+        (["name", "motto", "age", "rare"], "cluster"),
+        (["motto"], "cluster"),
+        ([], "cluster"),
+    ],
+)
+def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(columns, first):
+    edges = pa.table({"source": range(60), "target": [i * 7 % 60 for i in range(60)]})
+    nodes = pa.table({"id": range(60)} | {name: COLUMNS[name] for name in columns}) if columns else None
+    result = fitted(read_tables(edges, nodes), method="Raw" if columns else "SVD")
+    made = report_data(result, "mine")
+    assert made.columns[0].name == first
+    assert "cluster" in [each.name for each in made.columns[:2]]
+    # A column that is named is the first, whatever it holds.
+    for name in ("cluster", *(["motto"] if "motto" in columns else [])):
+        assert report_data(result, "mine", colour=name).columns[0].name == name
+    with pytest.raises(UnknownName, match="unknown column 'clusters'; did you mean 'cluster'"):
+        report_data(result, "mine", colour="clusters")
+
+
+def test_values_that_hardly_any_two_nodes_share_are_no_colour():
+    edges = pa.table({"source": range(10), "target": [(i + 1) % 10 for i in range(10)]})
+    trades = ["baker", "miller", "farmer", "baker", "innkeeper", "smith", "miner", "smith", "trader", "carter"]
+    made = report_data(fitted(read_tables(edges, pa.table({"id": range(10), "trade": trades}))), "mine")
+    assert made.columns[0].name == "cluster"
+
+
+def test_a_users_own_column_of_clusters_stays():
+    columns = pa.table({"cluster": [f"mine {i % 4}" for i in range(40)]})
+    names = [each.name for each in report_data(fitted(columns=columns), "mine").columns]
+    assert names == ["label", "clusters", "cluster", "number of edges"]
+
+
+def test_clusters_are_a_column_and_a_list():
+    result = fitted()
+    made = report_data(result, "mine")
+    column = next(each for each in made.columns if each.name == "cluster")
+    np.testing.assert_array_equal(column.values, result.clusters.assignment)
+    assert len(made.clusters) == len(result.clusters.clusters) == len(column.names)
+    html = render_html(made)
+    for cluster, (title, lines) in zip(result.clusters.clusters, made.clusters, strict=True):
+        assert title == cluster.title
+        assert lines[0].startswith(f"{np.sum(column.values == cluster.number)} nodes, typical: {cluster.typical[0]}, ")
+        assert all(escape(line) in html for line in (title, *lines))
 
 
 def test_baselines_stand_beside_it_above_the_sections():
@@ -82,7 +145,7 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
         }
     )
     made = {column.name: column for column in report_data(fitted(columns=columns), "mine").columns}
-    assert list(made) == ["label", "kind", "flag", "when", "age", "text", "number of edges"]
+    assert list(made) == ["label", "cluster", "kind", "flag", "when", "age", "text", "number of edges"]
     assert np.isnan(made["age"].values[:2]).all()
     assert made["age"].values[5] == 3
     assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]
@@ -108,7 +171,7 @@ def test_names_are_told_and_their_column_is_no_colour():
     table_graph = table_graph._replace(columns=columns, ingest_report=replace(table_graph.ingest_report, names="title"))
     made = report_data(fitted(table_graph), "mine")
     assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
-    assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]
+    assert [column.name for column in made.columns] == ["label", "cluster", "kind", "number of edges"]
     assert dict(made.sections[0][1])["names"] == "column title"
     assert report_data(fitted(columns=columns), "mine").names == ()
 

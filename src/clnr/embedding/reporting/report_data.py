@@ -11,6 +11,7 @@ from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, drawing_note
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
+from clnr.embedding.search.clusters import Cluster, Clusters
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.embedding.search.nodes import ShownNodes
 from clnr.graph import Graph
@@ -18,8 +19,9 @@ from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
+from clnr.support.arguments import check_choice
+from clnr.support.humanize import plural
 from clnr.support.machine.environment import versions
-from clnr.tables import FeatureEncoder
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.units import numbers_in
 from clnr.tables.ingest_report import column_lines
@@ -32,6 +34,8 @@ _MOST_LETTERS = 200
 _WORD_LETTERS = 30
 # Columns of at most so many categories come before numbers, others after them.
 _MOST_CATEGORIES = 50
+# A map opens with a column of at most so many values, each of which so many nodes have on the mean.
+_FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
 _SCORES = {
     "link_auc": "AUC of held-out edges (chance: 0.5)",
@@ -58,16 +62,24 @@ def format_scores(scores: dict[str, float], details: bool = True) -> list[tuple[
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
-def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None) -> bytes:
+def report_html(
+    result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None, colour: str | None = None
+) -> bytes:
     """The report as the bytes of an HTML file."""
-    return render_html(report_data(result, title, layout, log)).encode()
+    return render_html(report_data(result, title, layout, log, colour)).encode()
 
 
-def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None) -> ReportData:
-    """Everything that the report shows, of all nodes or of a sample; ``log`` is told how long the map takes."""
+def report_data(
+    result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None, colour: str | None = None
+) -> ReportData:
+    """Everything that the report shows, of all nodes or of a sample; ``log`` is told how long the map takes.
+
+    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
+    """
     model, shown = result.model, result.nodes.shown()
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
+    colours = _columns(shown, result.clusters, colour)
     if log is not None:
         log(drawing_note(z, layout))
     near = neighbor_lists(z, _NEAR_NODES)
@@ -96,7 +108,7 @@ def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
         ids=_id_texts(shown),
         points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
         layout=layout,
-        columns=_columns(shown),
+        columns=colours,
         near=near.nodes.astype(np.int32),
         closeness=near.cosine,
         start=start,
@@ -104,6 +116,7 @@ def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
         names=names if any(names) else (),
         comparison=None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence),
         scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
+        clusters=[(each.title, _cluster_lines(each)) for each in result.clusters.clusters],
     )
 
 
@@ -135,10 +148,24 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
     return both.indptr.astype(np.int64), both.indices.astype(np.int32)
 
 
-def _columns(shown: ShownNodes) -> list[Column]:
-    """What the map can be coloured by: classes, the node table's columns except names, and degrees."""
+def _cluster_lines(cluster: Cluster) -> list[str]:
+    typical = f"{plural(cluster.size, 'node')}, typical: {', '.join(cluster.typical_texts)}"
+    apart = f"inside (outside): {'; '.join(map(str, cluster.traits))}"
+    return [typical, *([apart] if cluster.traits else [])]
+
+
+def _columns(shown: ShownNodes, clusters: Clusters, colour: str | None) -> list[Column]:
+    """What the map can be coloured by: classes, clusters, the node table's columns except names, and degrees.
+
+    The first is what it opens with.
+    """
     table_graph, ids = shown.table_graph, _id_texts(shown)
     labels, table, columns = table_graph.graph.labels, table_graph.columns, list[Column]()
+    encoder = table_graph.feature_encoder
+    encoders = {
+        plain_name(each.column) if each.node_kind else each.column: each
+        for each in (() if encoder is None else encoder.column_encoders)
+    }
     if labels is not None:
         columns.append(_classes(labels[shown.places], table_graph.classes))
     if table is not None:
@@ -146,12 +173,28 @@ def _columns(shown: ShownNodes) -> list[Column]:
         # Classes have a column of their own.
         left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
         others = [name for name in table.column_names if name not in left_out]
-        written = _written(table_graph.feature_encoder)
-        coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, written.get(name)) for name in others)
+        coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, encoders.get(name)) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in coloured if column is not None and column.name not in taken]
-        columns += sorted(more, key=_rank)
-    return [*columns, Column("number of edges", shown.degrees.astype(np.float32))]
+        columns += sorted(more, key=lambda column: (not _has_few_values(column, encoders.get(column.name)), _rank(column)))
+    # A table may have a column of this name.
+    name = "clusters" if any(each.name == "cluster" for each in columns) else "cluster"
+    cluster = Column(name, clusters.assignment[shown.nodes], tuple(each.title for each in clusters.clusters))
+    opens = labels is not None or (columns and _has_few_values(columns[0], encoders.get(columns[0].name)))
+    columns.insert(1 if opens else 0, cluster)
+    columns.append(Column("number of edges", shown.degrees.astype(np.float32)))
+    if colour is not None:
+        check_choice("column", colour, [each.name for each in columns])
+        columns.sort(key=lambda each: each.name != colour)
+    return columns
+
+
+def _has_few_values(column: Column, encoder: ColumnEncoder | None) -> bool:
+    """Whether a column was read as one of a few categories, which nodes share."""
+    if encoder is None or encoder.kind not in ("category", "bool") or column.is_number:
+        return False
+    known = column.values[column.values >= 0]
+    return 2 <= len(np.unique(known)) <= min(_FEW_VALUES, len(known) / _LEAST_NODES_OF_VALUE)
 
 
 def _classes(labels: Array, names: tuple[str, ...]) -> Column:
@@ -166,14 +209,7 @@ def _rank(column: Column) -> int:
     return 0 if 2 <= len(column.names) <= _MOST_CATEGORIES else 1 if column.is_number else 2
 
 
-def _written(encoder: FeatureEncoder | None) -> dict[str, ColumnEncoder]:
-    """How numbers with a unit or a comma are read; those of one kind of nodes by the names in their own table."""
-    encoders = () if encoder is None else encoder.column_encoders
-    numbers = [each for each in encoders if each.kind == "number" and (each.notation or each.unit)]
-    return {plain_name(each.column) if each.node_kind else each.column: each for each in numbers}
-
-
-def _column(name: str, values: Any, ids: list[str], written: ColumnEncoder | None = None) -> Column | None:
+def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | None) -> Column | None:
     """A table's column as numbers or as categories; None if it is neither, or holds the ids."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -187,8 +223,8 @@ def _column(name: str, values: Any, ids: list[str], written: ColumnEncoder | Non
         # In a CSV file, numbers are text, too.
         try:
             filled = pc.if_else(pc.equal(texts, ""), None, texts)
-            if written is not None:
-                filled = numbers_in(filled, written.unit, written.notation)
+            if encoder is not None and encoder.kind == "number" and (encoder.notation or encoder.unit):
+                filled = numbers_in(filled, encoder.unit, encoder.notation)
             numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass

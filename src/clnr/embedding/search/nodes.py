@@ -106,6 +106,10 @@ class GraphNodes(Nodes):
         """Whether this is the graph that was embedded."""
 
     @abstractmethod
+    def features_of(self, nodes: Array) -> Any:
+        """The features of some nodes, dense or sparse; None if they cannot be read."""
+
+    @abstractmethod
     def with_names(self, column: str, where: Path | str) -> GraphNodes:
         """With a column of the table of nodes as their names, that of ids for none; errors call the graph ``where``."""
 
@@ -161,6 +165,9 @@ class TableNodes(GraphNodes):
     def labels_of(self, nodes: Array) -> list[int] | None:
         labels = self._table_graph.graph.labels
         return None if labels is None else labels[nodes].tolist()
+
+    def features_of(self, nodes: Array) -> Any:
+        return self._table_graph.graph.features[nodes]
 
     def with_names(self, column: str, where: Path | str) -> TableNodes:
         columns = self._table_graph.columns

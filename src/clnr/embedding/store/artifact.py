@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,8 +67,13 @@ def _write_node_table(result: EmbeddingResult, path: Path) -> None:
 def _write_vectors(result: EmbeddingResult, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    table_graph = result.table_graph
-    pq.write_table(vector_table(id_column(table_graph.graph), result.z, table_graph.kind_columns), path)
+    (ids,) = id_columns(result)
+    pq.write_table(vector_table(ids, result.z, result.table_graph.kind_columns), path)
+
+
+def id_columns(result: EmbeddingResult) -> Iterable[Any]:
+    """The ids of all nodes as Arrow arrays, as they are written beside vectors: one, or one for each shard."""
+    return [id_column(result.table_graph.graph)] if _in_memory(result) else result.z.id_columns()
 
 
 def _write_metrics(result: EmbeddingResult, path: Path) -> None:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from clnr.errors import DataError, UnknownName
 from clnr.support.humanize import plural
 from clnr.support.lazy import import_optional, lazy
+from clnr.support.storage.atomic_io import atomic_file
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow
 
+    from clnr.embedding.result import EmbeddingResult
     from clnr.embedding.search.node_ids import has_lasting_text, text_of
     from clnr.graph import Graph
     from clnr.graph.csr import Array
@@ -90,24 +92,25 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
     return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 
-def _csv(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
-    between = {} if kinds is None else kinds.to_pydict()
+def _csv(result: EmbeddingResult, path: Path) -> None:
+    table_graph, kinds = result.table_graph, result.table_graph.kind_columns
+    between = ({} if kinds is None else kinds.to_pydict()) | {"cluster": result.clusters.assignment.tolist()}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["id", *between, *(f"v{i}" for i in range(z.shape[1]))])
-        for *beside, row in zip(graph.node_ids.tolist(), *between.values(), z, strict=True):
+        writer.writerow(["id", *between, *(f"v{i}" for i in range(result.z.shape[1]))])
+        for *beside, row in zip(table_graph.graph.node_ids.tolist(), *between.values(), result.z, strict=True):
             writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
 
 
-def _npy(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
-    np.save(path, z, allow_pickle=False)
+def _npy(result: EmbeddingResult, path: Path) -> None:
+    np.save(path, result.z, allow_pickle=False)
 
 
-def _word2vec(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+def _word2vec(result: EmbeddingResult, path: Path) -> None:
     """word2vec's text format: a line of sizes, then one line per node; blanks in ids become underscores, as tools expect."""
     with path.open("w", encoding="utf-8") as file:
-        file.write(f"{z.shape[0]} {z.shape[1]}\n")
-        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
+        file.write(f"{result.z.shape[0]} {result.z.shape[1]}\n")
+        for name, row in zip(result.table_graph.graph.node_ids.tolist(), result.z, strict=True):
             file.write(f"{_word(name)} {' '.join(f'{number:.8g}' for number in row)}\n")
 
 
@@ -115,20 +118,38 @@ def _word(name: object) -> str:
     return "_".join(str(name).split()) or "_"
 
 
-def _pyg(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+def _pyg(result: EmbeddingResult, path: Path) -> None:
     import torch
 
-    data = graph.to_pyg()
-    data.z = torch.from_numpy(z.copy())
+    data = result.table_graph.graph.to_pyg()
+    data.z, data.cluster = torch.from_numpy(result.z.copy()), torch.from_numpy(result.clusters.assignment.astype(np.int64))
     torch.save(data, path)
 
 
-EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path, Any], None]]] = {
+EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {
     "csv": ("embeddings.csv", _csv),
     "npy": ("embeddings.npy", _npy),
     "word2vec": ("embeddings.w2v.txt", _word2vec),
     "pyg": ("embeddings.pyg.pt", _pyg),
 }
+
+
+def write_clusters(ids: Iterable[pyarrow.Array], assignment: Array, path: Path) -> None:
+    """Write ``id`` and ``cluster`` of all nodes as CSV or Parquet, by the name of the file; ids come in blocks."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+    first = 0
+    with atomic_file(path) as part:
+        for block in ids:
+            table = pa.table({"id": block, "cluster": assignment[first : first + len(block)]})
+            if writer is None:
+                writer = (pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter)(part, table.schema)
+            writer.write_table(table)
+            first += len(block)
+        writer.close()
 
 
 def check_formats(formats: Iterable[str], graph: Graph) -> None:

@@ -101,7 +101,7 @@ def write_missing(output: Output) -> list[str]:
 def _export(result: EmbeddingResult, name: str, folder: Path) -> str:
     """Write an export format; returns the name of its file."""
     file, write = EXPORT_FORMATS[name]
-    write(result.table_graph.graph, result.z, folder / file, result.table_graph.kind_columns)
+    write(result, folder / file)
     return file
 
 
@@ -117,7 +117,13 @@ def _link_files(folder: Path, to: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def write_report(folder: Path, name: str | None = None, layout: str | None = None, log: Log | None = None) -> Path:
+def write_report(
+    folder: Path,
+    name: str | None = None,
+    layout: str | None = None,
+    log: Log | None = None,
+    colour: str | None = None,
+) -> Path:
     """Write the report of a folder again, and return its path.
 
     The folder remembers the column of names; None for no change. Without a layout, the map keeps its own.
@@ -126,6 +132,8 @@ def write_report(folder: Path, name: str | None = None, layout: str | None = Non
     result = load_result(folder)
     if name is not None:
         result = name_nodes(result, name, folder)
-        save_names(result, folder)
     title = resolve_path(folder).name
-    return write_report_file(folder, title, report_html(result, title, layout, log))
+    html = report_html(result, title, layout, log, colour)
+    if name is not None:
+        save_names(result, folder)
+    return write_report_file(folder, title, html)

@@ -217,12 +217,15 @@ class Shards(Rows):
             if len(places):
                 yield int(shard[places[0]]), places
 
+    def id_columns(self) -> Iterator[Any]:
+        """The ids of each shard as an Arrow array."""
+        return (self._column(number, "id") for number in range(self.shards))
+
     def id_texts(self) -> Iterator[Any]:
         """The ids of each shard as Arrow text."""
         import pyarrow as pa
 
-        for number in range(self.shards):
-            yield self._column(number, "id").cast(pa.string())
+        return (ids.cast(pa.string()) for ids in self.id_columns())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.temporary is not None:

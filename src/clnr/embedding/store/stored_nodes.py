@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 
 from clnr.embedding.planning.graph_facts import folder_facts
 from clnr.embedding.search.node_ids import NodeIds, text_of
@@ -116,6 +117,16 @@ class StoredNodes(GraphNodes):
     def labels_of(self, nodes: Array) -> list[int] | None:
         folder = self._graph_folder()
         return None if folder is None or folder.labels is None else folder.labels[nodes].tolist()
+
+    def features_of(self, nodes: Array) -> Any:
+        folder = self._graph_folder()
+        if folder is None:
+            return None
+        # It needs torch, which questions for similar nodes do not.
+        from clnr.engine.files.mapped_graph import map_folder
+
+        rows = map_folder(folder).mapped.rows(nodes)
+        return rows if sp.issparse(rows) else rows.float().numpy()
 
     def with_names(self, column: str, where: Path | str) -> NoReturn:
         raise DataError(f"{where}: the names of its nodes are those that clnr ingest was told (--name)")

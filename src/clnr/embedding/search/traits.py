@@ -1,0 +1,136 @@
+"""What sets groups of nodes apart: values, words and tags that are commoner in one, and numbers that are larger or smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from clnr.errors import shorten
+from clnr.graph.csr import Array
+from clnr.tables.roles.column_names import kind_of
+
+if TYPE_CHECKING:
+    from clnr.embedding.search.nodes import GraphNodes
+
+_MOST_TRAITS, _MOST_LETTERS = 5, 40
+# Cohen's small effect; and what a single node has is its own.
+_LEAST_DIFFERENCE, _LEAST_NODES = 0.2, 2
+_LEAST_VARIANCE = 1e-9
+
+
+class Trait(NamedTuple):
+    """What sets a group of nodes apart from all others.
+
+    Attributes:
+        column: The column of the node table, or ``label``.
+        value: The value, word or tag that is commoner inside; None for a column of numbers.
+        inside: The share of nodes that have it; or the mean of a number, or of a date in seconds since 1970.
+        outside: The same for all other nodes.
+        difference: Standardised: inside less outside, over the standard deviation of all nodes.
+        kind: ``share``, ``number`` or ``datetime``.
+    """
+
+    column: str
+    value: str | None
+    inside: float
+    outside: float
+    difference: float
+    kind: str
+
+    def __str__(self) -> str:
+        name = self.column if self.value is None else f"{self.column} '{shorten(self.value, _MOST_LETTERS)}'"
+        return f"{name} {self._text(self.inside)} ({self._text(self.outside)})"
+
+    @property
+    def short(self) -> str:
+        """A word or two: the value, if that says something without its column."""
+        if self.value is not None and any(map(str.isalpha, self.value)):
+            return shorten(self.value, _MOST_LETTERS)
+        return f"{self.column} {self._text(self.inside) if self.value is None else self.value}"
+
+    def _text(self, number: float) -> str:
+        if self.kind == "datetime":
+            return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=number):%Y-%m-%d}"
+        return f"{number:.0%}" if self.kind == "share" else f"{number:.4g}"
+
+
+class _Values(NamedTuple):
+    """Numbers of nodes, [n, m], and which nodes have them; the names of the m values, None for a column of numbers.
+
+    Numbers were divided by ``scale``, after ``centre`` was subtracted.
+    """
+
+    column: str
+    names: tuple[str, ...] | None
+    kind: str
+    numbers: Any
+    known: Array
+    scale: float = 1.0
+    centre: float = 0.0
+
+
+def traits_of(nodes: GraphNodes, sample: Array, groups: Array, count: int) -> list[tuple[Trait, ...]]:
+    """What sets each of ``count`` groups apart, by a sample of nodes whose groups are given; by features and labels."""
+    traits: list[list[Trait]] = [[] for _ in range(count)]
+    for values in _values(nodes, sample):
+        for group, trait in _differences(values, groups, count):
+            traits[group].append(trait)
+    return [tuple(sorted(each, key=lambda trait: -abs(trait.difference))[:_MOST_TRAITS]) for each in traits]
+
+
+def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
+    everyone = np.ones(len(sample), np.bool_)
+    labels = nodes.labels_of(sample)
+    if labels is not None:
+        codes = np.array(labels)
+        classes = np.unique(codes[codes >= 0])
+        names = tuple(nodes.info.class_name(label) for label in classes.tolist())
+        yield _Values("label", names, "share", sp.csc_array(codes[:, None] == classes), everyone)
+    encoder, features = nodes.info.feature_encoder, nodes.features_of(sample)
+    if encoder is None or features is None or features.shape[1] != encoder.width:
+        return
+    features = sp.csc_array(features) if sp.issparse(features) else features
+    kinds = np.array([kind_of(str(each)) for each in nodes.ids[sample].tolist()]) if encoder.node_kinds else None
+    first = 0
+    for each in encoder.column_encoders:
+        block, last = features[:, first : first + each.width], first + each.width + each.missing
+        known = everyone if not each.node_kind or kinds is None else kinds == each.node_kind
+        if each.sparse:
+            named = block[:, : len(each.values)]
+            yield _Values(each.column, each.values, "share", sp.csc_array(named != 0), known)
+        elif each.kind != "vector":
+            if each.missing:
+                known = known & ~_dense(features[:, last - 1 : last])[:, 0].astype(np.bool_)
+            kind = "share" if each.kind == "bool" else each.kind
+            yield _Values(each.column, None, kind, _dense(block), known, each.scale, each.centre)
+        first = last
+
+
+def _dense(block: Any) -> Array:
+    return block.toarray() if sp.issparse(block) else block
+
+
+def _differences(values: _Values, groups: Array, count: int) -> Iterator[tuple[int, Trait]]:
+    """The traits of each group that are large enough; of named values, those that are commoner inside."""
+    places = np.flatnonzero(values.known)
+    member = sp.csr_array((np.ones(len(places)), (groups[places], places)), shape=(count, len(groups)))
+    sizes = member.sum(1)[:, None]
+    numbers = values.numbers.astype(np.float64)
+    inside_sums, inside_squares = (_dense(member @ each) for each in (numbers, numbers * numbers))
+    # A group that has none or all of the nodes is not set apart from any.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        inside = inside_sums / sizes
+        outside = (inside_sums.sum(0) - inside_sums) / (len(places) - sizes)
+        variance = inside_squares.sum(0) / len(places) - (inside_sums.sum(0) / len(places)) ** 2
+        difference = np.where(variance > _LEAST_VARIANCE, (inside - outside) / np.sqrt(variance), 0)
+        large = (np.abs(difference) >= _LEAST_DIFFERENCE) & (sizes >= _LEAST_NODES)
+        if values.names is not None:
+            large &= (difference > 0) & (inside_sums >= _LEAST_NODES)
+    for group, at in zip(*np.nonzero(large), strict=True):
+        name = None if values.names is None else values.names[at]
+        within, beyond = (float(each[group, at] * values.scale + values.centre) for each in (inside, outside))
+        yield int(group), Trait(values.column, name, within, beyond, float(difference[group, at]), values.kind)

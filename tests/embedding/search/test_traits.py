@@ -1,0 +1,134 @@
+"""What sets clusters apart, beside the same counted from the tables node by node."""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.embedding.search.nodes import TableNodes
+from clnr.embedding.search.traits import Trait, traits_of
+from clnr.tables import read_tables
+
+COUNT = 120
+RANDOM = np.random.default_rng(0)
+GROUPS = np.sort(RANDOM.integers(0, 3, COUNT))
+WORDS = ["river", "mill", "bread", "iron", "steel", "flour", "morning", "valley", "tool", "ore"]
+
+
+def choose(values, group, share=0.7):
+    """A value that is common in a group."""
+    return values[group % len(values)] if RANDOM.random() < share else values[RANDOM.integers(len(values))]
+
+
+ROWS = [
+    {
+        "id": f"n{i}",
+        "trade": choose(["baker", "smith", "miner", None], group),
+        "tags": "|".join(sorted({choose(["red", "green", "blue"], group), choose(["old", "new"], group)})),
+        "about": " ".join([f"unique{i}", *(choose(WORDS, group, 0.4) for _ in range(6))]),
+        "years": None if i % 9 == 0 else float(RANDOM.normal(10 * group, 8)),
+        "member": bool(RANDOM.random() < (0.8 if group == 1 else 0.3)),
+        "since": datetime.date(2000 + 5 * group, 1, 1) + datetime.timedelta(days=int(RANDOM.integers(900))),
+        "area": choose(["north", "south"], group),
+    }
+    for i, group in enumerate(GROUPS.tolist())
+]
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    edges = pa.table({"source": [f"n{i}" for i in range(COUNT)], "target": [f"n{i * 7 % COUNT}" for i in range(COUNT)]})
+    return TableNodes(read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"}))
+
+
+def counted(group, has):
+    """The shares of nodes inside and outside, and their standardised difference."""
+    inside = [float(has(row)) for row, of in zip(ROWS, GROUPS, strict=True) if of == group]
+    outside = [float(has(row)) for row, of in zip(ROWS, GROUPS, strict=True) if of != group]
+    shares = statistics.fmean(inside), statistics.fmean(outside)
+    return *shares, (shares[0] - shares[1]) / statistics.pstdev(inside + outside), sum(inside)
+
+
+def by_hand(group):
+    """All traits of a group that are large enough, by column and value."""
+    made = {}
+    present = {
+        "label": lambda row: [row["area"]],
+        "trade": lambda row: [row["trade"]],
+        "tags": lambda row: row["tags"].split("|"),
+        "about": lambda row: row["about"].split(),
+    }
+    for column, parts in present.items():
+        for value in {part for row in ROWS for part in parts(row)} - {None}:
+            inside, outside, difference, nodes = counted(group, lambda row, v=value, of=parts: v in of(row))
+            if difference >= 0.2 and nodes >= 2:
+                made[column, value] = (inside, outside, difference)
+    inside, outside, difference, _ = counted(group, lambda row: row["member"])
+    if abs(difference) >= 0.2:
+        made["member", None] = (inside, outside, difference)
+    for column, number in {
+        "years": lambda row: row["years"],
+        "since": lambda row: (row["since"] - datetime.date(1970, 1, 1)).total_seconds(),
+    }.items():
+        known = [(number(row), of) for row, of in zip(ROWS, GROUPS, strict=True) if row[column] is not None]
+        means = [statistics.fmean(value for value, of in known if bool(of == group) is here) for here in (True, False)]
+        difference = (means[0] - means[1]) / statistics.pstdev([value for value, _ in known])
+        if abs(difference) >= 0.2:
+            made[column, None] = (*means, difference)
+    return made
+
+
+def test_they_are_those_counted_by_hand_the_largest_first(nodes):
+    found = traits_of(nodes, np.arange(COUNT), GROUPS, 3)
+    kinds = {}
+    for group in range(3):
+        expected = by_hand(group)
+        assert len(found[group]) == min(5, len(expected))
+        largest = sorted((abs(difference) for *_, difference in expected.values()), reverse=True)[:5]
+        assert [abs(trait.difference) for trait in found[group]] == pytest.approx(largest, rel=1e-5)
+        for trait in found[group]:
+            values = trait.inside, trait.outside, trait.difference
+            assert values == pytest.approx(expected[trait.column, trait.value], rel=1e-5)
+            kinds[trait.column] = trait.kind
+    assert {"since": "datetime", "trade": "share"}.items() <= kinds.items()
+
+
+def test_a_sample_stands_for_all(nodes):
+    sample = np.arange(0, COUNT, 2)
+    for group, traits in enumerate(traits_of(nodes, sample, GROUPS[sample], 3)):
+        for trait in traits:
+            if trait.column == "trade":
+                inside = [row["trade"] == trait.value for row, of in zip(ROWS[::2], GROUPS[::2], strict=True) if of == group]
+                assert trait.inside == pytest.approx(statistics.fmean(inside))
+
+
+def test_one_group_of_all_is_not_set_apart(nodes):
+    assert traits_of(nodes, np.arange(COUNT), np.zeros(COUNT, int), 1) == [()]
+
+
+def test_numbers_of_one_kind_of_nodes_are_compared_within_it():
+    """Items have no age: their zeros do not count."""
+    users = pa.table({"id": range(40), "age": [20 + i % 2 + 40 * (i >= 30) for i in range(40)]})
+    items = pa.table({"id": range(20), "price": [float(i) for i in range(20)]})
+    bought = pa.table({"user_id": list(range(40)), "item_id": [i % 20 for i in range(40)]})
+    tables = read_tables({("user", "bought", "item"): bought}, {"user": users, "item": items})
+    nodes = TableNodes(tables)
+    groups = np.array([int(node.startswith("user:3") and len(node) > 6) for node in tables.graph.node_ids.tolist()])
+    assert groups.sum() == 10
+    _, old = traits_of(nodes, np.arange(60), groups, 2)
+    (age,) = (trait for trait in old if trait.column == "user.age")
+    assert (age.inside, age.outside) == (pytest.approx(60.5, abs=1e-4), pytest.approx(20.5, abs=1e-4))
+    assert not any(trait.column == "item.price" for trait in old)
+
+
+def test_their_words():
+    assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share")) == "trade 'baker' 40% (1%)"
+    assert str(Trait("years", None, 15.6000001, 9.5, 0.6, "number")) == "years 15.6 (9.5)"
+    assert str(Trait("since", None, 86400.0, -1.0, 0.6, "datetime")) == "since 1970-01-02 (1969-12-31)"
+    assert Trait("trade", "baker", 0.4, 0.0, 1.0, "share").short == "baker"
+    assert Trait("years", None, 15.6, 9.5, 0.6, "number").short == "years 15.6"
+    assert Trait("label", "3", 0.4, 0.0, 1.0, "share").short == "label 3"
