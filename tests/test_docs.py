@@ -55,7 +55,7 @@ def tables(tmp_path, monkeypatch):
 @pytest.mark.full
 def test_the_tutorials_commands_work_in_their_order(clnr, tables):
     lines = [line for _, block in blocks("tutorial.md", "console") for line in block.splitlines()]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         program, *words = shlex.split(line)
         assert program == "clnr"
