@@ -201,9 +201,7 @@ def similar(
         typer.Option("--approximate", help="Search an index (usearch): the first search builds it, and it is kept."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
-    unlinked: Annotated[
-        bool, typer.Option("--unlinked", help="Leave out nodes that are linked with it: only new ones.")
-    ] = False,
+    unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out its neighbours in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
@@ -242,9 +240,7 @@ def report(
     layout: Annotated[
         str | None, typer.Option(help="Layout of the map: fast, tsne or umap; that of the report there, if not given.")
     ] = None,
-    show: Annotated[
-        bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
-    ] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser; redraw it only after a change.")] = False,
 ) -> None:
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser

@@ -66,7 +66,7 @@ def choose_method(method: Method | str | None, effort: str | None = None) -> dic
         chosen = EFFORTS[effort or STANDARD]
         return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
     if effort is not None:
-        raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
+        raise RecipeError(f"effort and method={method_of(method).name!r} both choose the method: leave one out")
     return {"method": method_of(method)}
 
 
@@ -138,8 +138,8 @@ def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
     few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
-        return Choice("structure", 0, f"{few}, but edges say little about these", matters=True)
-    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}, so {_STRUCTURE_COLUMNS} from edges are added", matters=True)
+        return Choice("structure", 0, f"{few}, but edges are uninformative", matters=True)
+    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}; {_STRUCTURE_COLUMNS} structural features are added", matters=True)
 
 
 def _edge_weight(graph: Graph) -> float:

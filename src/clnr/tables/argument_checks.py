@@ -115,7 +115,7 @@ def _check_times(given: TableArguments) -> None:
         raise DataError(f"half_life must be above 0 (--half-life), not {given.half_life}")
     if given.base is not None:
         if given.half_life is not None and given.until is None:
-            raise DataError("the age of edges that extend an earlier graph is as of a day: give it as until (--until)")
+            raise DataError("edges that extend an earlier graph need the day that ages count from: until (--until)")
         if bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
             has = "has" if given.base.ingest_report.edge_types else "does not have"
             raise DataError(
@@ -145,4 +145,4 @@ def _check_tables(given: TableArguments) -> None:
         raise DataError(f"the earlier graph is {kind}, so directed={given.directed} cannot extend it")
     if (base is not None or encoder is not None) and (given.features is not None or given.types):
         which = "types (--as)" if given.types else "features (--features)"
-        raise DataError(f"columns are read as by the earlier feature encoder: leave out {which}")
+        raise DataError(f"the earlier feature encoder decides how columns are read: leave out {which}")

@@ -193,7 +193,7 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
     if has_none and loaded.roles.features and not arguments.allow_missing_columns:
         raise DataError(
             f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
-            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"
+            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it anyway"
         )
     remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
     if given.matrix is not None and matrix is None:

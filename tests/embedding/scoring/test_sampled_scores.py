@@ -173,9 +173,9 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     assert '<meta name="layout" content="tsne">' in text
     assert f"the map shows 50 of {NODES} nodes, drawn at random" in text
     assert "scores from files are of samples" in text
-    with pytest.raises(DataError, match="those that clnr ingest was told"):
+    with pytest.raises(DataError, match="node names are fixed by clnr ingest --name"):
         write_report(out, "name")
     (folder.path / "graph.json").rename(folder.path / "elsewhere")
-    with pytest.raises(DataError, match="is not there, or was changed: it makes the report"):
+    with pytest.raises(DataError, match="which is missing or has changed"):
         write_report(out)
     (folder.path / "elsewhere").rename(folder.path / "graph.json")
