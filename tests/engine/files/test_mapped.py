@@ -13,6 +13,7 @@ import torch
 
 from clnr import methods, rng
 from clnr.engine import Drop, View, choose
+from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.files import mapped as module
 from clnr.engine.files.mapped import MappedFeatures, multiply_stored
@@ -256,3 +257,6 @@ def test_a_product_with_rows_in_a_file_does_not_depend_on_where_it_is_cut(tmp_pa
         product = multiply_stored(matrix, array, relu)
         np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(product, in_memory, rtol=0, atol=0)
+        # As an engine does that copies the rows first.
+        gathered = BlockEngine.stored_product(choose("cpu", "float32"), matrix, array)(relu)
+        torch.testing.assert_close(gathered, product)
