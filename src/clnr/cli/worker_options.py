@@ -198,9 +198,7 @@ def work(config: Mapping[str, Any]) -> None:
     printed = io.StringIO()
     try:
         if not Path(config["folder"]).is_dir():
-            raise ClnrError(
-                f"worker {place.rank} of {place.size}: its host has no {config['folder']}, where the command was given"
-            )
+            raise ClnrError(f"worker {place.rank} of {place.size}: its host lacks the working directory {config['folder']}")
         os.chdir(config["folder"])
         silent = contextlib.nullcontext() if _is_shown(options) else contextlib.redirect_stdout(printed)
         with silent, session(place, options["device"], options["worker_timeout"], print_stderr), exits():

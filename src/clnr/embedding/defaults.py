@@ -109,7 +109,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
     else:
         epochs, enough = 200, "large graph: an epoch contrasts only 1,024 of its nodes"
     if degree < 2:
-        drop, sparse = 0.2, f"sparse graph: {degree:.1f} edges per node, of which some must stay"
+        drop, sparse = 0.2, f"sparse graph, {degree:.1f} edges per node: fewer are dropped"
     else:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
     sampled = nodes > _SAMPLED_NODES
@@ -126,7 +126,11 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
         *(
-            [Choice("moments", "sampled", f"a step then computes what {_SAMPLED_NODES:,} of the {nodes:,} nodes need")]
+            [
+                Choice(
+                    "moments", "sampled", f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
+                )
+            ]
             if sampled
             else []
         ),

@@ -93,9 +93,9 @@ def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
 
 def _check_kinds(given: TableArguments) -> None:
     if isinstance(given.edges, Mapping) and given.edge_type is not None:
-        raise DataError("edges are of the kinds that their tables are called: leave out edge_type (--edge-type)")
+        raise DataError("the names of the edge tables are the kinds of edges: leave out edge_type (--edge-type)")
     if given.feature_matrix is not None and node_kinds(given):
-        raise DataError("a feature matrix has the rows of one node table; leave it out where nodes are of several kinds")
+        raise DataError("a feature matrix does not work with several kinds of nodes: leave it out")
     known: tuple[str, ...] | None = None
     if given.base is not None:
         known = given.base.ingest_report.node_kinds

@@ -266,7 +266,7 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
     if arguments.names is None:
         return None if arguments.base is None else arguments.base.ingest_report.names
     if node_table is None:
-        raise DataError(f"column '{arguments.names}' for names must be in the node table, and there is none")
+        raise DataError(f"column '{arguments.names}' for names needs a node table")
     column = find_column(replace(node_table, columns=flat_columns(node_table)), arguments.names, (), "names")
     return None if column == key else column
 

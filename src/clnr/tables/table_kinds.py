@@ -115,7 +115,7 @@ def check_node_kinds(
     bare, unused = [kind for kind in joined if kind not in named], [kind for kind in named if kind not in joined]
     if bare and unused and not extends:
         raise DataError(
-            f"edges join nodes of the kind '{bare[0]}', which has no table, and none join those of '{unused[0]}', which has; "
+            f"edges name the kind '{bare[0]}', which has no table, and no edges name '{unused[0]}', which has one; "
             "correct one of the names"
         )
 

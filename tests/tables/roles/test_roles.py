@@ -107,7 +107,7 @@ def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
 
 
 def test_features_need_a_node_table_and_no_earlier_encoder(tables):
-    with pytest.raises(DataError, match="column 'age' for features must be in the node table, and there is none"):
+    with pytest.raises(DataError, match="column 'age' for features needs a node table"):
         read_tables(tables[0], features=["age"])
     read = read_tables(*tables)
     for more in ({"base": read}, {"feature_encoder": read.feature_encoder}):

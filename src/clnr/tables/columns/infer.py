@@ -293,11 +293,11 @@ def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | Non
         if not kind.startswith(FLOATS) and not fractions:
             return None
         raise DataError(
-            f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; give all rows as "
-            f"many, or leave it out: --ignore {column}"
+            f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; make all rows "
+            f"equally long, or leave it out: --ignore {column}"
         )
     if longest > 1 << 20:
-        return f"{longest:,} numbers a row are too many"
+        return f"{longest:,} numbers per row are too many"
     each, finite = Column("x", "DOUBLE"), f"(SELECT unnest(numbers) AS x FROM {values}) WHERE isfinite(TRY_CAST(x AS FLOAT))"
     count, largest = yield ColumnQuery(each, finite, ("count(*)", "max(abs(v))"))
     scale = 1.0

@@ -93,7 +93,7 @@ def find_roles(
         return _of_nodes(node_table, arguments, roles, kind)
     if arguments.features or arguments.types:
         column = next(iter(arguments.features or arguments.types))
-        raise DataError(f"column '{column}' for features must be in the node table, and there is none")
+        raise DataError(f"column '{column}' for features needs a node table")
     return roles
 
 
