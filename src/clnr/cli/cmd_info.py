@@ -240,7 +240,9 @@ def report(
     layout: Annotated[
         str | None, typer.Option(help="Layout of the map: fast, tsne or umap; that of the report there, if not given.")
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser; redraw it only after a change.")] = False,
+    show: Annotated[
+        bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
+    ] = False,
 ) -> None:
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser

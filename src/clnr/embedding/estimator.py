@@ -48,7 +48,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Learns node embeddings without labels, as a scikit-learn transformer.
 
     >>> from clnr import NodeEmbedder, load
-    >>> embedder = NodeEmbedder(dimension=64, epochs=5).fit(load("toy"))
+    >>> graph = load("toy")
+    >>> embedder = NodeEmbedder(dimension=64, epochs=5).fit(graph)
     >>> embedder.embedding_.shape
     (2400, 64)
     >>> len(embedder.similar(0, k=3))

@@ -75,10 +75,10 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
             replace those of the same nodes, and new weights those of the same edges.
         allow_missing_columns: Whether an earlier encoder accepts a node table with none of its columns.
-        allow_disjoint: Whether ``base`` can be extended by edges none of which leads to its nodes.
+        allow_disjoint: Whether ``base`` is extended by edges none of which leads to its nodes.
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused, also in a
             container. Features, edges and node columns come on top of it. If they will not fit, that is an error.
-        name: Name of the graph.
+        name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
     if not isinstance(named.get("encoding"), str | None):
