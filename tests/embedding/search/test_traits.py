@@ -129,6 +129,8 @@ def test_their_words():
     assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share")) == "trade 'baker' 40% (1%)"
     assert str(Trait("years", None, 15.6000001, 9.5, 0.6, "number")) == "years 15.6 (9.5)"
     assert str(Trait("since", None, 86400.0, -1.0, 0.6, "datetime")) == "since 1970-01-02 (1969-12-31)"
+    # A year that DuckDB knows and Python does not.
+    assert str(Trait("until", None, 9224318016000.0, 0.0, 0.6, "datetime")) == "until 294277-01-01 (1970-01-01)"
     assert Trait("trade", "baker", 0.4, 0.0, 1.0, "share").short == "baker"
     assert Trait("years", None, 15.6, 9.5, 0.6, "number").short == "years 15.6"
     assert Trait("label", "3", 0.4, 0.0, 1.0, "share").short == "label 3"

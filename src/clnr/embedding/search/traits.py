@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,7 +53,7 @@ class Trait(NamedTuple):
 
     def _text(self, number: float) -> str:
         if self.kind == "datetime":
-            return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=number):%Y-%m-%d}"
+            return str(np.datetime64(round(number), "s")).partition("T")[0]
         return f"{number:.0%}" if self.kind == "share" else f"{number:.4g}"
 
 
