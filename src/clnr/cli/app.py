@@ -6,11 +6,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from clnr.cli.options import name_values, write_options, write_panels
 from clnr.errors import ClnrError, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
@@ -70,9 +72,20 @@ class Program(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
-        if command is not None:
-            command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
+        if command is None:
+            return None
+        command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
+        name_values(command, ctx)
+        command.format_options = partial(write_options, command)
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        name_values(self, ctx)
+        super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        write_options(self, ctx, formatter)
+        write_panels({panel: lines.items() for panel, lines in PANELS.items()}, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         parts = (arg.partition("=") for arg in args)

@@ -10,12 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Json, Quiet, app, out, print_stderr
-from clnr.cli.options import option_of, reads_tables
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
+PANELS = {
+    "What most runs need": ("edges", "nodes", "label", "folder", "memory"),
+    **TABLE_PANELS,
+    OUTPUT_PANEL: ("dtype", "force", "verify", "as_json", "quiet"),
+}
 
 
 @app.command()
+@in_panels(PANELS)
 @reads_tables
 def ingest(
     tables: dict[str, Any],
@@ -30,7 +36,7 @@ def ingest(
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,
-    memory: Annotated[str, typer.Option(help="How much memory may be used; the rest is done on disk.")] = _MEMORY,
+    memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; what needs more is done on disk.")] = _MEMORY,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
