@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from clnr.version import __version__
 if TYPE_CHECKING:
     from clnr.methods import Method
 
+JSON_FORMAT = 1
+"""Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
 _BOX_COLUMNS = 120
 OLD_OPTIONS = {
     "--again": "--rerun",
@@ -140,7 +143,7 @@ Assign = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes, only the result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 
 def _version(asked: bool) -> None:
@@ -170,6 +173,14 @@ def print_stderr(text: str) -> None:
     """Print one line on standard error, if there is one."""
     if sys.stderr:
         print(f"clnr: {shorten(escape_control(text), _MESSAGE_CHARACTERS)}", file=sys.stderr)
+
+
+def print_json(content: Any) -> None:
+    """Print what ``--json`` prints, as docs/json.md has it; numbers that JSON cannot write are null."""
+    from clnr.experiments.results import without_nan
+
+    versioned = {"format": JSON_FORMAT, **content} if isinstance(content, dict) else content
+    print(json.dumps(without_nan(versioned)))
 
 
 def print_stdout(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_stderr, print_stdout
+from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
@@ -261,9 +260,10 @@ def embed(
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
             _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
-        if group.first:
-            shown = "\n".join((*plan.lines, *(plan.details if verbose else ())))
-            print_stdout(json.dumps(plan.to_dict()) if as_json else shown)
+        if group.first and as_json:
+            print_json(plan.to_dict())
+        elif group.first:
+            print_stdout("\n".join((*plan.lines, *(plan.details if verbose else ()))))
         return
     assert folder is not None
     began = perf_counter()
@@ -313,7 +313,6 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.cli import console_tables
     from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
-    from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
     from clnr.tables.ingest_report import dangling_warning, loses_much
 
@@ -340,7 +339,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             "comparison": sentence,
             "warnings": [*tables, *result.warnings],
         }
-        print(json.dumps(without_nan(content)))
+        print_json(content)
         return
     in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
     out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out, print_stderr
+from clnr.cli.app import Json, Quiet, app, out, print_json, print_stderr
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
@@ -81,7 +80,7 @@ def ingest(
         print_stderr(f"warning: {dangling_warning(report)}")
     if as_json:
         counts = {"nodes": graph.num_nodes, "edges": edges, "directed": graph.directed, "features": graph.num_features}
-        print(json.dumps({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)}))
+        print_json({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})
     else:
         out.print(_sentence(graph, edges, size))
 
