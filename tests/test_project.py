@@ -1,4 +1,4 @@
-"""The workflows run what a contributor can run: targets of the Makefile, commands of CONTRIBUTING.md, files that are there."""
+"""For those who join: workflows run what a contributor can run, and the changelog has a line for each change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
-pytestmark = pytest.mark.skipif(not WORKFLOWS, reason="not in a checkout")
+checkout = pytest.mark.skipif(not WORKFLOWS, reason="not in a checkout")
 
 
 def jobs() -> dict[str, dict]:
@@ -26,6 +26,7 @@ def commands() -> list[str]:
     return [line.strip() for step in steps for line in step.get("run", "").splitlines() if line.strip()]
 
 
+@checkout
 def test_every_command_is_one_of_contributing():
     told = [line.split("#")[0].strip() for line in re.findall("^    (.*)$", TEXT, re.MULTILINE)]
     assert commands()
@@ -43,6 +44,7 @@ def test_targets_that_contributing_names_exist():
     assert set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()) == TARGETS
 
 
+@checkout
 def test_files_that_commands_name_exist():
     lines = [*commands(), *re.findall("^\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)]
     named = [word for line in lines for word in re.findall(r"(?<![\w/.])(?:[\w-]+/)*[\w-]+\.(?:txt|toml|py|md)\b", line)]
@@ -50,6 +52,7 @@ def test_files_that_commands_name_exist():
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
+@checkout
 def test_all_systems_are_there_and_the_untried_ones_fail_nothing():
     systems = {name: job.get("strategy", {}).get("matrix", {}).get("os", [job["runs-on"]]) for name, job in jobs().items()}
     assert {"lint", "test", "docs", "wheel"} <= systems.keys()
@@ -60,6 +63,7 @@ def test_all_systems_are_there_and_the_untried_ones_fail_nothing():
     assert set(systems["other-systems"]) == {"macos-latest", "windows-latest"}
 
 
+@checkout
 def test_pythons_are_those_that_the_package_admits():
     project = (ROOT / "pyproject.toml").read_text()
     admitted = set(re.findall(r"Python :: (3\.\d+)", project))
@@ -67,3 +71,15 @@ def test_pythons_are_those_that_the_package_admits():
         asked = job.get("strategy", {}).get("matrix", {}).get("python", [])
         asked += [step["with"]["python-version"] for step in job["steps"] if "python-version" in step.get("with", {})]
         assert {each for each in asked if "matrix" not in each} <= admitted
+
+
+def test_the_changelog_has_themes_and_a_line_for_each_change():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    _, *versions = text.split("\n## ")
+    for version in versions:
+        _, *lines = filter(None, version.splitlines())
+        assert [line for line in lines if not line.startswith(("### ", "- "))] == []
+    themes = re.findall("^### (.*)$", versions[0], re.MULTILINE)
+    assert len(themes) == len(set(themes)) > 5
+    changes = re.findall("^- .*$", text, re.MULTILINE)
+    assert len(changes) == len(set(changes))
