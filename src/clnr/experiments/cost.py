@@ -16,7 +16,6 @@ from clnr.nn.structure import STEPS
 from clnr.training.step_work import Size, step_work
 
 __all__ = [
-    "LIBRARY_BYTES",
     "Cost",
     "ModelWork",
     "Size",
