@@ -6,17 +6,21 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: run test test-rest test-full pytest test-lowest docs clean
+.PHONY: run lint test-unit test test-rest test-full pytest test-lowest docs wheel clean
 
 # By sampled steps, which are as good here and take a third of the time.
 run: $(VENV)/run.stamp
 	@$(BIN)/clnr run --sampled-nodes 512 --set moments=sampled
 
-test: $(VENV)/test.stamp
+lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test-unit: $(VENV)/test.stamp
 	$(PYTEST)
+
+test: lint test-unit
 
 # What test-full adds to test.
 test-rest: $(VENV)/test.stamp
@@ -36,6 +40,12 @@ test-lowest:
 docs: $(VENV)/docs.stamp
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html, or serve it: $(BIN)/python -m http.server --directory site"
+
+# The wheel is built from the sdist; then it is installed in a fresh environment, and run.
+wheel: $(VENV)/test.stamp
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m pytest -m '' tests/test_distribution.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -119,6 +119,7 @@ def test_a_record_that_cannot_be_written_is_noticed_before_any_work(clnr, monkey
 def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
     monkeypatch.setenv("CLNR_DATA", "/some/where")
     facts = only_json(clnr("env", "--json"))
+    assert facts.pop("format") == 1
     assert facts["torch"] == torch.__version__
     assert facts["python"].startswith(".".join(map(str, sys.version_info[:3])))
     assert facts["record"] == str(home / "state" / "runs.sqlite")

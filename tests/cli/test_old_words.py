@@ -13,6 +13,7 @@ from clnr.datasets.catalog import DATASETS, OLD_NAMES
 from clnr.experiments.run_cache import RunCache
 from clnr.methods.recipe import recipe_keys
 from tests.cli.test_cli import RUN
+from tests.command_line import assert_refused
 
 OLD_CACHE = Path(__file__).parents[1] / "experiments" / "old" / "runs.sqlite"
 
@@ -51,6 +52,20 @@ def test_an_old_word_is_todays_with_one_warning(clnr, words, today, kind, old, n
     if today:
         now = clnr(*today, "--json")
         assert (now.out, "warning" in now.err) == (ended.out, False)
+
+
+def test_memory_without_a_graph_folder_is_that_of_duckdb(clnr, tmp_path):
+    """``--memory`` is the limit of the whole command; it was also that of reading tables."""
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(20)))
+    plan = ["embed", "--edges", str(tmp_path / "e.csv"), "--dry-run", "--device", "cpu"]
+    before, now = clnr(*plan, "--memory", "1 GB"), clnr(*plan, "--duckdb-memory", "1 GB")
+    warned = "clnr: warning: option '--memory' is now '--duckdb-memory'; the old name works in this version only\n"
+    assert (before.code, before.err.count(warned)) == (0, 1)
+    assert (now.out, "warning" in now.err) == (before.out, False)
+    assert "(--duckdb-memory) must be an amount such as '4 GB'" in assert_refused(clnr(*plan, "--duckdb-memory", "much"))
+    assert "leave it out" in assert_refused(clnr(*plan, "--memory", "1 GB", "--duckdb-memory", "1 GB"))
+    graph = ["embed", "--graph", str(tmp_path), "--duckdb-memory", "1 GB", "--out", str(tmp_path / "out")]
+    assert "leave out --duckdb-memory" in assert_refused(clnr(*graph))
 
 
 def test_a_run_cache_of_before_opens_under_todays_names(clnr, tmp_path):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from importlib import metadata
 
 import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
 from clnr import NodeEmbedder
-from clnr.cli import app, cmd_embed, worker_options
+from clnr.cli import app, cmd_embed, cmd_ingest, worker_options
+from clnr.cli.app import PANELS
 from clnr.cli.options import SHORT_FORMS, parameters_of, tables_by_name
 from clnr.errors import ClnrError
 from clnr.methods.recipe import recipe_keys
@@ -139,10 +141,35 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()
 
 
-def test_every_option_of_embed_has_a_place_in_its_help():
-    placed = [name for names in cmd_embed.PANELS.values() for name in names]
-    assert sorted([*placed, *SHORT_FORMS]) == sorted(each.name for each in parameters_of(cmd_embed.embed))
-    panels = re.findall("─ ([A-Z].*?) ─", outside("embed", "--help", COLUMNS="130", PYTHONUTF8="1").out)
-    assert panels == ["Options", *cmd_embed.PANELS, "Hyper-parameters (short for --set)"]
+@pytest.mark.parametrize("name", ["embed", "ingest"])
+def test_every_option_of_a_long_list_has_a_place_in_its_help(name):
+    module, command = (cmd_embed, cmd_embed.embed) if name == "embed" else (cmd_ingest, cmd_ingest.ingest)
+    placed = [each for names in module.PANELS.values() for each in names]
+    more = ["Hyper-parameters (short for --set)"] if name == "embed" else []
+    assert sorted([*placed, *(SHORT_FORMS if more else ())]) == sorted(each.name for each in parameters_of(command))
+    wide, narrow = (outside(name, "--help", COLUMNS=width, PYTHONUTF8="1").out for width in ("130", "80"))
+    assert re.findall("─ ([A-Z].*?) ─", wide) == re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == [*module.PANELS, *more]
     # What other commands share with it stays where it was.
     assert "Method ─" not in outside("run", "--help", COLUMNS="130", PYTHONUTF8="1").out
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("width", ["80", "130"])
+def test_help_names_what_options_take_and_no_types_of_python(width):
+    for name, command in get_command(app).commands.items():
+        shown = outside(name, "--help", COLUMNS=width, PYTHONUTF8="1").out
+        # In boxes, Typer before 0.29 shows the types of arguments.
+        options = shown if metadata.version("typer") >= "0.29" else re.sub("─ Arguments.*?╯", "", shown, flags=re.DOTALL)
+        assert not re.search(r"<\w+>|\b(TEXT|INTEGER|FLOAT|PATH|BOOLEAN)\b", options), name
+        assert not [line for line in shown.splitlines() if len(line) > int(width)]
+        for each in command.params:
+            long = each.opts[0]
+            if long.startswith("--") and not each.is_flag:
+                assert re.search(rf"{long}( +-\w)?\s+[A-Z\[]", shown), (name, long)
+
+
+def test_the_help_groups_commands_at_any_width():
+    wide, narrow = (outside("--help", COLUMNS=width, PYTHONUTF8="1").out for width in ("130", "80"))
+    assert re.findall("─ ([A-Z].*?) ─", wide) == ["Options", *PANELS]
+    assert re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == ["Options", *PANELS]
+    assert "<bool>" not in wide + narrow

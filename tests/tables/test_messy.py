@@ -109,8 +109,8 @@ def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
     path = saved(tmp_path, "e.csv", EDGES)
     with pytest.raises(DataError, match="cannot be both source and target"):
         read_tables(path, source="target", target="Target")
-    with pytest.raises(DataError, match="memory must be an amount"):
-        read_tables(path, memory="much")
+    with pytest.raises(DataError, match=r"^duckdb_memory \(--duckdb-memory\) must be an amount"):
+        read_tables(path, duckdb_memory="much")
 
 
 @pytest.mark.parametrize(

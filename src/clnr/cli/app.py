@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from clnr.cli.options import name_values, write_options, write_panels
 from clnr.errors import ClnrError, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
@@ -22,6 +25,8 @@ from clnr.version import __version__
 if TYPE_CHECKING:
     from clnr.methods import Method
 
+JSON_FORMAT = 1
+"""Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
 _BOX_COLUMNS = 120
 OLD_OPTIONS = {
     "--again": "--rerun",
@@ -71,9 +76,20 @@ class Program(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
-        if command is not None:
-            command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
+        if command is None:
+            return None
+        command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
+        name_values(command, ctx)
+        command.format_options = partial(write_options, command)
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        name_values(self, ctx)
+        super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        write_options(self, ctx, formatter)
+        write_panels({panel: lines.items() for panel, lines in PANELS.items()}, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         parts = (arg.partition("=") for arg in args)
@@ -128,7 +144,7 @@ Assign = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes, only the result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 
 def _version(asked: bool) -> None:
@@ -158,6 +174,14 @@ def print_stderr(text: str) -> None:
     """Print one line on standard error, if there is one."""
     if sys.stderr:
         print(f"clnr: {shorten(escape_control(text), _MESSAGE_CHARACTERS)}", file=sys.stderr)
+
+
+def print_json(content: Any) -> None:
+    """Print what ``--json`` prints, as docs/json.md has it; numbers that JSON cannot write are null."""
+    from clnr.experiments.results import without_nan
+
+    versioned = {"format": JSON_FORMAT, **content} if isinstance(content, dict) else content
+    print(json.dumps(without_nan(versioned)))
 
 
 def print_stdout(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_stderr, print_stdout
-from clnr.cli.options import in_panels, option_of, reads_tables, sets_recipe
+from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_json, print_stderr, print_stdout
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_natural, check_seed
+from clnr.support.deprecation import renamed
 from clnr.support.humanize import parse_bytes
 from clnr.support.processes.launch import Place, restarted
 
@@ -37,6 +37,11 @@ def _check(
 
     place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
+    memory, duckdb_memory = options["memory"], options["duckdb_memory"]
+    if graph is None and memory is not None:
+        if duckdb_memory is not None:
+            raise ClnrError("--memory goes with --graph: leave it out beside --duckdb-memory")
+        renamed("option", "--memory", {"--memory": "--duckdb-memory"})
     has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
@@ -44,10 +49,11 @@ def _check(
         if options[name] and model is None:
             raise ClnrError(f"{option_of(name)} goes with --model, the earlier graph")
     if graph is not None:
+        given += [] if duckdb_memory is None else ["duckdb_memory"]
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
-        if (memory := options["memory"]) is not None and parse_bytes(memory) is None:
+        if memory is not None and parse_bytes(memory) is None:
             raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
     elif options["from_files"]:
         raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
@@ -83,41 +89,20 @@ def _check(
 
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
-    "Tables": (
-        *("edges_query", "nodes_query", "feature_matrix", "header", "edges_header", "nodes_header"),
-        *("encoding", "drop_empty", "memory"),
-    ),
-    "Columns": (
-        *("source", "target", "weight", "negative_weights", "edge_type", "edge_time", "until", "half_life", "directed"),
-        *("id", "names", "time", "features", "ignore", "types"),
-    ),
+    **TABLE_PANELS,
+    "Tables": (*TABLE_PANELS["Tables"], "duckdb_memory"),
     "Method": ("method", "assign", "seed", "tune", "hold_out", "baselines"),
-    "Output": ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
+    OUTPUT_PANEL: ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
-        *("graph", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
+        *("graph", "memory", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
         *("ignore_memory_check", "device", "precision", "threads"),
     ),
-}
-_VALUES = {
-    **dict.fromkeys(("source", "target", "id", "label", "names", "time"), "COLUMN"),
-    **dict.fromkeys(("folder", "graph", "model"), "FOLDER"),
-    "method": "METHOD",
-    "seed": "N",
-    "hold_out": "SHARE",
-    "formats": "FORMAT",
-    "layout": "LAYOUT",
-    "effort": "EFFORT",
-    "memory": "AMOUNT",
-    "device": "DEVICE",
-    "precision": "TYPE",
-    "workers": "N",
-    "max_restarts": "N",
 }
 
 
 @app.command()
-@in_panels(PANELS, _VALUES)
+@in_panels(PANELS)
 @sets_recipe
 @reads_tables
 @by_workers(_check)
@@ -186,12 +171,12 @@ def embed(
         str | None,
         typer.Option(help="Layout of the report's map: fast (the default), tsne (slower, keeps more neighbours) or umap."),
     ] = None,
+    duckdb_memory: Annotated[
+        str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")
+    ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            help="Memory limit of DuckDB while it reads tables, such as '4 GB'. With --graph, of all: a graph that needs more "
-            "is trained on from its files."
-        ),
+        typer.Option(help="With --graph: memory limit, such as '4 GB'; a graph that needs more is trained on from its files."),
     ] = None,
     from_files: Annotated[
         bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
@@ -222,7 +207,8 @@ def embed(
     drawn = (layout or DEFAULT_LAYOUT) if report else None
     bound = None if graph is None or memory is None else parse_bytes(memory)
     allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
-    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory, **allowed}
+    # The old name of --duckdb-memory, without --graph.
+    tables = {"graph": graph} if graph is not None else {**tables, "duckdb_memory": duckdb_memory or memory, **allowed}
 
     from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings
@@ -274,9 +260,10 @@ def embed(
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
             _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
-        if group.first:
-            shown = "\n".join((*plan.lines, *(plan.details if verbose else ())))
-            print_stdout(json.dumps(plan.to_dict()) if as_json else shown)
+        if group.first and as_json:
+            print_json(plan.to_dict())
+        elif group.first:
+            print_stdout("\n".join((*plan.lines, *(plan.details if verbose else ()))))
         return
     assert folder is not None
     began = perf_counter()
@@ -326,7 +313,6 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.cli import console_tables
     from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
-    from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
     from clnr.tables.ingest_report import dangling_warning, loses_much
 
@@ -353,7 +339,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             "comparison": sentence,
             "warnings": [*tables, *result.warnings],
         }
-        print(json.dumps(without_nan(content)))
+        print_json(content)
         return
     in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
     out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")

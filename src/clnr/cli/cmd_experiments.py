@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +23,7 @@ from clnr.cli.app import (
     app,
     choose_pair,
     out,
+    print_json,
     print_stderr,
 )
 from clnr.cli.options import sets_recipe
@@ -73,7 +73,7 @@ def run_command(
         lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
     rows, failures = _all_runs(lineup, name, seeds, device, precision, threads, data_root, rerun, quiet)
     if as_json:
-        print(json.dumps(rows[-1][0].to_dict()))
+        print_json(rows[-1][0].to_dict())
     else:
         _title(name, rows[-1][0])
         out.print(console_tables.summaries(rows))
@@ -128,7 +128,7 @@ def compare(
     summaries, published = (list(column) for column in zip(*rows, strict=True))
     compared = Comparison.of(summaries)
     if as_json:
-        print(json.dumps(compared.to_dict()))
+        print_json(compared.to_dict())
     else:
         _title(name, summaries[0])
         out.print(console_tables.comparison(compared, published))
@@ -164,7 +164,6 @@ def search(
     """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
     from clnr import datasets
     from clnr.cli import console_tables
-    from clnr.experiments.results import without_nan
     from clnr.methods.recipe import check_used, parse
 
     chosen, name = choose_pair(method, dataset)
@@ -197,7 +196,7 @@ def search(
         print_stderr(f"stopped after {len(finished)} of {len(trials)} trials; a search is not cached")
     finished = best_first(finished)
     if as_json:
-        print(json.dumps([without_nan(each.to_dict()) for each in finished]))
+        print_json([each.to_dict() for each in finished])
     elif finished:
         out.print(f"{chosen.name} on {name}, {plural(seeds, 'seed')}, {environment.describe(engine.device)}", style="bold")
         out.print(console_tables.trials(finished))

@@ -3,7 +3,6 @@ report."""
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +20,7 @@ from clnr.cli.app import (
     app,
     choose_pair,
     out,
+    print_json,
     print_stderr,
     print_stdout,
 )
@@ -46,7 +46,7 @@ def list_command(
     if what.lower() not in tables:
         raise UnknownName("list", what, tables)
     if as_json:
-        print(json.dumps(console_tables.listed(what.lower())))
+        print_json(console_tables.listed(what.lower()))
     else:
         out.print(tables[what.lower()]())
 
@@ -62,7 +62,7 @@ def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json
     if as_json:
         published = None if shipped.published is None else shipped.published._asdict()
         values, sources = ({name: of[name] for name in chosen.keys} for of in (shipped.recipe.to_dict(), shipped.sources))
-        print(json.dumps({"recipe": values, "sources": sources, "published": published}))
+        print_json({"recipe": values, "sources": sources, "published": published})
         return
     inherited = f", which uses {shipped.row}'s recipe" if shipped.row not in (None, chosen.name) else ""
     out.print(f"{chosen.name} on {name}{inherited}", style="bold")
@@ -83,7 +83,6 @@ def runs(
     """List the runs in the run cache."""
     from clnr import datasets, methods
     from clnr.cli import console_tables
-    from clnr.experiments.results import without_nan
     from clnr.experiments.run_cache import RunCache
 
     if last is not None and last < 1:
@@ -97,7 +96,7 @@ def runs(
     run_cache = RunCache()
     rows = run_cache.runs(method, dataset, device, last)
     if as_json:
-        print(json.dumps([without_nan({"made": made, **vars(each)}) for made, each in rows]))
+        print_json([{"made": made, **vars(each)} for made, each in rows])
     elif rows:
         out.print(console_tables.runs(rows))
         out.print(OPTIMISTIC, style="dim")
@@ -139,7 +138,7 @@ def env(as_json: Json = False) -> None:
     facts |= {"record": str(RunCache().path), "cache": str(paths.cache_folder())}
     facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
     if as_json:
-        print(json.dumps(facts))
+        print_json(facts)
     else:
         for name, value in facts.items():
             print_stdout(f"{name + ':':<17}{value}")
@@ -181,7 +180,7 @@ def bench(
             "precision": engine.precision,
             "versions": environment.versions(),
         }
-        print(json.dumps({**where, "graphs": [row.to_dict() for row in rows]}))
+        print_json({**where, "graphs": [row.to_dict() for row in rows]})
     elif rows:
         out.print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}", style="bold")
         out.print(console_tables.measured(rows))
@@ -221,7 +220,7 @@ def similar(
     if as_json:
         known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.has_labels else [])]
         rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in answer.nodes]
-        print(json.dumps([{title: row[title] for title in ("id", *known)} for row in rows]))
+        print_json([{title: row[title] for title in ("id", *known)} for row in rows])
         return
     named = any(each.name for each in answer.nodes)
     titles = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.has_labels else [])]

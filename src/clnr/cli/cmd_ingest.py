@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out, print_stderr
-from clnr.cli.options import option_of, reads_tables
+from clnr.cli.app import Json, Quiet, app, out, print_json, print_stderr
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
+PANELS = {
+    "What most runs need": ("edges", "nodes", "label", "folder", "memory"),
+    **TABLE_PANELS,
+    OUTPUT_PANEL: ("dtype", "force", "verify", "as_json", "quiet"),
+}
 
 
 @app.command()
+@in_panels(PANELS)
 @reads_tables
 def ingest(
     tables: dict[str, Any],
@@ -30,7 +35,7 @@ def ingest(
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,
-    memory: Annotated[str, typer.Option(help="How much memory may be used; the rest is done on disk.")] = _MEMORY,
+    memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; what needs more is done on disk.")] = _MEMORY,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -75,7 +80,7 @@ def ingest(
         print_stderr(f"warning: {dangling_warning(report)}")
     if as_json:
         counts = {"nodes": graph.num_nodes, "edges": edges, "directed": graph.directed, "features": graph.num_features}
-        print(json.dumps({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)}))
+        print_json({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})
     else:
         out.print(_sentence(graph, edges, size))
 

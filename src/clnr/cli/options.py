@@ -73,10 +73,31 @@ def _written(argument: str) -> str:
 # -- help -------------------------------------------------------------------------------------------------------------------
 
 
-def in_panels(
-    panels: Mapping[str, Sequence[str]], values: Mapping[str, str]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose options stand in panels of its help, in this order; ``values`` name what some of them take."""
+TABLE_PANELS = {
+    "Tables": (
+        *("edges_query", "nodes_query", "feature_matrix", "header", "edges_header", "nodes_header"),
+        *("encoding", "drop_empty"),
+    ),
+    "Columns": (
+        *("source", "target", "weight", "negative_weights", "edge_type", "edge_time", "until", "half_life", "directed"),
+        *("id", "names", "time", "features", "ignore", "types"),
+    ),
+}
+"""The panels of options of tables, but for those that most runs need."""
+OUTPUT_PANEL = "Output"
+# What the help calls the value of an option; any other is called as its option is.
+_VALUES = {
+    "COLUMN": ("--source", "--target", "--id", "--label", "--name", "--time"),
+    "FOLDER": ("--out", "--graph", "--model", "--data-root"),
+    "N": ("-k", "--seed", "--seeds", "--jobs", "--workers", "--max-restarts"),
+    "AMOUNT": ("--memory", "--duckdb-memory"),
+    "SHARE": ("--hold-out",),
+    "TYPE": ("--precision", "--dtype"),
+}
+
+
+def in_panels(panels: Mapping[str, Sequence[str]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command whose options stand in panels of its help, in this order."""
     panel_of = {name: panel for panel, names in panels.items() for name in names}
     order = {name: place for place, name in enumerate(panel_of)}
 
@@ -92,14 +113,39 @@ def in_panels(
         # Other commands have the same option in another place.
         option = copy.copy(option)
         option.rich_help_panel = panel_of.get(parameter.name, option.rich_help_panel)
-        if parameter.name in values and option.metavar is None:
-            option.metavar = values[parameter.name]
-            # By its metavar, some versions of Typer would name an option that has no other name.
-            if not option.param_decls and option.default is ...:
-                option.param_decls = (_written(parameter.name),)
         return parameter.replace(annotation=Annotated[kind, option])
 
     return decorate
+
+
+def name_values(command: Any, context: Any) -> None:
+    """Have the help of a command name what its options take, in place of types of Python."""
+    value_of = {option: value for value, options in _VALUES.items() for option in options}
+    help_option = command.get_help_option(context)
+    if OUTPUT_PANEL in (each.rich_help_panel for each in command.params):
+        help_option.rich_help_panel = OUTPUT_PANEL
+    for each in (*command.params, help_option):
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None
+        elif each.is_flag:
+            each.metavar = ""
+        elif each.metavar is None:
+            each.metavar = value_of.get(each.opts[0], each.opts[0].strip("-").replace("-", "_").upper())
+
+
+def write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the options of a command in panels, where there are no boxes."""
+    panels: dict[str, list[Any]] = {}
+    for each in command.get_params(ctx):
+        title = each.rich_help_panel or ("Arguments" if each.param_type_name == "argument" else "Options")
+        panels.setdefault(title, []).append(each.get_help_record(ctx))
+    write_panels(panels, formatter)
+
+
+def write_panels(panels: Mapping[str, Iterable[Any]], formatter: Any) -> None:
+    for title, records in panels.items():
+        with formatter.section(title):
+            formatter.write_dl(list(records))
 
 
 # -- hyper-parameters -------------------------------------------------------------------------------------------------------

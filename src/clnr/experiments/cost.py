@@ -41,7 +41,8 @@ _COPIES_OF_ROWS = 8
 _COPIES_OF_WIDEST = 3
 _COPIES_OF_STEP = 3
 _PROBE_SECONDS = 1e-7
-_LIBRARY_BYTES = 6.5e8
+LIBRARY_BYTES = 6.5e8
+"""What Python and torch take."""
 # Numbers that sparse products gather in a second, and multiplications of dense ones: of a GPU, and of one thread of a CPU.
 _WORK_RATES = {"cuda": (1e11, 1e13), "cpu": (1e9, 1.5e10)}
 # What a stage takes at least, in seconds: modules that are imported there, kernels that are loaded, a CUDA graph.
@@ -73,7 +74,7 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     rows = step_work(len(model.views), model.objective, recipe, size).rows if model.objective else 0
     # Activations of all layers and views, and their gradients.
     step = _FLOAT_BYTES * 4 * views * rows * width
-    graph = _LIBRARY_BYTES + size.bytes + _EDGE_BYTES * size.edges
+    graph = LIBRARY_BYTES + size.bytes + _EDGE_BYTES * size.edges
     peak = max(step + _given(model, size, device), _embedding(model, size, device))
     return Cost(training_seconds(method, recipe, size, device), graph + peak)
 

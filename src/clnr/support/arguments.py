@@ -99,10 +99,17 @@ def command_line(words: Sequence[str]) -> Iterator[None]:
         _command_line = before
 
 
-def command_with(values: Mapping[str, str]) -> str | None:
-    """The command with other values of some options, as it is typed; None if there is no command, but a call in Python."""
+def command_with(values: Mapping[str, str], recipe: Mapping[str, Any] | None = None) -> str | None:
+    """The command with other values of some options and hyper-parameters, as it is typed; None where Python was called."""
     if not _command_line:
         return None
+    given, values, added = {word.partition("=")[0] for word in _command_line}, dict(values), []
+    for key, value in (recipe or {}).items():
+        # What is set last counts, but for an option that sets the same.
+        if (short_form := f"--{key.replace('_', '-')}") in given:
+            values[short_form] = str(value)
+        else:
+            added += ["--set", f"{key}={value}"]
     words, option = [], ""
     for word in _command_line:
         name, equals, _ = word.partition("=")
@@ -111,4 +118,6 @@ def command_with(values: Mapping[str, str]) -> str | None:
         else:
             words.append(f"{name}={values[name]}" if equals and name in values else word)
         option = word if not option and word in values else ""
-    return shlex.join(["clnr", *words])
+    for name in values.keys() - given:
+        added += [name, values[name]]
+    return shlex.join(["clnr", *words, *added])

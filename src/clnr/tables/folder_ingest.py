@@ -62,6 +62,8 @@ def ingest(
     check_type("memory", memory, str, "text", DataError)
     if columns.get("base") is not None:
         raise DataError("a graph folder is written from tables alone; extend a graph in memory with read_tables(base=...)")
+    if columns.get("duckdb_memory") is not None:
+        raise DataError("memory is the limit of all that ingest takes: leave out duckdb_memory")
     amount = parse_bytes(memory)
     if amount is None or amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:
         raise DataError(f"memory (--memory) must be an amount from 1 GB on, such as '4 GB', not '{memory}'")

@@ -19,7 +19,7 @@ _DUCKDB_PARTS = 3
 _LEAST_DUCKDB_BYTES = 100_000_000
 
 
-@renamed_arguments(onto="base")
+@renamed_arguments(onto="base", memory="duckdb_memory")
 @takes(TableArguments)
 def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGraph:
     """Read a graph from a table of edges and one of nodes, or extend an earlier graph by such tables.
@@ -76,8 +76,8 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
             replace those of the same nodes, and new weights those of the same edges.
         allow_missing_columns: Whether an earlier encoder accepts a node table with none of its columns.
         allow_disjoint: Whether ``base`` is extended by edges none of which leads to its nodes.
-        memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused, also in a
-            container. Features, edges and node columns come on top of it. If they will not fit, that is an error.
+        duckdb_memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused,
+            also in a container. Features, edges and node columns come on top of it. If they will not fit, that is an error.
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
@@ -85,7 +85,7 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         named = _with_feature_encoder(**named)
     arguments = check_arguments("read_tables", edges, nodes, **named)
     unused, duckdb_bytes = memory.unused_memory(), None
-    if (limit := arguments.memory) is not None:
+    if (limit := arguments.duckdb_memory) is not None:
         duckdb_bytes = parse_bytes(limit)
     elif unused is not None:
         duckdb_bytes = max(_LEAST_DUCKDB_BYTES, unused // _DUCKDB_PARTS)

@@ -69,9 +69,9 @@ class TableArguments:
         "More features: .npy, .npz (SciPy) or .mtx, a row for each of --nodes; without it, for 0, 1, 2 ...", metavar="FILE"
     )
     source: str | None = _option("Column of edge sources; found by name, such as source or from, if not given.")
-    target: str | None = _option("Column of edge targets; likewise.")
+    target: str | None = _option("Column of edge targets; found by name if not given.")
     weight: str | Iterable[str] | None = _option(
-        "Column of edge weights; likewise. Repeatable, for tables with other columns.", list[str], "COLUMN"
+        "Column of edge weights; found by name if not given. Repeatable, for tables with other columns.", list[str], "COLUMN"
     )
     negative_weights: str | None = _option(
         "Negative edge weights: refuse (the default), drop, or kind (a separate kind).", metavar="CHOICE"
@@ -85,7 +85,7 @@ class TableArguments:
     drop_empty: bool = _option(
         "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False
     )
-    id: str | None = _option("Column of node ids; likewise.")
+    id: str | None = _option("Column of node ids; found by its values if not given.")
     label: str | None = _option("Column of class labels: to evaluate, and for supervised methods; never a feature.")
     names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
     time: str | None = _option("Column of timestamps, left out of the features.")
@@ -109,7 +109,7 @@ class TableArguments:
     base: TableGraph | None = None
     allow_missing_columns: bool = False
     allow_disjoint: bool = False
-    memory: str | None = None
+    duckdb_memory: str | None = None
     name: str | None = None
     progress: Callable[[str], None] | None = None
 

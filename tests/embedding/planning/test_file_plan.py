@@ -44,7 +44,7 @@ def test_a_small_graph_is_not_refused_for_what_python_and_torch_take(folder):
 
 @pytest.mark.parametrize(("bound", "workers"), [(800_000_000, 1), (1_600_000_000, 2)])
 def test_what_a_refusal_offers_would_do(folder, monkeypatch, bound, workers):
-    monkeypatch.setattr(file_plan, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(file_plan, "SMALL_BYTES", 0)
     large = {"sampled_nodes": 60, "hidden": 4096}
     chosen = settings(changes=large)
     with pytest.raises(OutOfMemory, match=r"of which Python and torch take 750 MB, and .* this would do: ") as refused:

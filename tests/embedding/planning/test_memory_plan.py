@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import pytest
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.planning import memory_plan
 from clnr.embedding.planning.graph_facts import graph_counts, graph_facts, table_warnings
 from clnr.embedding.planning.memory_plan import plan, size_of
 from clnr.engine import cpu_engine
@@ -21,7 +24,9 @@ from clnr.methods import CLNR, CLNR_MIX, METHODS, QUICK_BASELINES
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.readout import Readout
+from clnr.support.machine import memory
 from clnr.tables import read_tables
+from tests.command_line import entry_point
 from tests.conftest import tiny
 
 
@@ -120,12 +125,59 @@ def test_a_gpu_is_hinted_at_only_where_it_would_help():
     assert f"- {hint}" in many.lines
 
 
-def test_what_will_not_fit_is_refused():
-    made = planned(tiny())
-    for free in (None, int(made.memory) + 1):
+def test_what_will_not_fit_is_refused_unless_the_graph_is_small():
+    small, large = planned(tiny()), planned(few_columns(40_000))
+    for made, free in ((small, None), (small, 2**28), (large, None), (large, int(large.memory) + 1)):
         dataclasses.replace(made, free_memory=free).check_memory()
-    with pytest.raises(OutOfMemory, match=r"about 0\.6 GiB, and 0\.5 GiB are free.*--ignore-memory-check"):
-        dataclasses.replace(made, free_memory=2**29).check_memory()
+    said = r"training needs about .*, of which Python and torch take 650 MB, and .* are free \(ignore_memory_check=True,"
+    with pytest.raises(OutOfMemory, match=said):
+        dataclasses.replace(large, free_memory=7 * 10**8).check_memory()
+
+
+@pytest.mark.parametrize(("method", "share"), [(CLNR_MIX, 0.95), (CLNR_MIX, 0.6), (CLNR, 0.5), (METHODS["SVD-mix"], 0.8)])
+def test_a_refusal_offers_what_fits_and_no_more_than_that(method, share):
+    """By plans with each offer, and with each part of it left out."""
+    graph, asked = few_columns(40_000), {key: 256 for key in ("structure", "walk_columns") if key in method.keys}
+    made = planned(graph, method, changes=asked)
+    free = int(made.sizes.program_bytes + share * (made.memory - made.sizes.program_bytes))
+    with pytest.raises(OutOfMemory) as refused:
+        dataclasses.replace(made, free_memory=free).check_memory()
+    offer = str(refused.value).partition("this would do: ")[2]
+    changes = {key: int(value) for key, value in (words.split("=") for words in offer.split()[1::2])}
+    assert changes
+    assert planned(graph, method, changes=asked | changes).memory <= free
+    for key in changes if len(changes) > 1 else ():
+        rest = {name: value for name, value in changes.items() if name != key}
+        assert planned(graph, method, changes=asked | rest).memory > free
+
+
+def test_where_nothing_would_fit_a_graph_folder_is_offered():
+    made = planned(few_columns(40_000))
+    with pytest.raises(OutOfMemory, match=r"are free .*; clnr ingest writes tables as a graph folder, and clnr embed --graph"):
+        dataclasses.replace(made, free_memory=10**8).check_memory()
+
+
+def test_the_command_that_a_refusal_prints_works(monkeypatch, capsys, tmp_path):
+    """As printed: with other options of the same keys, and with fewer workers."""
+    clnr = entry_point(monkeypatch, capsys)
+    monkeypatch.setattr(memory_plan, "SMALL_BYTES", 0)
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{i},{(i * 7 + 1) % 2000}\n" for i in range(2000)))
+    words = ["embed", "--edges", str(tmp_path / "e.csv"), "--out", str(tmp_path / "o"), "--method", "CLNR", "--device", "cpu"]
+    words += ["--dimension=512", "--set", "hidden=512", "--epochs", "1", "--no-report", "--no-baselines", "-q"]
+    monkeypatch.setattr(memory, "free_memory", lambda device: 10**12)
+    full, least = (json.loads(clnr(*words, *more, "--dry-run", "--json").out)["memory_bytes"] for more in ([], LEAST))
+    monkeypatch.setattr(memory, "free_memory", lambda device: int(full + 3 * least) // 4)
+    refused = clnr(*words)
+    assert (refused.code, refused.out) == (2, "")
+    line, command = refused.err.splitlines()
+    assert line.endswith("; run:")
+    program, *again = shlex.split(command)
+    assert (program, again[: len(words)] == words) == ("clnr", False)
+    assert clnr(*again).code == 0
+
+
+# The value of a short form is replaced, and --set goes to the end.
+LEAST = ["--dimension=64", "--set", "hidden=64"]
 
 
 # -- the costs that it adds up ----------------------------------------------------------------------------------------------

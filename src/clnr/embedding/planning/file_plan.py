@@ -17,6 +17,7 @@ from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
+from clnr.embedding.planning.remedies import SMALL_BYTES, Remedy, refusal, remedies
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.block_passes import rows_of
 from clnr.embedding.stages.stages import all_stages
@@ -41,10 +42,8 @@ MOST_FEATURES = 4096
 _FLOAT_BYTES = 4
 # Python and torch.
 _PROGRAM_BYTES = 7.5e8
-# A graph that takes no more beside these is small; and no more memory than this is offered.
-_SMALL_BYTES, _MOST_OFFERED = 2.5e8, 1e12
-# What needs less memory, in the order in which it is tried.
-_SMALLER = {"structure": 0, "max_neighbors": 10, "hidden": 64, "dimension": 64, "sampled_nodes": 256}
+# No more memory than this is offered.
+_MOST_OFFERED = 1e12
 # How often the features that a view reads are in memory, those of the next step or block among them; and the rows that a step
 # computes: activations and gradients of two views.
 _INPUT_COPIES = 5
@@ -113,6 +112,9 @@ class FileSizes(JobSizes):
     @property
     def size(self) -> Size:
         return _size(self.folder)
+
+    def with_recipe(self, recipe: Recipe) -> FileSizes:
+        return replace(self, recipe=recipe, model=self.settings.method.build(recipe))
 
     @functools.cached_property
     def features(self) -> int:
@@ -289,8 +291,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     usable = _usable(bound, 1 << 32) / beside
     sizes = FileSizes(settings, recipe, total, beside, folder, model, usable)
     if sizes.needed > usable:
-        if sizes.needed - _PROGRAM_BYTES > _SMALL_BYTES:
-            raise OutOfMemory(_refusal(sizes, bound))
+        if sizes.needed - _PROGRAM_BYTES > SMALL_BYTES:
+            raise _refusal(sizes, bound)
         # A small graph: it is Python and torch that take more, and no setting would change that.
         sizes = replace(sizes, usable=sizes.needed)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
@@ -300,35 +302,26 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     return recipe, FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
 
 
-def _refusal(sizes: FileSizes, bound: int | None) -> str:
-    """Says that a graph needs more memory than may be used, and which options would do, each by itself."""
-    workers, recipe, method = sizes.local_workers, sizes.recipe, sizes.settings.method
-    total, free = workers * sizes.usable, _usable(None, math.inf)
+def _refusal(sizes: FileSizes, bound: int | None) -> OutOfMemory:
+    """Says that a graph needs more memory than may be used, and what would do."""
+    workers, total = sizes.local_workers, sizes.local_workers * sizes.usable
 
-    def fits(usable: float, **changes: Any) -> bool:
-        tried = replace(sizes, usable=usable, **changes)
-        return tried.needed <= usable
+    def fits(tried: FileSizes, total: float = total) -> bool:
+        tried = replace(tried, usable=total / tried.local_workers)
+        return tried.needed <= tried.usable
 
-    offers = []
+    found = []
     if bound is not None:
-        amounts = (half * 5e8 for half in range(math.ceil(total / 5e8), int(min(free, _MOST_OFFERED) / 5e8) + 1))
-        offers += [f"--memory '{amount / 1e9:g} GB'" for amount in amounts if fits(amount / workers)][:1]
-    fewer = (count for count in range(workers - 1, 0, -1) if fits(total / count, workers=count, local_workers=count))
-    offers += [f"--workers {count}" for count in fewer][:1]
-    less: dict[str, Any] = {}
-    for key, value in _SMALLER.items():
-        if key not in method.keys or not (getattr(recipe, key) > value or getattr(recipe, key) == 0 < value):
-            continue
-        less[key] = value
-        changed = recipe.but(**less)
-        if fits(sizes.usable, recipe=changed, model=method.build(changed)):
-            offers.append(" ".join(f"--set {name}={each}" for name, each in less.items()))
-            break
-    each = " for each worker" if workers > 1 else ""
-    return (
-        f"training from files needs about {gigabytes(sizes.needed)}{each}, of which Python and torch take "
-        f"{gigabytes(_PROGRAM_BYTES)}, and {gigabytes(sizes.usable)} may be used; "
-        f"{'this would do: ' + ', or '.join(offers) if offers else 'a machine with more memory would do'}"
+        most = min(_usable(None, math.inf), _MOST_OFFERED)
+        amounts = (half * 5e8 for half in range(math.ceil(total / 5e8), int(most / 5e8) + 1))
+        found += [Remedy({"--memory": f"{amount / 1e9:g} GB"}, {}) for amount in amounts if fits(sizes, amount)][:1]
+    return refusal(
+        f"training from files{' by each worker' if workers > 1 else ''}",
+        sizes.needed,
+        _PROGRAM_BYTES,
+        f"{gigabytes(sizes.usable)} may be used",
+        [*found, *remedies(sizes, fits)],
+        "a machine with more memory would do",
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
@@ -145,6 +145,10 @@ class JobSizes(ABC):
     @abstractmethod
     def size(self) -> Size:
         """Of the graph."""
+
+    def with_recipe(self, recipe: Recipe) -> Self:
+        """The same with other hyper-parameters."""
+        return replace(self, recipe=recipe)
 
     @abstractmethod
     def seconds(self) -> dict[str, float]:

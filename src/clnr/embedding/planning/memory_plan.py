@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse as sp
@@ -12,19 +12,29 @@ from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, kind_weights, table_warnings
 from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
+from clnr.embedding.planning.remedies import SMALL_BYTES, refusal, remedies
 from clnr.embedding.reporting.map_layouts import drawing_seconds
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
 from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
 from clnr.embedding.stages.graph_in_memory import recipe_beside
 from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.tuning import mean_epochs
-from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import ModelWork, Size, Work, evaluating, holding_out, training, training_seconds, writing
+from clnr.experiments.cost import (
+    LIBRARY_BYTES,
+    ModelWork,
+    Size,
+    Work,
+    evaluating,
+    holding_out,
+    training,
+    training_seconds,
+    writing,
+)
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
-from clnr.support.humanize import duration
+from clnr.support.humanize import duration, gigabytes
 from clnr.support.machine import memory
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import column_lines
@@ -53,9 +63,18 @@ class MemorySizes(JobSizes):
         return self.settings.tune * mean_epochs(self.settings.method, self.settings.fixed)
 
     def train(self) -> StageCost:
-        engine = self.settings.engine
-        cost = training(self.settings.method, self.recipe, self.size, engine)
-        return StageCost((self.local_workers if engine.device.type == "cpu" else 1) * cost.memory)
+        cost = training(self.settings.method, self.recipe, self.size, self.settings.engine)
+        return StageCost(self._processes * cost.memory)
+
+    @property
+    def _processes(self) -> int:
+        """How many processes share the memory of the device."""
+        return self.local_workers if self.settings.engine.device.type == "cpu" else 1
+
+    @property
+    def program_bytes(self) -> float:
+        """What Python and torch take of the memory."""
+        return self._processes * LIBRARY_BYTES
 
     def seconds(self) -> dict[str, float]:
         settings, recipe, size = self.settings, self.recipe, self.size
@@ -172,13 +191,18 @@ class MemoryPlan(Plan):
         }
 
     def check_memory(self) -> None:
-        """Raise OutOfMemory if training needs more memory than is free."""
-        if self.free_memory is not None and self.memory > self.free_memory:
-            raise OutOfMemory(
-                f"training needs about {self.memory / 2**30:.1f} GiB, and {self.free_memory / 2**30:.1f} GiB are free; a "
-                "smaller dimension and hidden (--set dimension=64 --set hidden=64) need less; "
-                "ignore_memory_check=True (--ignore-memory-check) trains anyway"
-            )
+        """Raise OutOfMemory if training needs more memory than is free, unless the graph is small."""
+        free, beside = self.free_memory, self.sizes.program_bytes
+        if free is None or self.memory <= free or self.memory - beside <= SMALL_BYTES:
+            return
+        raise refusal(
+            "training",
+            self.memory,
+            beside,
+            f"{gigabytes(free)} are free (ignore_memory_check=True, --ignore-memory-check, trains anyway)",
+            remedies(self.sizes, lambda tried: replace(self, sizes=tried).memory <= free),
+            "clnr ingest writes tables as a graph folder, and clnr embed --graph trains from its files",
+        )
 
 
 def plan(

@@ -167,8 +167,10 @@ def _sentence(
     return f"{measure.task}{called} {'score' if several else 'scores'} higher than {method.name}: {against}{advice}{reason}"
 
 
-def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> list[str]:
-    """Scores that should make a reader doubt the embedding, a line each."""
+def score_warnings(
+    graph: Graph, method: Method, scores: Scores, baselines: Mapping[str, Scores], *, has_kinds: bool = False
+) -> list[str]:
+    """Scores that should make a reader doubt the embedding, a line each; nodes may be of several kinds."""
     lines, raw = [], baselines.get(RAW.name, {})
     comparison = compare(method, scores, baselines)
     if few := _LINKS.few(scores):
@@ -176,7 +178,7 @@ def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapp
             lines.append(f"{few} to judge by: the link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 has more")
     elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
-        lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw)}")
+        lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw, has_kinds)}")
     majority = scores.get("majority_accuracy", -1.0)
     if _ACCURACY.key in scores and scores[_ACCURACY.key] <= majority:
         lines.append(f"the accuracy of {_ACCURACY.cell(scores)} % is not above the majority-class baseline, {majority:.1f} %")
@@ -190,10 +192,10 @@ def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapp
     return lines
 
 
-def _why_chance(graph: Graph, raw: Scores) -> str:
+def _why_chance(graph: Graph, raw: Scores, has_kinds: bool) -> str:
     """What may be the reason for a link AUC near chance; "" if nothing is known."""
-    # Of a graph in files, not all edges are looked at.
-    if isinstance(graph, Graph) and graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
+    # Where nodes have kinds, ends of two kinds are not expected to be alike. Of a graph in files, not all edges are looked at.
+    if not has_kinds and isinstance(graph, Graph) and graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
         kinds = "--edges KIND,NAME,KIND=FILE tells two kinds of nodes apart"
         return f"; the graph is bipartite, where linked nodes need not be alike; {kinds}"
     if raw.get(_LINKS.key, 1.0) < NEAR_CHANCE:

@@ -200,7 +200,9 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
     warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
     with stage("baselines", whole=True):
         baselines, skipped = _score_baselines(samples, scorer, ours)
-    warnings += [*ours.warnings, *score_warnings(samples.graph, model.method, scores, baselines), *skipped]
+    has_kinds = links is not None and links.kinds is not None
+    doubts = score_warnings(samples.graph, model.method, scores, baselines, has_kinds=has_kinds)
+    warnings += [*ours.warnings, *doubts, *skipped]
     return Scores(scores, (*warnings, *samples.remarks(scorer)), baselines)
 
 
