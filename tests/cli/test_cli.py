@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from clnr import __version__, run
-from clnr.bench import BenchmarkResult
+from clnr.bench.timing import BenchmarkResult
 from clnr.cli.app import COMMANDS
 from clnr.engine import choose
 from clnr.errors import RunCacheError

@@ -155,7 +155,7 @@ def bench(
     """Time an epoch of CLNR on this machine against plain PyG, on graphs of growing size."""
     import torch
 
-    from clnr.bench import growing
+    from clnr.bench.timing import growing
     from clnr.cli import console_tables
     from clnr.engine import choose
     from clnr.support.machine import environment
