@@ -166,33 +166,13 @@ class _Box(NamedTuple):
         return max(0.0, width) * max(0.0, height)
 
 
-def dimensions(scope: Scope, results: ResultSet) -> Figure | None:
-    """Figure 3: accuracy against dimension."""
-    columns = scope.some(figures.DIMENSIONS)
-    drawn = _curves(scope, results, columns, figures.dimension_batch, "dimension")
-    for axis in drawn.axes if drawn is not None else ():
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(columns, [str(each) for each in columns])
-        axis.minorticks_off()
-    return drawn
-
-
-def noises(scope: Scope, results: ResultSet) -> Figure | None:
-    """Figure 4: accuracy against edge noise."""
-    columns = scope.some(figures.NOISES)
-    drawn = _curves(scope, results, columns, figures.noise_batch, "random edges added, per edge")
-    for axis in drawn.axes if drawn is not None else ():
-        axis.set_xticks(columns)
-    return drawn
-
-
-def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: figures.CurveBatch, what: str) -> Figure | None:
+def curves(shown: figures.Curves, scope: Scope, results: ResultSet) -> Figure | None:
     """A panel for each data set, a curve for each method with its standard deviation as a band: strict accuracies."""
-    panels = []
+    panels, columns = [], scope.some(shown.values)
     for name in scope.sets(figures.FIVE_SETS):
         curves: dict[str, list[tuple[float, float, float]]] = {}
         for method, value in itertools.product(scope.lineup(figures.CURVE_METHODS), columns):
-            if (summary := results.run_index.find(batch(scope, method, name, value))) is not None:
+            if (summary := results.run_index.find(shown.batch(scope, method, name, value))) is not None:
                 values = summary.accuracy("strict")
                 curves.setdefault(method.name, []).append((value, values["mean"], values["std"]))
         panels += [(name, curves)] if curves else []
@@ -207,7 +187,11 @@ def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: f
             axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
         axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
         axis.grid(alpha=0.25)
-    figure.supxlabel(what, fontsize=_LARGE_POINTS)
+        if shown.log_scale:
+            axis.set_xscale("log", base=2)
+            axis.minorticks_off()
+        axis.set_xticks(columns, [str(each) for each in columns])
+    figure.supxlabel(shown.axis, fontsize=_LARGE_POINTS)
     figure.supylabel("strict accuracy, %", fontsize=_LARGE_POINTS)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=_LARGE_POINTS)
