@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from clnr.graph.csr import Array
     from clnr.graph.id_vectors import random_features
 else:
-    SparseMatrix, View, to_sparse_matrix, unit_rows_ = (
-        lazy("clnr.engine", name) for name in ("SparseMatrix", "View", "to_sparse_matrix", "unit_rows_")
-    )
+    View, to_sparse_matrix, unit_rows_ = (lazy("clnr.engine", name) for name in ("View", "to_sparse_matrix", "unit_rows_"))
     random_features = lazy("clnr.graph.id_vectors", "random_features")
 
 STEPS = (4, 8, 16)
