@@ -13,6 +13,7 @@ def small_blocks(monkeypatch):
     """A graph in files has several blocks."""
     monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
+    monkeypatch.setattr(block_passes, "BLOCK_STEP", 1)
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ class Cases:
 
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
-    block_passes._MOST_NODES = NODES // BLOCKS
+    block_passes._MOST_NODES, block_passes.BLOCK_STEP = NODES // BLOCKS, 1
     for module in (block_passes, job_plan, inputs, readout_blocks, stored_inputs, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)

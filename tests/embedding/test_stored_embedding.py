@@ -45,6 +45,7 @@ def small(tmp_path_factory):
         patch.setattr(file_plan, "fits_memory", lambda *_: False)
         patch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
         patch.setattr(block_passes, "_MOST_NODES", 60)
+        patch.setattr(block_passes, "BLOCK_STEP", 1)
         patch.setattr("tempfile.tempdir", str(temporary))
         yield temporary
 

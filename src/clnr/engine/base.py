@@ -98,6 +98,8 @@ class Engine(ABC):
 
     reads_files = False
     """Whether it trains on and embeds graphs that stay in files."""
+    gathers_rows = True
+    """Whether it copies the rows of a file that a product with them takes."""
 
     def use_threads(self, seconds: float | None = None) -> AbstractContextManager[int | None]:
         """Run a block with the threads asked for, or as many as are usable; on a GPU it has those that there are.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows
 from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.distributed.shared_rows import SharedRows
+from clnr.engine.files.mapped import stored_rows
 from clnr.engine.files.mapped_graph import MappedGraph, map_folder, measured_nodes
 from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
@@ -23,6 +24,7 @@ from clnr.engine.view import DeviceGraph, Mask, View
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import MappedArray
 
 # To add one number of a row that an edge points to takes about as long as so many steps of a dense product.
 _STEPS_PER_GATHER = 8
@@ -40,6 +42,13 @@ class BlockEngine(SparseEngine):
     @abstractmethod
     def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
         """Sparse features of some nodes from the host; ``mask`` is one of columns."""
+
+    def stored_product(self, matrix: CSRArrays, array: MappedArray) -> Callable[[bool], Tensor]:
+        """What multiplies S by rows h of all nodes in a file, or by relu(h) if it is given True; it may read them now."""
+        reached, columns = np.unique(matrix.columns, return_inverse=True)
+        narrow, rows = matrix._replace(columns=columns.astype(np.int32)), stored_rows(array, reached)
+        shape = len(matrix.indptr) - 1, len(reached)
+        return lambda relu: self.block_matrix(narrow, shape)(rows.to(self.device), relu)
 
     def to_device(self, graph: Graph) -> DeviceGraph:
         """Move a graph to the device; one in a folder stays in its files."""
@@ -80,13 +89,6 @@ class FrontierOperators(MatrixOperators):
 
     def within(self, hops: int) -> Operators:
         return FrontierOperators(self.view, self._engine, self._frontier, hops)
-
-    @property
-    def asked(self) -> frozenset[tuple[str, int]]:
-        return frozenset(self._frontier.asked)
-
-    def read(self, asked: Collection[tuple[str, int]]) -> None:
-        self._frontier.read(asked)
 
     @cached_property
     def nodes(self) -> Tensor:

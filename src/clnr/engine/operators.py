@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 
 import torch
 from torch import Tensor
@@ -41,14 +40,6 @@ class Operators(ABC):
     def nodes(self) -> Tensor | None:
         """The nodes whose rows go in; None for all."""
         return None
-
-    @property
-    def asked(self) -> frozenset[tuple[str, int]]:
-        """Where a graph is in files: what these maps were asked for, so that those of other nodes can ``read`` it before."""
-        return frozenset()
-
-    def read(self, asked: Collection[tuple[str, int]]) -> None:  # noqa: B027
-        """Read now what will be asked for."""
 
     def unpadded(self) -> Operators:
         """The same maps with no rows besides those of nodes, for what looks at whole columns between layers.

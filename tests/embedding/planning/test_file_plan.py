@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 def test_the_plan_tells_memory_and_disk(folder):
     _, planned = plan(folder, settings(), MEMORY)
-    assert planned.disk == 2e7 + 4 * NODES * (16 + 8)
+    assert planned.disk == 2e7 + 4 * NODES * (8 + 8)
     assert 0 < planned.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
     assert "a step reads up to" in str(planned)
 
@@ -118,9 +118,10 @@ def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monke
     chosen = settings(method, hold_out=hold_out, changes={"dimension": 64, "hidden": 64, "epochs": 1, **changes})
     _, planned = plan(folder, chosen, MEMORY)
     embed_folder(folder, tmp_path / "out", chosen, MEMORY)
-    # Beside the model; a shard has a header, and ids beside the vectors.
+    # Beside the model; a shard has a header, and ids beside the vectors. In a graph as small as this, the sample is all of it,
+    # and some of its rows are made only when some of all nodes are gone.
     rows = planned.disk - 2e7
-    assert 0.8 * rows < most <= rows + 10_000
+    assert 0.75 * rows < most <= rows + 10_000
     # Without a read-out, the encoder's layers are not counted.
     assert planned.passes == passes - (chosen.recipe_for(folder)[0].layers if method == "CLNR" else 0)
 
@@ -148,7 +149,8 @@ def test_what_needs_all_rows_is_refused_with_advice(folder, method, more, said):
     assert "--method CLNR with its defaults works" in str(caught.value)
 
 
-def test_the_plan_of_several_workers_says_what_each_takes(folder):
+def test_the_plan_of_several_workers_says_what_each_takes(folder, monkeypatch):
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 1)
     (recipe, one), (_, two) = (plan(folder, settings(), 2 * MEMORY, workers) for workers in (1, 2))
     assert two.memory <= MEMORY
     assert two.sizes.block_rows < one.sizes.block_rows

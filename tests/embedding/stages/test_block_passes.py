@@ -8,7 +8,7 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.stages import block_passes
-from clnr.embedding.stages.block_passes import Part, Passes
+from clnr.embedding.stages.block_passes import Part, Passes, node_blocks
 from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
 from clnr.engine.files.mapped_graph import NeighbourRows, without_pairs
@@ -32,9 +32,25 @@ def test_rows_are_read_from_one_file_in_any_order(tmp_path, width):
     nodes = np.array([119, 0, 50, 49, 50, 51, 3])
     torch.testing.assert_close(files.rows(nodes), torch.from_numpy(rows[nodes]), rtol=0, atol=0)
     assert files.rows(np.empty(0, np.int64)).shape == (0, width)
-    # No two blocks have a page in common.
-    starts = (files._starts + files._shifts(width)) * 4 * width
-    assert not (starts % 4096).any()
+
+
+@pytest.mark.parametrize("gathers", [False, True])
+def test_blocks_begin_with_a_page_and_bound_rows_and_edges(tmp_path, gathers):
+    random, count = np.random.default_rng(1), 9000
+    hub = np.stack([np.arange(count), np.full(count, 2500)])
+    ends = np.concatenate([random.integers(0, count, (2, 30_000)), hub], 1)
+    wide = write_graph(Graph.from_edges(*ends, np.ones((count, 1), np.float32)), tmp_path / "graph")
+    blocks = node_blocks(wide, 16_000 if gathers else 4000, gathers)
+    assert [block.start for block in blocks] == [0, *(block.stop for block in blocks[:-1])]
+    assert blocks[-1].stop == count
+    assert len(blocks) > 2
+    # Of any width: no two blocks have a page in common.
+    assert not any(4 * block.start % 4096 for block in blocks)
+    indptr = wide.map("incoming.indptr").values
+    for block in blocks:
+        edges = indptr[block.stop] - indptr[block.start]
+        rows = block.stop - block.start + (edges if gathers else edges // 16)
+        assert rows <= (16_000 if gathers else 4000) or block.stop - block.start == 1024
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +77,13 @@ def test_averages_over_neighbours_with_and_without_held_out_edges(folder, nodes)
         expected = (expected / np.maximum(expected.sum(1, keepdims=True), 1e-30))[nodes]
         indptr, columns, values = both.average(device_graph)
         found = np.zeros((len(nodes), NODES))
-        found[np.repeat(np.arange(len(nodes)), np.diff(indptr)), both.reached[columns]] = values
+        found[np.repeat(np.arange(len(nodes)), np.diff(indptr)), columns] = values
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
+    monkeypatch.setattr(block_passes, "BLOCK_STEP", 10)
     chosen, made, read = settings(), [], []
     whole = choose("cpu").to_device(folder)
     one, other = (
@@ -80,7 +97,7 @@ def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypat
     def ones(passes):
         files = passes.files("ones")
         yield Part("ones", files, lambda edges: None, lambda nodes, _: torch.ones(len(nodes), 3), reads_edges=False)
-        yield passes.propagation(passes.files("sums"), "sums", files.rows)
+        yield passes.propagation(passes.files("sums"), "sums", files)
         return "done"
 
     assert one.run(one.walk(4, 2, (2,)), other.walk(4, 3, (3,)), ones(other)) == [None, None, "done"]

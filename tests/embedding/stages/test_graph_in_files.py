@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,6 @@ from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_folder
 from clnr.engine import choose
-from clnr.engine.files.layer_pass import LayerOperators
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
@@ -84,6 +82,7 @@ def vectors(folder):
         ("Raw", {}),
     ],
 )
+@pytest.mark.usefixtures("small_blocks")
 def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, changes):
     chosen = settings(method, changes=changes)
     recipe, _ = plan(folder, chosen, MEMORY)
@@ -97,34 +96,6 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
     assert made.shape == z.shape
     np.testing.assert_allclose(z, trained.z.numpy(), rtol=1e-4, atol=1e-5)
     assert not list(tmp_path.rglob("*.bin"))
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-def test_blocks_that_are_read_before_their_turn_give_the_same_bits(folder, tmp_path, monkeypatch, layers):
-    chosen = settings("Untrained", changes={"layers": layers})
-    recipe, _ = plan(folder, chosen, MEMORY)
-    parameters = chosen.method.build(recipe).init(folder.num_features, 0)
-    model = FittedModel(chosen.method, 0, recipe, parameters, folder.num_features)
-    read = []
-
-    def embedded(name):
-        (tmp_path / name / "embeddings").mkdir(parents=True)
-        GraphInFiles(folder, chosen, recipe, tmp_path / name, block_rows=60).embed(model)
-        return vectors(tmp_path / name)[1]
-
-    def noted(self, asked):
-        read.append((threading.current_thread() is threading.main_thread(), bool(asked)))
-        return taken(self, asked)
-
-    taken = LayerOperators.read
-    monkeypatch.setattr(LayerOperators, "read", noted)
-    ahead = embedded("ahead")
-    # What is asked for is known once a layer's first block is computed; then all blocks are read by the other thread.
-    blocks = len(read) // layers
-    assert not any(main for main, _ in read)
-    assert sum(asked for _, asked in read) >= layers * (blocks - 2)
-    monkeypatch.setattr(LayerOperators, "read", lambda self, asked: None)
-    np.testing.assert_array_equal(embedded("when they are asked for"), ahead)
 
 
 def test_from_a_folder_to_shards(folder, tmp_path):
@@ -187,7 +158,7 @@ def test_the_command_line_embeds_from_files_where_memory_is_small_or_if_asked_to
     tables = CliRunner().invoke(app, ["embed", "--edges", "edges.csv", "--from-files", "--out", str(tmp_path / "b")])
     assert "--from-files reads a graph folder" in str(tables.exception)
     monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
-    assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["disk_bytes"] == 2e7 + 4 * NODES * (16 + 8)
+    assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["disk_bytes"] == 2e7 + 4 * NODES * (8 + 8)
     made = clnr(folder, "--out", tmp_path / "out", "--json", "--quiet")
     assert json.loads(made.stdout)["nodes"] == NODES
     assert "--memory must be an amount" in str(clnr(folder, "--memory", "lots", "--out", tmp_path / "b").exception)

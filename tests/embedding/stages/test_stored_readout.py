@@ -207,7 +207,7 @@ def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
             torch.testing.assert_close(passes.walk_files(10, step).rows(nodes), rows[nodes], rtol=1e-4, atol=1e-5)
         assert {path.name for path in passes.work.iterdir()} == {f"walk-10-{step}" for step in steps}
     # The last step, of some nodes alone.
-    last = both[1].rows_at(np.sort(nodes), both[1].step, both[1].walk_files(10, 15).rows)
+    last = both[1].rows_at(np.sort(nodes), both[1].step, both[1].walk_files(10, 15))
     (expected,) = walks(chosen.engine, chosen.engine.to_device(graphs[1]), 10, (16,))
     torch.testing.assert_close(last, expected[np.sort(nodes)], rtol=1e-4, atol=1e-5)
 

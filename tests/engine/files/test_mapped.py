@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from clnr import methods, rng
 from clnr.engine import Drop, View, choose
+from clnr.engine.block_engine import BlockEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.files import mapped as module
-from clnr.engine.files.mapped import MappedFeatures
+from clnr.engine.files.mapped import MappedFeatures, multiply_stored
 from clnr.engine.files.mapped_graph import NeighbourRows, ReadAhead, map_folder
 from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.graph.stored_arrays import FEATURE_TYPES
+from clnr.graph.stored_arrays import FEATURE_TYPES, ArrayInfo, MappedArray
 from clnr.methods.presets import preset
 from clnr.support.storage import file_locks
 from clnr.support.storage.file_locks import shared_folder
@@ -235,3 +238,25 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
     alone = trained(plain, engine, epochs=6)
     assert torch.equal(ahead.losses, alone.losses)
     assert all(torch.equal(ahead.parameters[name], alone.parameters[name]) for name in alone.parameters)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("width", [1, 7, 64])
+def test_a_product_with_rows_in_a_file_does_not_depend_on_where_it_is_cut(tmp_path, relu, width):
+    random = np.random.default_rng(0)
+    h = random.normal(size=(500, width)).astype(np.float32)
+    h.tofile(tmp_path / "rows.bin")
+    dense = np.where(random.random((90, 500)) < 0.03, random.normal(size=(90, 500)), 0).astype(np.float32)
+    dense[7], dense[8] = 0, 1
+    sparse = sp.csr_array(dense)
+    matrix = CSRArrays(sparse.indptr.astype(np.int64), sparse.indices.astype(np.int32), sparse.data)
+    expected = dense.astype(np.float64) @ (np.maximum(h, 0) if relu else h)
+    in_memory = matrix.multiply(torch.from_numpy(h), relu, None, None)
+    for resident in (1 << 30, 500 * 4 * width, 11 * 4 * width, 1):
+        array = MappedArray.open(tmp_path / "rows.bin", ArrayInfo("float32", h.shape), resident)
+        product = multiply_stored(matrix, array, relu)
+        np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(product, in_memory, rtol=0, atol=0)
+        # As an engine does that copies the rows first.
+        gathered = BlockEngine.stored_product(choose("cpu", "float32"), matrix, array)(relu)
+        torch.testing.assert_close(gathered, product)

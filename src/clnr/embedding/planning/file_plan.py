@@ -18,6 +18,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.scoring.held_out import MOST_PAIRS
+from clnr.embedding.stages.block_passes import rows_of
 from clnr.embedding.stages.stages import all_stages
 from clnr.errors import DataError, MethodError, OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
@@ -49,6 +50,7 @@ _SMALLER = {"structure": 0, "max_neighbors": 10, "hidden": 64, "dimension": 64, 
 _INPUT_COPIES = 5
 _ROW_COPIES = 12
 _LEAST_BLOCK_ROWS = 1 << 12
+_BLOCKS_PER_WORKER = 8
 # The model, its read-out and the report.
 _MODEL_BYTES = 20_000_000
 # The share of memory that pages of files may take.
@@ -145,8 +147,10 @@ class FileSizes(JobSizes):
 
     @property
     def block_rows(self) -> int:
-        """How many rows a block of nodes may gather while it is embedded."""
-        return max(_LEAST_BLOCK_ROWS, int((self.usable - self.fixed) / 2 / self._row_bytes))
+        """How many rows a block of nodes may have while it is embedded: as memory allows, but each worker has some blocks."""
+        all_rows = rows_of(self.folder.num_nodes, self.folder.num_edges, self.settings.engine.gathers_rows)
+        rows = min((self.usable - self.fixed) / 2 / self._row_bytes, all_rows / (_BLOCKS_PER_WORKER * self.workers))
+        return max(_LEAST_BLOCK_ROWS, int(rows))
 
     @property
     def needed(self) -> float:

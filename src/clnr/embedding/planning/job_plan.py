@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,13 +65,16 @@ class PassColumns(NamedTuple):
     def of(cls, settings: Settings, model: Model, recipe: Recipe, features: int) -> PassColumns:
         graphs, last = 2 if settings.hold_out else 1, max(STEPS)
         inputs = sum({part.walk_columns for part in model.inputs})
-        hidden = [recipe.hidden] * (recipe.layers - 1) if "layers" in settings.method.keys else []
+        depth = recipe.layers if "layers" in settings.method.keys else int(model.readout is not None)
+        # A layer propagates the fewer of its inputs and its outputs.
+        widths = [features, *[recipe.hidden] * (depth - 1), model.encoder.width(features)]
+        layers = [min(pair) for pair in itertools.pairwise(widths)][:depth]
         encoded = model.encoder.width(features) * model.encoder.num_outputs
         # Of a walk, two steps are on disk beside those that are kept.
         walks = graphs * (len(STEPS) + 1) * inputs
         stored = graphs * len(STEPS) * inputs
         if model.readout is None:
-            written = stored + encoded + sum(hidden[:2])
+            written = stored + _side_by_side([*layers, encoded])
             return cls(last * bool(inputs), graphs * last * inputs, inputs, walks, written)
         products = [product for _, product in model.readout.products({}, model.encoder.num_outputs)]
         alone = sum({each.source.walk_columns for each in products} - {part.walk_columns for part in model.inputs})
@@ -80,20 +84,25 @@ class PassColumns(NamedTuple):
         sums = max(0, *(each.hops - direct for each in products))
         # Rows of the graph without held-out edges, then those of the whole one, beside walks over both; the last step of walks
         # that are the read-out's alone comes with the vectors.
-        layers = graphs * (1 + len(hidden)) if encoded else 0
+        encoding = graphs * len(layers) if encoded else 0
         beside = 0 if inputs or not alone else last - 1
-        passes = last * bool(inputs) + max(beside, layers + encoder.passes, own.passes) + max(sums, bool(alone))
+        passes = last * bool(inputs) + max(beside, encoding + encoder.passes, own.passes) + max(sums, bool(alone))
         gathered = graphs * last * inputs + (graphs * (last - 1) + 1) * alone + sums * recipe.dimension
-        gathered += encoder.gathered + own.gathered + (graphs * (features + sum(hidden)) if encoded else 0)
+        gathered += encoder.gathered + own.gathered + (graphs * sum(layers) if encoded else 0)
         propagated = [each.width for each in (encoder, own) if each.passes or sums]
         widest = max(inputs, alone, *propagated, recipe.dimension if sums else 0)
         walks += (len(STEPS) + 1 + 2 * (graphs - 1)) * alone
         stored += len(STEPS) * alone
-        sources = encoded + max(sum(hidden[:2]), encoder.made) + own.made
+        sources = max(_side_by_side([*layers, encoded]), encoded + encoder.made) + own.made
         made = max(walks, stored + sources) if inputs else walks + sources
         written = stored + encoded + direct * (encoder.width + own.width) + recipe.dimension * (2 if sums else 1)
         fitted = encoder.fitted + own.fitted + len(STEPS) * sum(each.source.walk_columns for each in products)
         return cls(passes, gathered, widest, made, written, fitted, encoded if model.encoder.own_outputs else 0)
+
+
+def _side_by_side(widths: list[int]) -> int:
+    """Columns on disk of rows that are made one after the other, each from those before."""
+    return max((first + second for first, second in itertools.pairwise(widths)), default=sum(widths))
 
 
 class _Source(NamedTuple):
@@ -117,7 +126,10 @@ class _Source(NamedTuple):
         full, kept = max(hops - 1, 0), direct * bool(hops)
         passes = full + kept if graphs > 1 else max(full, kept)
         fitted = len({each.hops for each in products}) * width
-        return cls(width * bool(hops), passes, passes * width, max(min(2, full), kept) * width, fitted)
+        # Rows before and after a propagation; before the first one, only the encoder's, as they are, have a file already.
+        copied = any(each.source.encoder is None or each.source.unit for each in products)
+        files = min(2, copied + max(full, kept)) * bool(hops)
+        return cls(width * bool(hops), passes, passes * width, files * width, fitted)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
 from clnr.embedding.store.row_files import LayerFiles, Sink
 from clnr.engine import DeviceGraph, View
 from clnr.engine.files.layer_pass import LayerEndError, LayerOperators
-from clnr.engine.files.mapped_graph import keep_degrees
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
 from clnr.training.loop import advice
@@ -38,14 +37,13 @@ class BlockEmbedding:
 
     def layers(self) -> Chain[int]:
         """Make all blocks, one layer in a pass; returns the numbers of a row."""
-        keep_degrees(self._device_graph)
         if self._workers.broadcast_object(isinstance(self._sink, LayerFiles) and self._sink.complete):
             return self._sink.width(0)
         for layer in itertools.count(self._workers.broadcast_object(self._complete_layers())):
-            written = _LayerOrLast(self._layer(layer + 1), self._sink)
+            written = _LayerOrLast(self._layer(layer), self._sink)
             yield self._part(layer, written)
             width = self._workers.all_reduce_min(written.last_width)
-            for done in range(1, layer + 1):
+            for done in range(layer):
                 self._layers.pop(done, None)
                 self._passes.remove(f"layer-{done}")
             if width:
@@ -53,23 +51,18 @@ class BlockEmbedding:
         raise AssertionError
 
     def _part(self, layer: int, written: _LayerOrLast) -> Part:
-        asked: set[tuple[str, int]] = set()
-
         def prepare(edges: BlockEdges) -> LayerOperators:
-            read = self._layer(layer).rows if layer else None
+            propagated = edges.propagate(self._device_graph, self._layer(layer - 1)) if layer else lambda relu: torch.empty(0)
             view, nodes = View(self._device_graph), torch.from_numpy(edges.nodes)
-            operators = LayerOperators(view, self._passes.engine, nodes, layer, read)
-            # What blocks before were asked for, this one will be.
-            operators.read(frozenset(asked))
-            return operators
+            return LayerOperators(view, self._passes.engine, nodes, layer, propagated)
 
         def compute(nodes: Array, operators: LayerOperators) -> Tensor:
             rows, is_last = self._compute(operators)
             written.last_width = rows.shape[1] if is_last else 0
-            asked.update(operators.asked)
             return rows
 
-        return Part(f"the encoder's layer {layer + 1}", written, prepare, compute)
+        what = f"the encoder's layer {layer}" if layer else "what the encoder propagates"
+        return Part(what, written, prepare, compute, reads_edges=layer > 0)
 
     def _compute(self, operators: LayerOperators) -> tuple[Tensor, bool]:
         """The rows of a block after a layer, and whether it is the last one."""
@@ -84,12 +77,12 @@ class BlockEmbedding:
     # -- layers on disk -----------------------------------------------------------------------------------------------
 
     def _layer(self, layer: int) -> LayerFiles:
-        """What a layer is given."""
+        """What the layer after this one propagates."""
         return self._layers.setdefault(layer, self._passes.files(f"layer-{layer}"))
 
     def _complete_layers(self) -> int:
         layers = [int(path.name.split("-")[1]) for path in self._passes.work.glob("layer-*")]
-        return max((layer for layer in layers if self._layer(layer).complete), default=0)
+        return 1 + max((layer for layer in layers if self._layer(layer).complete), default=-1)
 
 
 class _LayerOrLast:

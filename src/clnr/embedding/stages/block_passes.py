@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,11 +15,13 @@ import torch
 from torch import Tensor
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.store.row_files import LayerFiles, Sink
-from clnr.engine import DeviceGraph, Operators, View, unit_rows
+from clnr.embedding.store.row_files import BLOCK_STEP, LayerFiles, Sink
+from clnr.engine import DeviceGraph
 from clnr.engine.block_engine import BlockEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped_graph import NeighbourRows
+from clnr.engine.files.mapped_graph import NeighbourRows, propagation_rows
+from clnr.engine.operators import unit_rows_
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
@@ -27,23 +30,29 @@ from clnr.support.machine import memory
 from clnr.support.progress import Bar, NowAndThen
 
 _MOST_NODES = 1 << 17
+_EDGES_PER_ROW = 16
 
 Item = TypeVar("Item")
 Read = TypeVar("Read")
 Result = TypeVar("Result")
 
 
-def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:
-    """All nodes in blocks that gather at most so many rows each: nodes and the sources of their edges.
+def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
+    """How many rows nodes with so many edges take: their own and, if they are gathered, those of the sources of the edges.
 
-    A node with more edges is a block by itself.
+    If these are not gathered, some edges count as a row, by the memory that they take themselves.
     """
-    indptr = folder.map("incoming.indptr").values
-    blocks, start, count = [], 0, folder.num_nodes
+    return nodes + edges // (1 if gathers else _EDGES_PER_ROW)
+
+
+def node_blocks(folder: GraphFolder, block_rows: int, gathers: bool) -> list[slice]:
+    """All nodes in blocks of at most so many rows each; ``BLOCK_STEP`` nodes may have more."""
+    indptr, count = folder.map("incoming.indptr").values, folder.num_nodes
+    blocks, start = [], 0
     while start < count:
-        ends = indptr[start : min(start + _MOST_NODES, count) + 1]
-        gathered = ends - ends[0] + np.arange(len(ends))
-        stop = start + max(1, int(np.searchsorted(gathered, block_rows, "right")) - 1)
+        stops = np.arange(start + BLOCK_STEP, start + _MOST_NODES + 1, BLOCK_STEP).clip(max=count)
+        rows = rows_of(stops - start, indptr[stops] - indptr[start], gathers)
+        stop = int(stops[max(0, int(np.searchsorted(rows, block_rows, "right")) - 1)])
         blocks.append(slice(start, stop))
         start = stop
     return blocks
@@ -55,26 +64,24 @@ class BlockEdges:
     def __init__(self, engine: BlockEngine, nodes: Array):
         self.nodes, self._engine = nodes, engine
         self._neighbours: NeighbourRows | None = None
-        self._operators: dict[int, Operators] = {}
+        self._propagation: dict[int, CSRArrays] = {}
 
-    def average(self, device_graph: DeviceGraph, source: ReadRows) -> Callable[[], Tensor]:
-        """What averages rows over the neighbours of each node; these are read."""
+    def average(self, device_graph: DeviceGraph, source: LayerFiles) -> Callable[[bool], Tensor]:
+        """What averages rows over the neighbours of each node."""
         if self._neighbours is None:
             self._neighbours = NeighbourRows(device_graph, self.nodes)
-        reached, arrays = self._neighbours.reached, self._neighbours.average(device_graph)
-        rows, shape = source(reached), (len(self.nodes), len(reached))
-        return lambda: self._engine.block_matrix(arrays, shape)(rows.to(self._engine.device))
+        return self._engine.stored_product(self._neighbours.average(device_graph), source.stored)
 
-    def propagate(self, device_graph: DeviceGraph, source: ReadRows) -> Callable[[], Tensor]:
-        """What propagates rows to the nodes; those of their neighbours are read."""
-        operators = self._operators.get(id(device_graph))
-        if operators is None:
-            operators = self._engine.sampled_operators(View(device_graph), torch.from_numpy(self.nodes)).within(1)
-            operators.read({("matrix", 1)})
-            self._operators[id(device_graph)] = operators
-        assert operators.nodes is not None
-        rows, propagate = source(operators.nodes.numpy(force=True)), operators.propagate
-        return lambda: propagate(rows.to(self._engine.device))
+    def propagate(self, device_graph: DeviceGraph, source: LayerFiles) -> Callable[[bool], Tensor]:
+        """What propagates rows to the nodes, or ReLU of them if it is given True."""
+        key = id(device_graph.edges)
+        if key not in self._propagation:
+            self._propagation[key] = propagation_rows(device_graph, self.nodes)
+        return self._engine.stored_product(self._propagation[key], source.stored)
+
+
+MakeRows: TypeAlias = Callable[[BlockEdges, LayerFiles], Callable[[], Tensor]]
+"""What makes rows of a block from rows of all nodes, when it is called without arguments."""
 
 
 class Part(NamedTuple):
@@ -132,18 +139,22 @@ class Passes:
 
     What is there of an earlier run is kept. Workers wait for each other after a pass.
 
-    Rows are written to ``work``, which all workers see. A block gathers ``block_rows``: its nodes and the sources of their
-    edges; a node with more edges is a block by itself, and takes more.
+    Rows are written to ``work``, which all workers see. A block has at most ``block_rows`` of them (see ``node_blocks``).
     """
 
     def __init__(self, device_graph: DeviceGraph, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None):
         self.device_graph, self.folder = device_graph, cast(GraphFolder, device_graph.graph)
         self.engine, self.workers = cast(BlockEngine, settings.engine.float32), settings.workers
-        self.work, self.blocks, self._block_rows = work, node_blocks(self.folder, block_rows), block_rows
+        self.work, self._block_rows = work, block_rows
+        self.blocks = node_blocks(self.folder, block_rows, self.engine.gathers_rows)
         self.log = (bar or Bar(None, quiet=True)).note
 
     def files(self, name: str) -> LayerFiles:
         return LayerFiles(self.work / name, self.blocks, self.folder.resident)
+
+    def is_made(self, files: LayerFiles) -> bool:
+        """Whether all rows are there, as the first worker sees it."""
+        return self.workers.broadcast_object(files.complete)
 
     def remove(self, name: str) -> None:
         if self.workers.first:
@@ -212,25 +223,31 @@ class Passes:
         do_blocks(((number, part) for number in numbers for part in parts), read, computed)
         self.workers.barrier()
 
-    def rows_at(self, nodes: Array, make: Callable[[BlockEdges, ReadRows], Callable[[], Tensor]], source: ReadRows) -> Tensor:
+    def rows_at(
+        self, nodes: Array, make: Callable[[BlockEdges, LayerFiles], Callable[[], Tensor]], source: LayerFiles
+    ) -> Tensor:
         """Rows of some nodes, sorted, made from others by ``propagate`` or ``step``; not more at a time than in a block."""
         indptr = self.folder.map("incoming.indptr").values
         gathered = np.cumsum(indptr[nodes + 1] - indptr[nodes] + 1)
         some = np.split(nodes, np.flatnonzero(np.diff(gathered // self._block_rows)) + 1)
         return torch.cat([make(BlockEdges(self.engine, each), source)().cpu() for each in some])
 
-    def propagation(self, files: LayerFiles, what: str, source: ReadRows) -> Part:
+    def propagation(self, files: LayerFiles, what: str, source: LayerFiles) -> Part:
         """Rows of all nodes propagated once."""
         return Part(what, files, lambda edges: self.propagate(edges, source), lambda nodes, rows: rows())
 
-    def propagate(self, edges: BlockEdges, source: ReadRows) -> Callable[[], Tensor]:
+    def propagate(self, edges: BlockEdges, source: LayerFiles) -> Callable[[], Tensor]:
         """Rows propagated once, to the nodes of a block."""
-        return edges.propagate(self.device_graph, source)
+        return functools.partial(edges.propagate(self.device_graph, source), False)
+
+    def copy(self, files: LayerFiles, what: str, source: ReadRows) -> Part:
+        """Rows of all nodes that are read, and have no file of their own."""
+        return Part(what, files, lambda edges: source(edges.nodes), lambda nodes, rows: rows, reads_edges=False)
 
     # -- walks --------------------------------------------------------------------------------------------------------
 
     def walk(
-        self, width: int, last: int, kept: Collection[int], done: Callable[[int, ReadRows], None] = lambda *_: None
+        self, width: int, last: int, kept: Collection[int], done: Callable[[int, LayerFiles], None] = lambda *_: None
     ) -> Chain[None]:
         """Where walks lead, as ``nn.structure.walks``: a file for each step up to the last, of which some are kept.
 
@@ -248,19 +265,19 @@ class Passes:
             )
         for step in range(max(1, there), last + 1):
             if step > there:
-                yield self._walk_step(files[step], step, files[step - 1].rows)
-            done(step, files[step].rows)
+                yield self._walk_step(files[step], step, files[step - 1])
+            done(step, files[step])
             if step - 1 not in kept:
                 self.remove(_walk(width, step - 1))
 
-    def _walk_step(self, files: LayerFiles, step: int, source: ReadRows) -> Part:
+    def _walk_step(self, files: LayerFiles, step: int, source: LayerFiles) -> Part:
         what = f"walks, step {step} of {max(STEPS)}"
         return Part(what, files, lambda edges: self.step(edges, source), lambda nodes, rows: rows())
 
-    def step(self, edges: BlockEdges, source: ReadRows) -> Callable[[], Tensor]:
+    def step(self, edges: BlockEdges, source: LayerFiles) -> Callable[[], Tensor]:
         """One more step of a walk, from rows of the step before."""
         average = edges.average(self.device_graph, source)
-        return lambda: unit_rows(average())
+        return lambda: unit_rows_(average(False))
 
     def walk_files(self, width: int, step: int) -> LayerFiles:
         return self.files(_walk(width, step))

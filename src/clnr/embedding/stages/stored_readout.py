@@ -14,10 +14,10 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
 from clnr.embedding.stages.stored_inputs import prepared, walk_rows, walk_widths
-from clnr.embedding.store.row_files import SampleFiles, ShardFiles
+from clnr.embedding.store.row_files import LayerFiles, SampleFiles, ShardFiles
 from clnr.engine import unit_rows
 from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped_graph import draw_stored_neighbours, keep_degrees, mapped_features
+from clnr.engine.files.mapped_graph import draw_stored_neighbours, mapped_features
 from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import compared_nodes, edge_weight
@@ -52,11 +52,11 @@ def readout_walks(model: Model, passes: Passes, sample: SampleFiles | None, keep
 def _walk(passes: Passes, source: Source, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
     width, last = source.walk_columns, max(STEPS)
 
-    def done(step: int, read: ReadRows) -> None:
+    def done(step: int, files: LayerFiles) -> None:
         if sample is not None and step in STEPS:
-            sample.keep(f"{_name(source)}-{step}", functools.partial(read, sample.nodes))
+            sample.keep(f"{_name(source)}-{step}", functools.partial(files.rows, sample.nodes))
         if sample is not None and step == last - 1:
-            sample.keep(f"{_name(source)}-{last}", functools.partial(passes.rows_at, sample.nodes, passes.step, read))
+            sample.keep(f"{_name(source)}-{last}", functools.partial(passes.rows_at, sample.nodes, passes.step, files))
 
     if keeps or (sample is not None and not sample.has(f"{_name(source)}-{last}")):
         yield from passes.walk(width, last - 1, (*STEPS, last - 1) if keeps else (), done)
@@ -84,7 +84,6 @@ class StoredReadout:
         assert self._built.readout is not None
         self._readout, self._outputs = self._built.readout, self._built.encoder.num_outputs
         with passes.computing():
-            keep_degrees(passes.device_graph)
             self._graph = prepared(self._built, model.parameters, passes)
         self._features, self._encoded = mapped_features(self._graph), passes.files(_ENCODED)
         self._width = self._built.encoder.width(self._features.shape[1]) if self._outputs else 0
@@ -142,22 +141,28 @@ class StoredReadout:
 
     def _propagated(self, source: Source, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
         """Rows of a source after 0, 1, ... propagations; the last ones of the sample alone, where no others are needed."""
-        passes, name, read = self._passes, _name(source), self._read(source)
+        passes, name = self._passes, _name(source)
         most, missing = max(self._hops[source]), self._missing(source, sample)
         kept = min(self._direct, most) if keeps else 0
         full = max([kept, *(min(hop, most - 1) for hop in missing)])
-        for hop in range(max([full, *missing]) + 1):
-            before = read
+        last, read, before = max([full, *missing]), self._read(source), self._encoded
+        if last and name != _ENCODED:
+            before = passes.files(f"{name}-hop-0")
+            if not any(passes.is_made(each) for each in (before, passes.files(f"{name}-hop-1"))):
+                # Only what is in a file is propagated.
+                yield passes.copy(before, f"{name} to propagate", read)
+        for hop in range(last + 1):
+            files = passes.files(f"{name}-hop-{hop}")
             if 0 < hop <= full:
-                files = passes.files(f"{name}-hop-{hop}")
-                if not passes.workers.broadcast_object(files.complete):
+                if not passes.is_made(files):
                     yield passes.propagation(files, f"{name} propagated {hop} of {most}", before)
                 read = files.rows
             if sample is not None and hop in missing:
-                last = functools.partial(passes.rows_at, sample.nodes, passes.propagate, before)
-                sample.keep(f"{name}-{hop}", functools.partial(read, sample.nodes) if hop <= full else last)
-            if hop - 1 != kept:
+                propagated = functools.partial(passes.rows_at, sample.nodes, passes.propagate, before)
+                sample.keep(f"{name}-{hop}", functools.partial(read, sample.nodes) if hop <= full else propagated)
+            if hop == 1 or hop - 1 != kept:
                 passes.remove(f"{name}-hop-{hop - 1}")
+            before = files if 0 < hop <= full else before
         if full != kept:
             passes.remove(f"{name}-hop-{full}")
 
@@ -246,7 +251,7 @@ class StoredReadout:
 
             what = f"read-out, {f'sum {most - hop + 1}' if hop else 'vectors'}"
             yield Part(what, sink, prepare, compute, reads_edges=hop < most or hop == 0)
-            sums = [(functools.partial(passes.propagate, source=sink.rows), None)] if hop else []
+            sums = [(functools.partial(passes.propagate, source=sink), None)] if hop else []
             passes.remove(f"sum-{hop + 1}")
         return len(bias)
 
@@ -254,10 +259,10 @@ class StoredReadout:
         """What reads rows of a block after so many propagations; of walks it makes the last step, unless that is in files."""
         passes, width, device = self._passes, source.walk_columns, self._passes.engine.device
         if width and width not in walk_widths(self._built):
-            *steps, last = (passes.walk_files(width, step).rows for step in (*STEPS[:-1], max(STEPS) - 1))
+            *steps, last = (passes.walk_files(width, step) for step in (*STEPS[:-1], max(STEPS) - 1))
 
             def walk(edges: BlockEdges) -> Callable[[], Tensor]:
-                step, before = passes.step(edges, last), [read(edges.nodes) for read in steps]
+                step, before = passes.step(edges, last), [files.rows(edges.nodes) for files in steps]
                 return lambda: torch.cat([*(each.to(device) for each in before), step()], 1)
 
             return walk

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import shutil
 from collections.abc import Callable
@@ -18,14 +17,15 @@ from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.export import vector_table
 from clnr.embedding.store.shards import shard_path, shard_schema, write_shard
 from clnr.embedding.store.stored_columns import stored_kinds
-from clnr.engine.files.mapped import copy_rows, in_order
+from clnr.engine.files.mapped import stored_rows
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.support.processes.workers import Workers
 
+BLOCK_STEP = 1 << 10
+"""Blocks begin at multiples of so many nodes, and so with a page: not every network file system lets two hosts write to one."""
 _FLOAT_BYTES = 4
-_PAGE_BYTES = 1 << 12
 
 
 class Sink(Protocol):
@@ -42,13 +42,12 @@ class Sink(Protocol):
 class LayerFiles:
     """Rows of all nodes in one file, to be read again: ``resident`` bytes may be in memory at a time.
 
-    Workers write their blocks to it. Each has pages of its own, as not every network file system lets two hosts write to one;
-    what is between blocks takes no disk. A small file for each block says that it is there, and how wide it is.
+    Workers write their blocks to it, each of which has pages of its own (see ``BLOCK_STEP``). A small file for each block says
+    that it is there, and how wide it is.
     """
 
     def __init__(self, folder: Path, blocks: list[slice], resident: int):
         self.folder, self._blocks, self._resident = folder, blocks, resident
-        self._starts = np.array([block.start for block in blocks], np.int64)
 
     @property
     def path(self) -> Path:
@@ -70,33 +69,21 @@ class LayerFiles:
     def write(self, number: int, rows: Array) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         width = rows.shape[1]
-        first = self._starts[number] + self._shifts(width)[number]
         with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b") as file:
-            file.seek(int(first) * width * _FLOAT_BYTES)
+            file.seek(self._blocks[number].start * width * _FLOAT_BYTES)
             file.write(np.ascontiguousarray(rows, "<f4").data)
         part = self._mark(number).with_suffix(".unfinished")
         part.write_text(str(width), encoding="utf-8")
         part.replace(self._mark(number))
 
-    def _shifts(self, width: int) -> Array:
-        """By how many rows each block is moved, so that it begins with a page."""
-        step = _PAGE_BYTES // math.gcd(_PAGE_BYTES, width * _FLOAT_BYTES)
-        sizes = np.array([-(-(block.stop - block.start) // step) * step for block in self._blocks], np.int64)
-        return np.append(0, np.cumsum(sizes)[:-1]) - self._starts
-
     @functools.cached_property
-    def _stored(self) -> tuple[MappedArray, Array]:
-        width, last = self.width(0), self._blocks[-1]
-        shifts = self._shifts(width)
-        return MappedArray.open(self.path, ArrayInfo("float32", (last.stop + int(shifts[-1]), width)), self._resident), shifts
+    def stored(self) -> MappedArray:
+        """All rows, once they are written."""
+        return MappedArray.open(self.path, ArrayInfo("float32", (self._blocks[-1].stop, self.width(0))), self._resident)
 
     def rows(self, nodes: Array) -> Tensor:
         """The rows of some nodes, of all that were written; read in the order of the file."""
-        stored, shifts = self._stored
-        nodes, places = in_order(nodes)
-        out = np.empty((len(nodes), stored.mapped.shape[1]), np.float32)
-        copy_rows(stored, nodes + shifts[np.searchsorted(self._starts, nodes, "right") - 1], places, out)
-        return torch.from_numpy(out)
+        return stored_rows(self.stored, nodes)
 
 
 class SampleFiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import cached_property
 
@@ -13,12 +14,14 @@ from torch import Tensor
 from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows, allocated, numba_kernels, structure
 from clnr.engine.cpu.threads import share_rows
+from clnr.engine.files.mapped import multiply_stored
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.engine.view import Mask, View
+from clnr.graph.stored_arrays import MappedArray
 
 DENSE_ABOVE = 0.2
 """Share of non-zero features above which a dense first layer is faster."""
@@ -80,6 +83,7 @@ class CompiledEngine(BlockEngine):
     name = "cpu"
     device = torch.device("cpu")
     compiles = True
+    gathers_rows = False
     dense_above = DENSE_ABOVE
 
     def __init__(self, dtype: torch.dtype = torch.float32):
@@ -103,6 +107,9 @@ class CompiledEngine(BlockEngine):
 
     def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> CompiledMatrix:
         return CompiledMatrix(lambda transposed: arrays.transposed(shape) if transposed else arrays, shape)
+
+    def stored_product(self, matrix: CSRArrays, array: MappedArray) -> Callable[[bool], Tensor]:
+        return functools.partial(multiply_stored, matrix, array)
 
     def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
         matrix = self.block_matrix(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)

@@ -274,6 +274,24 @@ def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
 
 
 @_compiled()
+def add_stored(indptr, next_entry, columns, values, h, stop, relu, out, low, high):
+    """``multiply`` by the rows of h before ``stop``, given which entry of each row of S is next; they are added to ``out``.
+
+    Four entries are taken at a time, as there, and wait for the last of them: it does not matter where h is cut.
+    """
+    for i in range(low, high):
+        e, end = next_entry[i], indptr[i + 1]
+        n = e
+        while n < end and columns[min(n + 4, end) - 1] < stop:
+            n = min(n + 4, end)
+        if relu:
+            _add_relu(columns, values, e, n, h, out[i])
+        else:
+            _add(columns, values, e, n, h, out[i])
+        next_entry[i] = n
+
+
+@_compiled()
 def multiply_columns(indptr, columns, values, factor, h, bias, out, low, high):
     """Rows of S D h + bias for a diagonal D; entries whose factor is zero are skipped."""
     room = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from functools import cached_property
 
 from torch import Tensor
 
@@ -13,11 +14,12 @@ from clnr.graph.csr import Array
 
 ReadRows = Callable[[Array], Tensor]
 """Rows of some nodes, in their order."""
-_GIVEN_ROWS = ("given", 1)
+Propagate = Callable[[bool], Tensor]
+"""A_hat h, or A_hat relu(h) if it is given True, for a block of nodes and rows h of all nodes that are in files."""
 
 
 class LayerEndError(Exception):
-    """Not a failure: a layer is computed, and the next one has been asked for; ``rows`` are what that was given."""
+    """Not a failure: the next layer has been asked for; ``rows`` are what that propagates."""
 
     def __init__(self, rows: Tensor):
         super().__init__("the next layer begins")
@@ -27,58 +29,45 @@ class LayerEndError(Exception):
 class LayerOperators(Operators):
     """The maps of a block of nodes in one pass: an encoder is run again for each layer, and only that layer is computed.
 
-    A layer is a call of ``propagate`` or ``convolve``. Those before this pass's give zeros, which nothing is made of; its own
-    reads the rows that it would be given from what the pass before has ``stored`` (the first one reads the features), for the
-    block's nodes and their neighbours; the one after it ends the pass with ``LayerEndError``. So an encoder must give each
-    layer what the one before has made, and nothing besides: no other rows are the block's.
+    A layer is a call of ``propagate`` or ``convolve``, counted from 1. Those before this pass's ``layer`` give zeros, which
+    nothing is made of; its own takes what ``propagated`` gives; the one after it ends the pass with ``LayerEndError``. So an
+    encoder must give each layer what the one before has made, and nothing besides: no other rows are the block's. Layer 0 is
+    what comes before the first one.
     """
 
-    def __init__(self, view: View, engine: Engine, nodes: Tensor, layer: int, stored: ReadRows | None):
+    def __init__(self, view: View, engine: Engine, nodes: Tensor, layer: int, propagated: Propagate):
         super().__init__(view)
-        self._block = engine.sampled_operators(view, nodes)
-        self._count, self._layer, self._stored = len(nodes), layer, stored
+        self._engine, self._block, self.dense = engine, nodes, engine.dense
+        self._count, self._layer, self._propagated = len(nodes), layer, propagated
         self._calls = 0
-        self._given: Tensor | None = None
-        self.dense = self._block.dense
 
-    def _is_turn(self, h: Tensor | None) -> bool:
-        """Whether the layer that is asked for now is this pass's own."""
-        turn, self._calls = self._calls, self._calls + 1
-        if turn > self._layer:
-            assert h is not None
-            raise LayerEndError(h)
-        return turn == self._layer
-
-    def _input(self) -> Tensor | None:
-        nodes = self._block.within(1).nodes
-        assert nodes is not None
-        if self._given is None and self._stored is not None:
-            self._given = self._stored(nodes.numpy(force=True)).to(nodes.device)
-        return self._given
-
-    @property
-    def asked(self) -> frozenset[tuple[str, int]]:
-        return self._block.asked | (frozenset() if self._given is None else {_GIVEN_ROWS})
-
-    def read(self, asked: Collection[tuple[str, int]]) -> None:
-        self._block.read({each for each in asked if each != _GIVEN_ROWS})
-        if _GIVEN_ROWS in asked:
-            self._input()
+    @cached_property
+    def _own(self) -> Operators:
+        """What gives the features of the block's own nodes."""
+        return self._engine.sampled_operators(self.view, self._block).within(0)
 
     @property
     def features(self) -> Tensor:
-        return self._block.within(0).features
+        return self._own.features
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return self._block.within(0).project(weight, bias)
+        return self._own.project(weight, bias)
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        if not self._is_turn(h):
-            return h.new_zeros(self._count, h.shape[1])
-        given = self._input()
-        return self._block.within(1).propagate(self._block.within(1).features if given is None else given, relu)
+        self._calls += 1
+        if self._calls > self._layer:
+            raise LayerEndError(h)
+        return self._propagated(relu) if self._calls == self._layer else h.new_zeros(self._count, h.shape[1])
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        if not self._is_turn(h):
+        # Propagated are the fewer numbers: rows before they are multiplied by the weight, or after that.
+        multiplied, self._calls = weight.shape[0] > weight.shape[1], self._calls + 1
+        if self._calls > self._layer:
+            if multiplied:
+                raise LayerEndError(self.project(weight) if h is None else (h.relu() if relu else h) @ weight)
+            raise LayerEndError(self.features if h is None else h)
+        if self._calls < self._layer:
             return weight.new_zeros(self._count, weight.shape[1])
-        return self._block.within(1).convolve(weight, bias, self._input(), relu)
+        if multiplied:
+            return self._propagated(False) + bias
+        return self.dense.linear(self._propagated(relu and h is not None), weight, bias)

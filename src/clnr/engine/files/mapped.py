@@ -14,6 +14,7 @@ import torch
 
 from clnr.engine.cpu.csr_arrays import CSRArrays, KeptRows, allocated, drop_rule, numba_kernels
 from clnr.engine.cpu.threads import share_rows
+from clnr.engine.products import empty_rows
 from clnr.engine.view import Drop
 from clnr.errors import MethodError
 from clnr.graph.csr import Array
@@ -111,6 +112,32 @@ def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
     if wrong.any():
         raise array.damaged(f"row {nodes[np.argmax(wrong)]} has a number that is not finite")
     return torch.from_numpy(out.view(np.dtype(f"i{out.dtype.itemsize}"))).view(getattr(torch, array.dtype))
+
+
+def stored_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
+    """Some rows of an array of float32 in a file, which this program has written."""
+    if len(nodes) and (np.diff(nodes) == 1).all():
+        rows = torch.from_numpy(array.values[nodes[0] : nodes[-1] + 1].copy())
+        bound_memory(array)
+        return rows
+    nodes, places = in_order(nodes)
+    out = np.empty((len(nodes), array.mapped.shape[1]), np.float32)
+    copy_rows(array, nodes, places, out)
+    return torch.from_numpy(out)
+
+
+def multiply_stored(matrix: CSRArrays, array: MappedArray, relu: bool = False) -> torch.Tensor:
+    """S h, or S relu(h), for rows h of float32 in a file, which are read where they are; columns of a row of S are sorted."""
+    kernels, (count, width) = numba_kernels(), array.mapped.shape
+    out = empty_rows(len(matrix.indptr) - 1, width, torch.device("cpu")).zero_()
+    next_entry = matrix.indptr[:-1].copy()
+    # No more of the file is in memory than half of what may be, so that pages can be given back between.
+    step = max(1, array.resident // (2 * array.mapped.itemsize * max(1, width)))
+    for stop in range(step, count + step, step):
+        given = matrix.indptr, next_entry, matrix.columns, matrix.values, array.values, stop, relu, out.numpy()
+        share_rows(matrix.indptr, kernels.add_stored, *given, width=width)
+        bound_memory(array)
+    return out
 
 
 def in_order(nodes: Array) -> tuple[Array, Array]:

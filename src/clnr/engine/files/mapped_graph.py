@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.cpu.csr_arrays import CSRArrays, numba_kernels
-from clnr.engine.cpu.frontier import Frontier, numbering
+from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph.csr import Array, are_among, draw_neighbours
@@ -150,45 +150,40 @@ def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> 
     return replace(cast(MappedGraph, device_graph), graph=cast(Any, graph), mapped=features, made={})
 
 
+def propagation_rows(device_graph: DeviceGraph, nodes: Array) -> CSRArrays:
+    """What propagates rows of all nodes to some of them."""
+    keep_degrees(device_graph)
+    edges = mapped_edges(device_graph)
+    kept = StoredKeptRows(edges)
+    counts, sums = kept.count(nodes)
+    rows = kept.fill(nodes, counts)
+    of_row, of_column = 1 / np.sqrt(sums), 1 / np.sqrt(edges.made["degrees"][rows.columns])
+    return rows._replace(values=np.repeat(of_row, counts) * rows.values * of_column)
+
+
 class NeighbourRows:
     """Averages over the neighbours of some nodes of a folder, along edges of either direction: read once, for several graphs.
 
-    These differ in the edges that they hold out. ``reached`` are the neighbours, in no order. Of two directions the larger
-    weight counts; self-loops do not.
+    These differ in the edges that they hold out. Of two directions the larger weight counts; self-loops do not.
     """
 
     def __init__(self, device_graph: DeviceGraph, nodes: Array):
         edges = mapped_edges(device_graph)
         self._nodes, self._count = nodes, edges.shape[0]
         ways = [_other_rows(edges, way, nodes) for way in ("incoming", "outgoing")[: 1 + edges.folder.directed]]
-        rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
-        self._rows, columns = rows, rows.indices.astype(np.int32)
-        with numbering(edges) as place:
-            reached = np.empty(len(columns), np.int64)
-            self.reached = reached[: numba_kernels().number_columns(columns, place, reached, 0)]
-            place[self.reached] = -1
-        self._columns = columns
+        self._rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
         self._whole: CSRArrays | None = None
 
     def average(self, device_graph: DeviceGraph) -> CSRArrays:
-        """What averages rows of ``reached``, without the edges that a graph holds out."""
+        """What averages rows of all nodes, without the edges that a graph holds out."""
+        rows = self._rows
         held = self._places(mapped_edges(device_graph).held_out)
         if len(held):
-            rows = np.searchsorted(self._rows.indptr, held, "right") - 1
-            gone = np.bincount(rows + 1, minlength=len(self._nodes) + 1).cumsum()
-            return self._average(
-                self._rows.indptr - gone, *(np.delete(each, held) for each in (self._columns, self._rows.data))
-            )
+            gone = np.bincount(np.searchsorted(rows.indptr, held, "right"), minlength=len(rows.indptr)).cumsum()
+            return _average(rows.indptr - gone, np.delete(rows.indices, held), np.delete(rows.data, held))
         if self._whole is None:
-            self._whole = self._average(self._rows.indptr, self._columns, self._rows.data)
+            self._whole = _average(rows.indptr, rows.indices, rows.data)
         return self._whole
-
-    def _average(self, indptr: Array, columns: Array, weights: Array) -> CSRArrays:
-        shape = len(self._nodes), len(self.reached)
-        degree = np.asarray(sp.csr_array((weights, columns, indptr), shape=shape).sum(1, dtype=np.float64)).reshape(-1)
-        share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
-        values = np.repeat(share, np.diff(indptr)) * weights
-        return CSRArrays(indptr.astype(np.int64), columns, values.astype(np.float32))
 
     def _places(self, held_out: Array) -> Array:
         """Where edges that are held out are among the rows' entries."""
@@ -202,6 +197,14 @@ class NeighbourRows:
             at = start + np.searchsorted(self._rows.indices[start:stop], column)
             found += [at] if at < stop and self._rows.indices[at] == column else []
         return np.array(found, np.int64)
+
+
+def _average(indptr: Array, columns: Array, weights: Array) -> CSRArrays:
+    counts = np.diff(indptr)
+    degree = np.bincount(np.repeat(np.arange(len(counts)), counts), weights, minlength=len(counts))
+    share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
+    values = (np.repeat(share, counts) * weights).astype(np.float32)
+    return CSRArrays(indptr.astype(np.int64), columns.astype(np.int32), values)
 
 
 def _other_rows(edges: MappedEdges, way: str, nodes: Array) -> sp.csr_array:
