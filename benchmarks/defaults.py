@@ -1,4 +1,4 @@
-"""Which method should embed a graph that nobody knows? Every candidate on real and generated graphs, at one width.
+"""Which method should embed an unfamiliar graph? Every candidate on real and generated graphs, at one width.
 
     python -m benchmarks.defaults cora dblp cora:structure cora:h=0.25 --log study.jsonl
     python -m benchmarks.defaults cora dblp --dimensions 128 256 512 --node2vec --minutes 8 --log study.jsonl

@@ -144,7 +144,7 @@ def test_what_cannot_be_shared_is_refused_before_a_process_is_started(in_this_pr
     ):
         with pytest.raises(ClnrError, match=said):
             NodeEmbedder(**{**OPTIONS, **changes}).fit(a_graph())
-    with pytest.raises(MethodError, match="workers cannot be given what cannot be pickled"):
+    with pytest.raises(MethodError, match="the arguments cannot be pickled for workers"):
         NodeEmbedder(**OPTIONS, workers=2, checkpoint=_Unpicklable()).fit(a_graph())
     in_a_group(monkeypatch)
     with pytest.raises(ClnrError, match="this process is one of several workers already"):

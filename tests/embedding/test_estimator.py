@@ -150,7 +150,7 @@ def test_verbose_shows_the_plan_through_logging(caplog):
     [3, None, "edges.csv", np.eye(3), np.ones((2, 3)), np.ones(4), np.ones((5, 4)), [[0, 1], [1, 2]], [1, 2], (1, 2)],
 )
 def test_what_is_no_graph_is_said(given):
-    with pytest.raises(DataError, match="is no graph; give"):
+    with pytest.raises(DataError, match="is not a graph; pass"):
         embedder().fit(given)
 
 

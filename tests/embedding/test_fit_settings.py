@@ -57,5 +57,5 @@ def test_an_effort_stands_for_a_method_and_some_hyper_parameters(tables):
     assert set(mine.fixed) == {"hidden"}
     with pytest.raises(UnknownName, match="'standard'"):
         choose_method(None, "standart")
-    with pytest.raises(RecipeError, match="give one of them"):
+    with pytest.raises(RecipeError, match="both choose the method: leave one out"):
         choose_method("CLNR", "best")

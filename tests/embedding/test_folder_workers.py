@@ -100,8 +100,8 @@ def test_workers_with_different_folders_say_so(told):
 def test_a_worker_that_does_not_see_the_output_says_so(told, made):
     ((first, second),) = told["unseen"]
     assert second == (
-        f"DataError: {made / 'elsewhere'} is not the folder that the first worker writes to; on several hosts, --out must be "
-        "on a file system that all of them share"
+        f"DataError: {made / 'elsewhere'} is not the folder that rank 0 writes to; on several hosts, --out must be "
+        "on a shared file system"
     )
     assert first == "killed"
 

@@ -54,7 +54,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
         ({"hold_out": 0.2}, "its hold_out is 0.05"),
         ({"engine": choose("cpu", "float32", 3)}, "its threads is 1"),
     ):
-        with pytest.raises(DataError, match=f"not what is asked for: {said}; .*force=True"):
+        with pytest.raises(DataError, match=f"finished with other settings: {said}; .*force=True"):
             again(**changes)
     # What nobody asks for may be what another machine chose.
     recipe = out / "recipe.toml"
@@ -74,7 +74,7 @@ def test_equal_runs_write_equal_bytes_and_formats_that_a_finished_folder_does_no
     npy = (one / "embeddings.npy").stat().st_mtime_ns
     more = {"formats": ["npy", "csv", "word2vec"], "bar": Bar(None, False, lines.append)}
     assert embed_tables(tables, one, asked, **more) is None
-    said = [line.partition(" was not in ")[0] for line in lines if " was not in " in line]
+    said = [line.partition(" is missing in ")[0] for line in lines if " is missing in " in line]
     assert said == ["embeddings.csv", "embeddings.w2v.txt"]
     assert (one / "embeddings.npy").stat().st_mtime_ns == npy
     files, others = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in (one, other))

@@ -135,7 +135,7 @@ def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
         pickle.dumps(embedder)
     with pytest.raises(ClnrError, match="saved as Parquet alone, not as csv"):
         embedder.save(tmp_path / "other", formats=["csv"])
-    with pytest.raises(ClnrError, match="a graph in files is not extended"):
+    with pytest.raises(ClnrError, match="a graph in files cannot be extended"):
         embedder.extend(pa.table({"source": ["n1"], "target": ["n2"]}))
     assert "the node 5" in embedder.report(tmp_path / "r.html").read_text(encoding="utf-8")
 

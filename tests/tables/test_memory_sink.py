@@ -152,7 +152,7 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
     ):
         with pytest.raises(DataError, match=said):
             read_tables(None, nodes_given, **asked)
-    with pytest.raises(DataError, match="the feature_encoder encodes a node table, and there is none"):
+    with pytest.raises(DataError, match="feature_encoder needs a node table"):
         read_tables(edges(("a", "b")), feature_encoder=encoder)
 
 

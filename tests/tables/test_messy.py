@@ -21,25 +21,25 @@ from tests.tables.files import EDGES, saved
 @pytest.mark.parametrize(
     ("edges", "said"),
     [
-        ("", "e.csv: there is nothing in it"),
-        ("\n\n", "e.csv: there is nothing in it"),
-        ("source,target\n", "e.csv: there is no edge in it"),
+        ("", "e.csv: it is empty"),
+        ("\n\n", "e.csv: it is empty"),
+        ("source,target\n", "e.csv: it has no edges"),
         ("source\na\n", "e.csv: it has one column"),
         ("source,target\na,b\n,c\n", "e.csv: 'source' is empty in row 2"),
-        ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
-        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, and weights"),
-        ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is no weight"),
+        ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns instead of 2"),
+        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, but a weight"),
+        ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is not a weight"),
         ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in, or: --drop-empty"),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and an edge of weight 0 is none"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
-        (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8; say what it is, such as --encoding cp1252"),
-        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is '1e400' in row 2, which is no weight; weights"),
-        ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is '1e39' in row 2, which is no weight"),
+        (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not UTF-8 text; set its encoding, such as --encoding cp1252"),
+        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is '1e400' in row 2, which is not a weight; weights"),
+        ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is '1e39' in row 2, which is not a weight"),
         ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: the weights of a repeated edge add up to more"),
-        ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
+        ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns instead of 2"),
         (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
         (b"\x00\x01\x02,a\n", "e.csv: line 1: it is not text: it holds a zero byte"),
-        (EDGES.encode("utf-16")[:-1], "e.csv: line 3: it is not text in UTF-16; say what it is: --encoding"),
+        (EDGES.encode("utf-16")[:-1], "e.csv: line 3: it is not text in UTF-16; set its encoding: --encoding"),
         ("source,target,\na,b,\n", "e.csv: it has a column without a name"),
     ],
 )
@@ -52,11 +52,11 @@ def test_a_bad_table_of_edges_is_named_with_its_place(tmp_path, edges, said):
 @pytest.mark.parametrize(
     ("nodes", "said"),
     [
-        ("id,x\na,1\nb,2\na,3\n", "n.csv: node 'a' is there twice, in rows 1 and 3"),
+        ("id,x\na,1\nb,2\na,3\n", "n.csv: node 'a' occurs twice, in rows 1 and 3"),
         ("person,to whom\n1,2\n1,3\n", "if its rows are edges, give it as --edges"),
         ("id,x\na,1\nz,2\n", "no edge has both its ends in the node table: 'b' is not there; are 'source' and "),
         ("id,x\na,1\n,2\n", "n.csv: 'id' is empty in row 2"),
-        ("id,x\n", "n.csv: there is no node in it"),
+        ("id,x\n", "n.csv: it has no nodes"),
     ],
 )
 def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
@@ -101,7 +101,7 @@ def test_empty_ends_kinds_and_ids_are_counted_and_can_be_left_out(tmp_path):
     kinds = read_tables({("p", "met", "p"): path}, {"p": nodes}, drop_empty=True)
     assert (kinds.graph.ids.tolist(), kinds.graph.num_edges) == (["p:a", "p:b", "p:c", "p:d"], 4)
     assert f"{nodes}: left out: 2 rows of 6 with an empty id, end, kind, weight or time" in kinds.ingest_report.remarks
-    with pytest.raises(DataError, match=r"empty\.csv: there is no edge in it"):
+    with pytest.raises(DataError, match=r"empty\.csv: it has no edges"):
         read_tables(saved(tmp_path, "empty.csv", "source,target\n,a\nb,\n"), drop_empty=True)
 
 
@@ -116,7 +116,7 @@ def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "wrong", "said"),
     [
-        (300_000, b"c\n", "it has 1 column, where 2 are expected"),
+        (300_000, b"c\n", "it has 1 column instead of 2"),
         (300_000, b"\xcf\xf0\xe8\xe2\xe5\xf2,c\n", NOT_UTF_8),
         (1000, b'"c,d\n', "a quote is opened and not closed"),
     ],
@@ -131,18 +131,18 @@ def test_a_line_far_down_is_named(tmp_path, rows, wrong, said):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("e.json", '[{"source": "a", "target": "b"},\n {"source": ', "line 2: it is no JSON: Expecting value"),
-        ("e.jsonl", '{"source": "a", "target": "b"}\n{"source": oops}\n', "line 2: it is no JSON: Expecting value at"),
-        ("e.jsonl.gz", gzip.compress(b'{"source": 1, "target": 2}\n\n{"source": 1 2}\n', mtime=0), "line 3: it is no JSON"),
-        ("e.json", "", "there are no rows with named columns in it"),
-        ("e.json", "[1, 2]", "there are no rows with named columns in it"),
+        ("e.json", '[{"source": "a", "target": "b"},\n {"source": ', "line 2: it is not JSON: Expecting value"),
+        ("e.jsonl", '{"source": "a", "target": "b"}\n{"source": oops}\n', "line 2: it is not JSON: Expecting value at"),
+        ("e.jsonl.gz", gzip.compress(b'{"source": 1, "target": 2}\n\n{"source": 1 2}\n', mtime=0), "line 3: it is not JSON"),
+        ("e.json", "", "it has no rows with named columns"),
+        ("e.json", "[1, 2]", "it has no rows with named columns"),
         ("e.csv.gz", b"no gzip", "it cannot be read: Not a gzipped file"),
         ("e.csv.gz", gzip.compress(EDGES.encode() * 99, mtime=0)[:40], "it cannot be read: Compressed file ended"),
         ("e.csv.zst", b"no zstd", "it cannot be read: "),
-        ("e.csv.gz", gzip.compress(b"", mtime=0), "there is nothing in it"),
-        ("half.parquet", lambda whole: whole[: len(whole) // 2], "it is no Parquet file, or only a part of one"),
-        ("empty.parquet", b"", "it is no Parquet file, or only a part of one"),
-        ("text.parquet", EDGES, "it is no Parquet file, or only a part of one"),
+        ("e.csv.gz", gzip.compress(b"", mtime=0), "it is empty"),
+        ("half.parquet", lambda whole: whole[: len(whole) // 2], "it is not a Parquet file, or is truncated"),
+        ("empty.parquet", b"", "it is not a Parquet file, or is truncated"),
+        ("text.parquet", EDGES, "it is not a Parquet file, or is truncated"),
         ("hole.parquet", lambda whole: whole[:200] + bytes(len(whole) - 900) + whole[-700:], ""),
     ],
 )
@@ -170,7 +170,7 @@ def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
         saved(tmp_path, f"{name}.csv", text)
     assert read_tables(tmp_path / "*.csv").ingest_report.rows == 4
     for text, said in (
-        (EDGES + "c,d,e\n", "line 4: it has more than 2 columns, where 2 are expected"),
+        (EDGES + "c,d,e\n", "line 4: it has more than 2 columns instead of 2"),
         ("target,source\na,b\n", f"its first line has other columns than that of {tmp_path / 'a.csv'}"),
     ):
         path = saved(tmp_path, "d.csv", text)

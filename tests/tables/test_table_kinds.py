@@ -105,7 +105,9 @@ def test_negative_weights():
     expected, factors = normalised([(a, b, abs(w), "negative" if w < 0 else "positive") for a, b, w in SIGNED])
     assert weights(read) == pytest.approx(expected, rel=1e-5)
     assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
-    assert read.ingest_report.remarks[0].endswith("a kind of their own, since their weights are negative: 2 of 4")
+    assert read.ingest_report.remarks[0].endswith(
+        "kept as a separate kind of edges, because their weights are negative: 2 of 4"
+    )
     more = read_tables(edges, negative_weights="kind", base=read)
     assert more.ingest_report.edge_types == read.ingest_report.edge_types
     for asked, said in (
@@ -231,11 +233,11 @@ NODES = pa.table({"id": [1, 2], "x": [0.5, 1.5]})
 @pytest.mark.parametrize(
     ("edges", "nodes", "more", "said"),
     [
-        (FRAME, {"user": NODES}, {}, r"kinds \(user\), and the table of edges must say .*--edges user,bought,item=FILE"),
-        ({"likes": FRAME}, {"user": NODES}, {}, r"edges 'likes' must say which it joins"),
-        ({ENDS[0]: FRAME}, NODES, {}, r"the kinds user, item: say of which .* is: --nodes user=FILE or --nodes item=FILE"),
-        ({ENDS[0]: FRAME}, {"usr": NODES}, {}, r"the kind 'user', which has no table, and none join those of 'usr', which has"),
-        ({ENDS[0]: FRAME, "likes": FRAME}, None, {}, r"edges 'likes': it is not said which kinds of nodes they join"),
+        (FRAME, {"user": NODES}, {}, r"kinds \(user\), so the table of edges must name .*--edges user,bought,item=FILE"),
+        ({"likes": FRAME}, {"user": NODES}, {}, r"edges 'likes' must name the kinds that it joins"),
+        ({ENDS[0]: FRAME}, NODES, {}, "name the kind of the node table: --nodes user=FILE or --nodes item=FILE"),
+        ({ENDS[0]: FRAME}, {"usr": NODES}, {}, r"the kind 'user', which has no table, and no edges name 'usr', which has one"),
+        ({ENDS[0]: FRAME, "likes": FRAME}, None, {}, r"edges 'likes': the kinds of nodes that they join are not named"),
         ({("user", "item"): FRAME}, None, {}, r"edges 'user,item': edges are named by source, relation and target"),
         ({"a,b": FRAME}, None, {}, r"a kind of edges is a name without any of ',.:='"),
         ({3: FRAME}, None, {}, r"a kind of edges is a name .* not 3"),
@@ -243,9 +245,9 @@ NODES = pa.table({"id": [1, 2], "x": [0.5, 1.5]})
         ({"a": FRAME, "b": pa.table({"source": [1], "target": [None]})}, None, {}, r"edges 'b': 'target' is empty in row 1"),
         ({"a": FRAME, "b": 5}, None, {}, r"edges must be a file or a data frame, not a int"),
         ({"a": FRAME}, None, {"edge_type": "source"}, r"leave out edge_type \(--edge-type\)"),
-        ({ENDS[1]: FRAME}, {"user": NODES}, {"feature_matrix": np.eye(2)}, r"a feature matrix has the rows of one node table"),
-        ({ENDS[1]: FRAME}, {"user": NODES.rename_columns(["id", "Node_kind"])}, {}, r"a column 'node_kind', which clnr adds"),
-        ({ENDS[1]: FRAME}, {"user": pa.table({"id": [1, 1]})}, {}, r"'user': node '1' is there twice, in rows 1 and 2"),
+        ({ENDS[1]: FRAME}, {"user": NODES}, {"feature_matrix": np.eye(2)}, "a feature matrix does not work with"),
+        ({ENDS[1]: FRAME}, {"user": NODES.rename_columns(["id", "Node_kind"])}, {}, "name 'node_kind' is reserved for kinds"),
+        ({ENDS[1]: FRAME}, {"user": pa.table({"id": [1, 1]})}, {}, r"'user': node '1' occurs twice, in rows 1 and 2"),
     ],
 )  # fmt: skip
 def test_what_is_ambiguous_is_refused(edges, nodes, more, said):
@@ -260,7 +262,7 @@ def test_what_does_not_extend_a_graph(shop):
         ({("user", "visited", "shop"): FRAME}, None, {"base": shop}, "no nodes of the kind 'shop', only user, item"),
         ({ENDS[1]: FRAME}, None, one_kind, "earlier graph has nodes of one kind"),
         (FRAME, NODES, apart, "earlier graph has nodes of several kinds"),
-        ({ENDS[0]: FRAME}, None, apart, r"the feature_encoder encodes a node table, and there is none"),
+        ({ENDS[0]: FRAME}, None, apart, r"feature_encoder needs a node table"),
     ):
         with pytest.raises(DataError, match=said):
             read_tables(edges, nodes, **earlier)
@@ -290,7 +292,7 @@ def test_weights_of_several_tables(tmp_path):
 def test_negative_weights_with_nothing_to_do_are_said(tmp_path):
     path = saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,1\n")
     read = read_tables(path, negative_weights="drop")
-    assert "no weight is negative, so there is nothing for --negative-weights" in " ".join(read.ingest_report.remarks)
+    assert "no weight is negative; leave out --negative-weights" in " ".join(read.ingest_report.remarks)
     assert "negative" not in " ".join(read_tables(path, negative_weights="drop", base=read).ingest_report.remarks)
 
 

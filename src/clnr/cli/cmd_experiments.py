@@ -178,7 +178,7 @@ def search(
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--trials", metavar="N", help="Try only so many combinations, drawn at random.")
+        int | None, typer.Option("--trials", metavar="N", help="Number of random combinations to try; all if not given.")
     ] = None,
     seeds: Seeds = 3,
     assign: Assign = None,

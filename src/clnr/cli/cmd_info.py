@@ -201,9 +201,7 @@ def similar(
         typer.Option("--approximate", help="Search an index (usearch): the first search builds it, and it is kept."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
-    unlinked: Annotated[
-        bool, typer.Option("--unlinked", help="Leave out nodes that are linked with it: only new ones.")
-    ] = False,
+    unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out its neighbours in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""

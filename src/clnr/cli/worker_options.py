@@ -32,10 +32,10 @@ RayAddress = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Start the workers on this Ray cluster instead (extra ray); or auto.")
 ]
 MaxRestarts = Annotated[
-    int, typer.Option(min=0, help="With --workers: how often all start again, from the last checkpoint, when one is lost.")
+    int, typer.Option(min=0, help="With --workers: restarts from the last checkpoint after a worker is lost.")
 ]
 WorkerTimeout = Annotated[
-    float, typer.Option(min=1, metavar="SECONDS", help="After which a worker that does not answer is given up.")
+    float, typer.Option(min=1, metavar="SECONDS", help="Seconds after which a silent worker counts as lost.")
 ]
 
 
@@ -198,9 +198,7 @@ def work(config: Mapping[str, Any]) -> None:
     printed = io.StringIO()
     try:
         if not Path(config["folder"]).is_dir():
-            raise ClnrError(
-                f"worker {place.rank} of {place.size}: its host has no {config['folder']}, where the command was given"
-            )
+            raise ClnrError(f"worker {place.rank} of {place.size}: its host lacks the working directory {config['folder']}")
         os.chdir(config["folder"])
         silent = contextlib.nullcontext() if _is_shown(options) else contextlib.redirect_stdout(printed)
         with silent, session(place, options["device"], options["worker_timeout"], print_stderr), exits():

@@ -63,7 +63,7 @@ def choose_method(method: Method | str | None, effort: str | None = None) -> dic
         chosen = EFFORTS[effort or STANDARD]
         return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
     if effort is not None:
-        raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
+        raise RecipeError(f"effort and method={method_of(method).name!r} both choose the method: leave one out")
     return {"method": method_of(method)}
 
 
@@ -106,7 +106,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
     else:
         epochs, enough = 200, "large graph: an epoch contrasts only 1,024 of its nodes"
     if degree < 2:
-        drop, sparse = 0.2, f"sparse graph: {degree:.1f} edges per node, of which some must stay"
+        drop, sparse = 0.2, f"sparse graph, {degree:.1f} edges per node: fewer are dropped"
     else:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
     sampled = nodes > _SAMPLED_NODES
@@ -123,7 +123,11 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
         *(
-            [Choice("moments", "sampled", f"a step then computes what {_SAMPLED_NODES:,} of the {nodes:,} nodes need")]
+            [
+                Choice(
+                    "moments", "sampled", f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
+                )
+            ]
             if sampled
             else []
         ),
@@ -135,8 +139,8 @@ def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
     few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
-        return Choice("structure", 0, f"{few}, but edges say little about these", matters=True)
-    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}, so {_STRUCTURE_COLUMNS} from edges are added", matters=True)
+        return Choice("structure", 0, f"{few}, but edges are uninformative", matters=True)
+    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}; {_STRUCTURE_COLUMNS} structural features are added", matters=True)
 
 
 def _edge_weight(graph: Graph) -> float:

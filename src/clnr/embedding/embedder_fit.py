@@ -91,7 +91,7 @@ def _share(parameters: Mapping[str, Any], graph: TableGraph | Path, out: Path | 
         try:
             (folder / TASK_FILE).write_bytes(pickle.dumps(task))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise MethodError(f"workers cannot be given what cannot be pickled: {error}") from None
+            raise MethodError(f"the arguments cannot be pickled for workers: {error}") from None
         command = [sys.executable, "-c", _START.format(path=sys.path, folder=name)]
         code = launch(command, parameters["workers"], _RESTARTS, logger.warning, folder)
         if code == STOPPED:
@@ -100,7 +100,5 @@ def _share(parameters: Mapping[str, Any], graph: TableGraph | Path, out: Path | 
             kind, message = (folder / ERROR_FILE).read_text(encoding="utf-8").split("\n", 1)
             raise getattr(errors, kind)(message)
         if code:
-            raise LostWorker(
-                f"a worker failed, or was lost again and again, {_RESTARTS + 1} times; what the workers have printed says more"
-            )
+            raise LostWorker(f"workers failed or were lost {_RESTARTS + 1} times; see their output")
         return pickle.loads((folder / RESULT_FILE).read_bytes()) if out is None else {}

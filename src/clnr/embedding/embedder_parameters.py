@@ -68,7 +68,7 @@ def explains_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Argum
 
 def _where(name: str, value: object, known: list[str]) -> str:
     if name in {field.name for field in fields(TableArguments)}:
-        return f"how tables are read is said to read_tables: fit(read_tables(edges, nodes, {name}={value!r:.80}))"
+        return f"pass it to read_tables: fit(read_tables(edges, nodes, {name}={value!r:.80}))"
     if name in recipe_keys():
         return f"hyper-parameters are those of a recipe: NodeEmbedder(recipe={{{name!r}: {value!r:.80}}})"
     return did_you_mean(name, known).rstrip() or "see help(NodeEmbedder)"

@@ -45,24 +45,27 @@ from clnr.training.checkpoint import remove_checkpoint
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns node embeddings of a graph without labels, and embeds other graphs with what it learned.
-
-    A graph is a table of edges, or a pair of tables: edges and nodes. A table is a file or a data frame; several kinds of edges
-    or nodes are a dictionary of tables by their names (see ``read_tables``). Edges may also be a list of pairs, or of triples
-    with weights, an array of such rows, or PyG's ``edge_index``; an array beside them has the features of nodes 0, 1, 2 ... Or
-    a graph is a ``clnr.Graph``, what ``read_tables`` returns, the path of a graph folder, PyG's ``Data``, a networkx graph (its
-    nodes' ``x`` are features), or an adjacency matrix, alone or in a pair with features. A graph without features gets
-    structural ones. A graph folder that does not fit in memory is trained on from its files, by CLNR if no method is chosen,
-    and its embedding is in temporary files until ``save``.
+    """Learns node embeddings without labels, as a scikit-learn transformer.
 
     >>> from clnr import NodeEmbedder, load
     >>> graph = load("toy")
-    >>> z = NodeEmbedder(epochs=5).fit_transform(graph)
-    >>> z.shape
-    (2400, 256)
+    >>> embedder = NodeEmbedder(dimension=64, epochs=5).fit(graph)
+    >>> embedder.embedding_.shape
+    (2400, 64)
+    >>> len(embedder.similar(0, k=3))
+    3
 
-    ``plan`` says what training would do and need, a checkpoint lets an interrupted training resume, and ``report`` writes
-    scores and a map of the embedding as one HTML file.
+    ``fit`` accepts edges alone, or a pair of edges and nodes:
+
+    - tables: files or data frames; for several kinds, dictionaries of tables by name (see ``read_tables``);
+    - a list or array of pairs or weighted triples, or PyG's ``edge_index``, with an optional array of features;
+    - an adjacency matrix, with optional features;
+    - PyG's ``Data``, a networkx graph (node attribute ``x``), a ``clnr.Graph``, or the result of ``read_tables``;
+    - the path of a graph folder. If it does not fit in memory, ``fit`` trains from its files.
+
+    A graph without features gets structural ones. ``plan`` shows what ``fit`` would do and need, ``report`` writes scores and a
+    map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes. To resume an
+    interrupted training, pass a checkpoint:
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -76,46 +79,44 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     'ring.html'
 
     Args:
-        method: A method, or its name (see ``clnr ls methods``); ``auto`` for the standard one or a baseline that is better by
-            labels of validation nodes or, without labels, by held-out edges. None for that of the effort.
-        effort: How much time to spend: ``quick`` (no training), ``standard`` or ``best``; None for ``standard``.
-        dimension: Width of the embedding; None for the recipe's.
-        epochs: Number of training epochs; None for the recipe's.
-        seed: Of all randomness: held-out edges, initial weights, augmentations, samples.
-        recipe: All hyper-parameters, or some by name. The others are those shipped for a data set that ``load`` returned, else
-            chosen by the graph's size, density and features.
-        hold_out: The share of edges that training does not see, to score by; 0 for none.
+        method: A method, or its name (see ``clnr ls methods``). ``auto`` takes the default or a better baseline, by labels of
+            validation nodes or, without labels, by held-out edges. None: the effort's method.
+        effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
+        dimension: Width of the embedding; None: the recipe's.
+        epochs: Number of training epochs; None: the recipe's.
+        seed: Seed of held-out edges, initial weights, augmentations and samples.
+        recipe: All hyper-parameters, or some by name. The others come from the recipe of a data set that ``load`` returned, or
+            depend on the graph's size, density and features.
+        hold_out: Share of edges held out of training to score the embedding; 0: none.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
-        graph: The graph. If given, ``fit`` and ``transform`` take ids of its nodes, so that a pipeline can be cross-validated
-            over nodes; every fold then sees all nodes and edges.
-        tune: How many recipes to try by validation before training (Optuna); 0 for none. Hyper-parameters set by name, by
-            ``dimension`` or by ``epochs`` are left alone.
-        checkpoint: A file that ``fit`` saves the state of training to; ``save`` removes it. None: no checkpoint.
+        graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a pipeline over nodes;
+            every fold sees all nodes and edges.
+        tune: Number of recipes to try on validation data before training (Optuna); 0: none. Hyper-parameters set by name,
+            ``dimension`` or ``epochs`` stay fixed.
+        checkpoint: File for the training state; ``save`` removes it. None: no checkpoint.
         checkpoint_every: Epochs between two saves.
-        resume: Whether ``fit`` continues from the checkpoint, if there is one.
-        evaluate: Whether ``fit`` evaluates the embedding by labels, if there are any, which adds ``strict_accuracy``,
-            ``validation_accuracy`` and ``majority_accuracy`` to the scores; and scores training-free baselines beside it.
+        resume: Whether ``fit`` continues from an existing checkpoint.
+        evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe, which adds
+            ``strict_accuracy``, ``validation_accuracy`` and ``majority_accuracy`` to the scores.
         ignore_memory_check: Whether to train even if memory seems too small.
-        threads: How many threads of the CPU to take; None for as many as the work of a step is worth. The last bits of a result
-            depend on it.
-        workers: How many processes on this machine share the sampled steps of ``fit`` and, from files, the embedding, as
-            ``clnr embed --workers``; 1 for this one alone. They do not run the caller's script.
-        verbose: Whether to show the plan and the progress of ``fit``. They are messages of the logger ``clnr``, of level INFO:
-            ``logging`` shows them elsewhere, too.
+        threads: Number of CPU threads; None: as many as a step can use. The last bits of a result depend on it.
+        workers: Number of processes on this machine that share ``fit``, as ``clnr embed --workers``. They do not run the
+            caller's script.
+        verbose: Whether to show the plan and the progress of ``fit``, which the logger ``clnr`` emits at level INFO.
 
     Attributes:
-        embedding_: One row for each node of the graph that it was fitted on. Of a graph in files, rows are read when they are
-            asked for: ``embedding_[rows]``, ``embedding_.blocks()``; ``numpy.asarray`` reads all of them.
-        ids_: Their ids, in the same order; likewise.
+        embedding_: One row per node. For a graph in files, rows are read on access: ``embedding_[rows]``,
+            ``embedding_.blocks()``; ``numpy.asarray`` reads all of them.
+        ids_: Ids of the nodes, in the same order.
         recipe_: All hyper-parameters that were used.
         losses_: One per epoch.
         scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``, ``alignment`` and
             ``uniformity``, none of which needs labels; with ``evaluate``, accuracies of a linear probe.
-        baselines_: With ``evaluate``, the scores of raw features and of methods that take no training, by name.
+        baselines_: With ``evaluate``, the scores of raw features and of training-free methods, by name.
         warnings_: Warnings from reading the tables and from training, one string each.
         ingest_report_: Counts of what was found in the tables, if the graph was read from tables.
-        n_features_in_: Features of a node.
+        n_features_in_: Number of features per node.
     """
 
     @explains_unknown

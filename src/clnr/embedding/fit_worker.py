@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clnr.tables import TableGraph
 
 TIMEOUT_SECONDS = 1800.0
-"""After which a worker that does not answer is given up."""
+"""Seconds after which a silent worker counts as lost."""
 TASK_FILE, RESULT_FILE, ERROR_FILE, CHECKPOINT_FILE = "task", "result", "error", "state.checkpoint"
 """What is in the folder of a task."""
 

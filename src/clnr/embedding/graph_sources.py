@@ -48,7 +48,9 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
         if Path(source).is_dir():
             return _folder(GraphFolder.open(Path(source)))
         if not (Path(source).exists() or _GLOB.intersection(str(source))):
-            raise DataError(f"{one_line(str(source))}: there is no such file or folder, so it is no graph; give {_SUPPORTED}")
+            raise DataError(
+                f"{one_line(str(source))}: there is no such file or folder, so it is not a graph; pass {_SUPPORTED}"
+            )
     whole = _edge_columns(source)
     is_pair = whole is None and isinstance(source, tuple | list) and len(source) == 2
     first, second = source if is_pair else (source, None)
@@ -69,7 +71,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
         return TableGraph(Graph.from_pyg(source), None)
     if hasattr(source, "adj") and hasattr(source, "is_directed"):
         return _networkx(source, feature_encoder)
-    raise DataError(f"a {type(source).__name__} is no graph; give {_SUPPORTED}")
+    raise DataError(f"a {type(source).__name__} is not a graph; pass {_SUPPORTED}")
 
 
 def _warned(table_graph: TableGraph) -> TableGraph:
@@ -115,7 +117,7 @@ def _square(given: Any) -> sp.csr_array:
     """A dense adjacency matrix as a sparse one."""
     matrix = as_array(given, "adjacency")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise DataError(f"an array of shape {list(matrix.shape)} is no graph; give {_SUPPORTED}")
+        raise DataError(f"an array of shape {list(matrix.shape)} is not a graph; pass {_SUPPORTED}")
     return sp.csr_array(matrix)
 
 
@@ -210,7 +212,7 @@ def _edge_columns(given: Any) -> list[Any] | None:
         return None
     if shape in _AMBIGUOUS_SHAPES and not tuples:
         raise DataError(
-            f"{shape[0]} x {shape[1]}: edges may be rows or columns, so it is no graph; give a list of tuples, one an edge"
+            f"{shape[0]} x {shape[1]}: edges may be rows or columns, so it is not a graph; pass a list of tuples, one per edge"
         )
     if len(shape) == 2 and shape[1] in (2, 3):
         columns: list[Any] = list(rows.T) if _is_array(given) else list(zip(*rows, strict=True))

@@ -89,7 +89,7 @@ def embed(
         done = finished and output is not None and _is_finished(source, settings, recipe, output)
         if done and output is not None:
             for name in write_missing(output):
-                log(f"{name} was not in {output.folder}: it is written from the vectors that are there")
+                log(f"{name} is missing in {output.folder}; writing it from the saved vectors")
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
@@ -186,7 +186,6 @@ def _is_finished(source: Source, settings: Settings, recipe: Recipe, output: Out
     differs = [*source.differences(earlier, output), *settings.differences(earlier.model, recipe)]
     if differs and not output.force:
         raise DataError(
-            f"{output.folder} is finished, but not what is asked for: {'; '.join(differs)}; overwrite it with --force "
-            "(force=True)"
+            f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force (force=True)"
         )
     return not differs

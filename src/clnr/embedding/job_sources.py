@@ -86,7 +86,7 @@ class InMemory(Source):
         differs, names = super().differences(earlier, output), earlier.nodes.info.ingest_report.names
         if self.names is not None and self.table_graph.ingest_report.names != names:
             how = f"clnr report {output.folder} --name {self.names}"
-            differs.append(f"its names are those of another column, which {how} changes")
+            differs.append(f"its names come from another column; {how} changes that")
         return differs
 
     def begin(self, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None) -> Job:
@@ -127,7 +127,7 @@ class InFiles(Source):
         if remark is not None:
             job.log(remark)
         if settings.workers.first and is_trained(output.folder):
-            job.log("training is complete: embedding goes on")
+            job.log("training is complete; continuing with the embedding")
         return job
 
     def result(self, job: Job) -> EmbeddingResult:

@@ -90,7 +90,7 @@ def logistic_probe(rows: Any, labels: Array, split: Split, seed: int, device: to
 
 
 def majority_accuracy(labels: Array, split: Split) -> float:
-    """The share of the commonest class among the test nodes, in percent: what always guessing it would reach."""
+    """The share of the majority class among the test nodes, in percent: the accuracy of always guessing it."""
     return 100 * int(np.unique(labels[split.test], return_counts=True)[1].max()) / len(split.test)
 
 

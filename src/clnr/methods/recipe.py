@@ -24,7 +24,7 @@ OLD_KEYS = {
     "teleport": "ppr_alpha",
 }
 REMOVED_KEYS = ("components", "half_hop", "half_hop_2", "half_hop_alpha")
-"""Keys of methods that are no more (docs/tried.md)."""
+"""Keys of methods that are no more (docs/log.md)."""
 
 
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:

@@ -405,7 +405,7 @@ REMOVED = {
         "CLNR-HalfHop": "no gain on Computers, take CLNR",
     }.items()
 }
-"""Methods that earlier versions had (docs/tried.md): what they saved can be read, but nothing is computed with them."""
+"""Methods that earlier versions had (docs/log.md): what they saved can be read, but nothing is computed with them."""
 
 
 def find(name: str, *, saved: bool = False) -> Method:

@@ -93,9 +93,9 @@ def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
 
 def _check_kinds(given: TableArguments) -> None:
     if isinstance(given.edges, Mapping) and given.edge_type is not None:
-        raise DataError("edges are of the kinds that their tables are called: leave out edge_type (--edge-type)")
+        raise DataError("the names of the edge tables are the kinds of edges: leave out edge_type (--edge-type)")
     if given.feature_matrix is not None and node_kinds(given):
-        raise DataError("a feature matrix has the rows of one node table; leave it out where nodes are of several kinds")
+        raise DataError("a feature matrix does not work with several kinds of nodes: leave it out")
     known: tuple[str, ...] | None = None
     if given.base is not None:
         known = given.base.ingest_report.node_kinds
@@ -115,7 +115,7 @@ def _check_times(given: TableArguments) -> None:
         raise DataError(f"half_life must be above 0 (--half-life), not {given.half_life}")
     if given.base is not None:
         if given.half_life is not None and given.until is None:
-            raise DataError("the age of edges that extend an earlier graph is as of a day: give it as until (--until)")
+            raise DataError("edges that extend an earlier graph need the day that ages count from: until (--until)")
         if bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
             has = "has" if given.base.ingest_report.edge_types else "does not have"
             raise DataError(
@@ -145,4 +145,4 @@ def _check_tables(given: TableArguments) -> None:
         raise DataError(f"the earlier graph is {kind}, so directed={given.directed} cannot extend it")
     if (base is not None or encoder is not None) and (given.features is not None or given.types):
         which = "types (--as)" if given.types else "features (--features)"
-        raise DataError(f"columns are read as by the earlier feature encoder: leave out {which}")
+        raise DataError(f"the earlier feature encoder decides how columns are read: leave out {which}")

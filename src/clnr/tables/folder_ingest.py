@@ -44,15 +44,14 @@ def ingest(
     progress: Callable[[str], None] | None = None,
     **columns: Any,
 ) -> GraphFolder:
-    """Write tables as a graph folder: the same graph as that of ``read_tables``, in bounded memory whatever its size.
+    """Write tables as a graph folder: the graph of ``read_tables``, in bounded memory whatever its size.
 
-    Text that names of classes, words and categories need is in memory besides, and so is one number per node where features
-    come from the structure of the graph.
+    On top of ``memory`` come the texts of classes, words and categories, and one number per node for structural features.
 
     Args:
         edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; or several by their kinds, as in ``read_tables``.
         nodes: Likewise, one row per node; without it, features come from the structure of the graph.
-        out: The folder to write. While it is written, the folder beside it that DuckDB spills to takes disk, too.
+        out: The folder to write. Meanwhile DuckDB spills to a folder next to it.
         dtype: How features are stored: ``float32``, ``float16`` or ``bfloat16``.
         memory: How much memory may be used, such as ``4 GB``; no more than is unused, also in a container.
         force: Whether a graph folder that clnr wrote may be overwritten.

@@ -102,7 +102,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         _check_width(table, role)
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     remarks += [
-        f"{table.name}: it is read as {table.encoding}; if that is wrong, say what it is: --encoding (encoding=)"
+        f"{table.name}: read as {table.encoding}; if that is wrong, set --encoding (encoding=)"
         for table, _ in opened
         if table.encoding
     ]
@@ -123,7 +123,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         whole = not bare or _integer_ends(db, edges)
         stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier)
         if nodes:
-            remarks += [f"nodes of the kind '{kind}' have no table: they are those that edges name" for kind in bare]
+            remarks += [f"nodes of the kind '{kind}' have no table; they come from the edges" for kind in bare]
         stored, name_column = _name_kinds(db, stored, arguments)
         rest = (stored.roles, name_column, False, merging, fading, remarks, "")
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
@@ -131,7 +131,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     name_column = _name_column(node_table, roles.id, arguments)
     if matrix is not None and node_table is None:
         if arguments.base is not None:
-            raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
+            raise DataError(f"{matrix.name}: a feature matrix needs a node table (--nodes)")
         import pyarrow as pa
 
         db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(matrix.shape[0])}))
@@ -225,7 +225,7 @@ def _check_matrix(db: Connection, matrix: FeatureMatrix, loaded: Loaded) -> None
     ((count,),) = run(db, "SELECT count(*) FROM row_ids", loaded.node_table.name)
     if count != rows:
         sizes = f"it has {rows:,} rows, and {loaded.node_table.name} has {count:,}"
-        raise DataError(f"{matrix.name}: {sizes}; row i of the one must be that of row i of the other")
+        raise DataError(f"{matrix.name}: {sizes}; row i of both must be the same node")
     if loaded.roles.id == _MATRIX_ROW and loaded.edges:
         for column in "st":
             for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
@@ -266,7 +266,7 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
     if arguments.names is None:
         return None if arguments.base is None else arguments.base.ingest_report.names
     if node_table is None:
-        raise DataError(f"column '{arguments.names}' for names must be in the node table, and there is none")
+        raise DataError(f"column '{arguments.names}' for names needs a node table")
     column = find_column(replace(node_table, columns=flat_columns(node_table)), arguments.names, (), "names")
     return None if column == key else column
 
@@ -287,11 +287,11 @@ def _about_header(table: Table, role: str, arguments: TableArguments, beside: bo
     unsaid = table.no_header and arguments.header_of(role) is None
     doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
     if table.is_text and not table.no_header and arguments.header_of(role) is False:
-        return [f"{table.name}: its first line is read as names of columns, since it has common or named ones"]
+        return [f"{table.name}: its first line is a header, since it has common or given column names"]
     if not (unsaid or doubtful):
         return []
     if table.no_header:
-        other = f"if it has the names of columns, say --{role}-header ({role}_header=True)"
+        other = f"if it is a header, add --{role}-header ({role}_header=True)"
         return [f"{table.name}: its first line is read as {row}; {other}"]
-    other = f"but looks like {row}; if it is one, say --no-{role}-header ({role}_header=False)"
-    return [f"{table.name}: its first line is read as names of columns, {other}"]
+    other = f"but looks like {row}; if it is one, add --no-{role}-header ({role}_header=False)"
+    return [f"{table.name}: its first line is read as a header, {other}"]

@@ -167,7 +167,7 @@ def _check_linked(graph: Graph, new: EdgeList, index: Array, name: str) -> None:
         raise DataError(
             f"{name}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
             "are ids written alike? --standalone embeds the tables as a graph of their own (in Python, transform); "
-            "--allow-disjoint (allow_disjoint=True) adds them all the same"
+            "--allow-disjoint (allow_disjoint=True) adds them anyway"
         )
 
 

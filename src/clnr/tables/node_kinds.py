@@ -68,7 +68,7 @@ def load_node_kinds(
     for number, (name, table, roles) in enumerate([*tables, *((each, Table(title, "", {}), Roles()) for each in bare)]):
         for column in (NODE_KIND, ORIGINAL_ID):
             if column in map(str.casefold, table.columns):
-                raise DataError(f"{table.name}: there is a column '{column}', which clnr adds to tables of kinds; rename it")
+                raise DataError(f"{table.name}: the column name '{column}' is reserved for kinds of nodes; rename it")
         if roles.id:
             stored = load_nodes(db, table, roles.id, whole, f"nodes_{number}", f"ids_{number}")
         else:

@@ -22,7 +22,7 @@ _LEAST_DUCKDB_BYTES = 100_000_000
 @renamed_arguments(onto="base")
 @takes(TableArguments)
 def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGraph:
-    """A graph from a table of edges and one of nodes, or an earlier graph extended by such tables.
+    """Read a graph from a table of edges and one of nodes, or extend an earlier graph by such tables.
 
     >>> import pyarrow
     >>> from clnr import read_tables
@@ -35,51 +35,46 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
     ['ann', 'bob', 'cy']
 
     Args:
-        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; None if ``edges_query`` is given, or if only nodes
-            are added to ``base``. Several kinds of edges are a dictionary of such tables by their names; between several kinds
-            of nodes, by source, relation and target, as PyG has them: ``{("user", "bought", "item"): "purchases.csv"}``.
-        nodes: Likewise, one row per node; without it, features come from the structure of the graph. Several kinds of nodes are
-            a dictionary of tables by their names: ``{"user": "users.csv", "item": "items.csv"}``. The node 7 of the kind
-            ``user`` has the id ``user:7``, and ``columns`` its ``node_kind`` and ``original_id``. Columns are named as in their
-            table, or as ``user.age`` where two tables have one of this name.
-        edges_query: Instead of ``edges``, one SELECT of DuckDB's SQL. It can only read, and only files of this machine:
+        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; None with ``edges_query``, or to add only nodes to
+            ``base``. For several kinds of edges, a dictionary of tables by name; between kinds of nodes, by source, relation
+            and target, as in PyG: ``{("user", "bought", "item"): "purchases.csv"}``.
+        nodes: Likewise, one row per node; None: features come from the structure of the graph. For several kinds of nodes, a
+            dictionary of tables by name: ``{"user": "users.csv", "item": "items.csv"}``. User 7 then has the id ``user:7``,
+            and ``columns`` has its ``node_kind`` and ``original_id``. ``user.age`` names a column of one table.
+        edges_query: Instead of ``edges``, one SELECT in DuckDB's SQL, which can only read local files:
             ``SELECT a AS source, b AS target FROM 'trades.parquet' WHERE ...``.
         nodes_query: Instead of ``nodes``, likewise.
-        feature_matrix: Features beside those of the node table: an array of NumPy or SciPy, or a file, ``.npy``, ``.npz`` of
-            SciPy or ``.mtx`` (Matrix Market). Row i is that of row i of the node table; without one, that of node i.
-        source: The column of sources; if not given, one with a common name, else the first.
-        target: The column of targets; if not given, one with a common name, else the second.
-        weight: The column of weights; if not given, one that is called so, else there are none. Several tables of edges may
-            have several: each holds for those that have it.
-        negative_weights: What to do with negative weights: ``refuse`` them, ``drop`` their edges, or make these a ``kind`` of
-            edges of their own, with weights above 0. If not given, as in ``base``, else they are refused.
-        edge_type: The column with the kinds of edges. Weights of each kind are normalised by the degrees of nodes in this kind
-            alone. What those of a kind were multiplied by on average is kept for new tables.
-        edge_time: The column with the times of edges, dates or numbers; never a weight. Or a list, as ``weight``.
-        until: The graph as of this day (or month, year, number): later edges are left out.
-        half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
-        drop_empty: Whether rows are left out that lack an end, a kind, a weight or a time of an edge, or the id of a node; else
-            they are refused. Rows are then counted without them.
-        id: The column of node ids; if not given, one with a common name, else the first.
-        label: The column of labels, if there is one; never a feature.
-        names: The column of node names, for reports; whether it is a feature does not depend on it. If not given, the first
-            one whose own name ends in ``name`` or ``title``, with short and mostly distinct text. The id column means none.
+        feature_matrix: More features: a NumPy or SciPy array, or a file, ``.npy``, ``.npz`` (SciPy) or ``.mtx`` (Matrix
+            Market). Row i belongs to row i of the node table or, without one, to node i.
+        source: Column of sources; default: one with a common name, else the first.
+        target: Column of targets; default: one with a common name, else the second.
+        weight: Column of weights; default: one with a common name, else none. A list, if tables of edges have different ones.
+        negative_weights: ``refuse`` negative weights, ``drop`` their edges, or keep them as a separate ``kind`` of edges, with
+            weights above 0. Default: as in ``base``, else ``refuse``.
+        edge_type: Column with the kinds of edges. The weights of each kind are normalised by the degrees in that kind.
+        edge_time: Column with the times of edges, dates or numbers; never a weight. A list, as for ``weight``.
+        until: Drop edges later than this day (or month, year, number).
+        half_life: Days (or units of a number) after which an edge's weight has halved, as of ``until`` or of the last edge.
+        drop_empty: Whether to drop rows without an end, kind, weight or time of an edge, or without the id of a node, instead
+            of raising an error. Rows are then counted without them.
+        id: Column of node ids; default: the one whose values are ends of edges.
+        label: Column of labels, if there is one; never a feature.
+        names: Column of node names, for reports; it may be a feature or not. Default: the first whose own name ends in
+            ``name`` or ``title``, with short and mostly distinct text. The id column means none.
         time: A column of times, never a feature.
-        features: The columns of the node table that are features; if not given, all that can be.
+        features: Columns of the node table that are features; default: all that can be.
         ignore: Columns of either table that are not used.
-        types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``bool``, ``tags``, or ``id``
-            for one that is no feature. The others are inferred.
-        header: Whether the first line of a text file has the names of columns, where they are not common ones; if not given,
-            the lines below it tell, and where they do not, it is an error.
+        types: Types of columns by name: ``text``, ``category``, ``number``, ``date``, ``bool``, ``tags``, or ``id`` for a
+            column that is not a feature. Default: inferred.
+        header: Whether text files have a header line; default: decided by common names and by the lines below, else an error.
         edges_header: ``header`` of the edges alone.
         nodes_header: ``header`` of the nodes alone.
-        encoding: The encoding of CSV and JSON files, as Python calls it: ``cp1252``, ``utf-16``. If not given, a mark at the
-            beginning of a file says it; else it is UTF-8 or, where letters look like that, Windows-1252.
-        directed: Whether edges are directed; if not given, as in ``base``, else no.
-        feature_encoder: An earlier encoder, to encode features alike; if not given, a new one is fitted.
+        encoding: Encoding of CSV and JSON files, such as ``cp1252`` or ``utf-16``; default: detected, else UTF-8.
+        directed: Whether edges are directed; default: as in ``base``, else no.
+        feature_encoder: An earlier encoder, to encode features in the same way; default: a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
             replace those of the same nodes, and new weights those of the same edges.
-        allow_missing_columns: Whether an earlier encoder takes a node table that has none of its columns.
+        allow_missing_columns: Whether an earlier encoder accepts a node table with none of its columns.
         allow_disjoint: Whether ``base`` is extended by edges none of which leads to its nodes.
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused, also in a
             container. Features, edges and node columns come on top of it. If they will not fit, that is an error.

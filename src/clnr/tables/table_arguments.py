@@ -74,16 +74,16 @@ class TableArguments:
         "Column of edge weights; likewise. Repeatable, for tables with other columns.", list[str], "COLUMN"
     )
     negative_weights: str | None = _option(
-        "Negative edge weights: refuse (the default), drop, or kind: of their own.", metavar="CHOICE"
+        "Negative edge weights: refuse (the default), drop, or kind (a separate kind).", metavar="CHOICE"
     )
-    edge_type: str | None = _option("Column of kinds of edges: each kind is normalised by itself.", metavar="COLUMN")
+    edge_type: str | None = _option("Column of kinds of edges: each kind is normalised separately.", metavar="COLUMN")
     edge_time: str | Iterable[str] | None = _option(
         "Column of edge times, dates or numbers. Repeatable, as --weight.", list[str], "COLUMN"
     )
     until: str | None = _option("With --edge-time: the graph as of then, without later edges.", metavar="DATE")
-    half_life: float | None = _option("With --edge-time: after so long, an edge weighs half.", float, "DAYS")
+    half_life: float | None = _option("With --edge-time: the age at which an edge's weight has halved.", float, "DAYS")
     drop_empty: bool = _option(
-        "Leave out rows with an empty end, id, kind, weight or time; else refused.", bool, flags="--drop-empty", default=False
+        "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False
     )
     id: str | None = _option("Column of node ids; likewise.")
     label: str | None = _option("Column of class labels: to evaluate, and for supervised methods; never a feature.")
@@ -99,10 +99,10 @@ class TableArguments:
         default_factory=dict,
     )
     header: bool | None = _option(
-        "Whether text files begin with names of columns, where that is not plain.", bool, flags="--header/--no-header"
+        "Whether text files have a header line; detected if not given.", bool, flags="--header/--no-header"
     )
-    edges_header: bool | None = _option("The same of the edge table alone.", bool, flags="--edges-header/--no-edges-header")
-    nodes_header: bool | None = _option("The same of the node table alone.", bool, flags="--nodes-header/--no-nodes-header")
+    edges_header: bool | None = _option("The same for the edge table only.", bool, flags="--edges-header/--no-edges-header")
+    nodes_header: bool | None = _option("The same for the node table only.", bool, flags="--nodes-header/--no-nodes-header")
     encoding: str | None = _option("Encoding of text files, such as cp1252; found if not given.", metavar="NAME")
     directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     feature_encoder: FeatureEncoder | None = None

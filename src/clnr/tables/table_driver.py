@@ -178,7 +178,7 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         width = base.graph.num_features
         raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
     if loaded.from_edges and base is None and given.encodes:
-        raise DataError("the feature_encoder encodes a node table, and there is none; give one, or leave out feature_encoder")
+        raise DataError("feature_encoder needs a node table; pass one, or leave out feature_encoder")
     if matrix is not None:
         if given.matrix is None:
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
@@ -193,7 +193,7 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
     if has_none and loaded.roles.features and not arguments.allow_missing_columns:
         raise DataError(
             f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
-            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"
+            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it anyway"
         )
     remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
     if given.matrix is not None and matrix is None:

@@ -56,7 +56,7 @@ def edges_by_kind(edges: Any) -> tuple[NamedTable, ...]:
     tables = _by_kind(edges, "edges")
     if len({each.ends is None for each in tables}) > 1:
         plain = next(each.kind for each in tables if each.ends is None)
-        raise DataError(f"edges '{plain}': it is not said which kinds of nodes they join, as it is for others; {_EDGE_NAMING}")
+        raise DataError(f"edges '{plain}': the kinds of nodes that they join are not named; {_EDGE_NAMING}")
     return tables
 
 
@@ -97,7 +97,7 @@ def check_node_kinds(
     if earlier is not None and bool(earlier) != bool(named or joined):
         known = ", ".join(earlier)
         raise DataError(
-            f"the earlier graph has nodes of several kinds ({known}), so new tables must say of which theirs are: "
+            f"the earlier graph has nodes of several kinds ({known}), so name the kind of each new table: "
             f"--nodes {earlier[0]}=FILE; {_EDGE_NAMING}"
             if earlier
             else "the earlier graph has nodes of one kind: give --nodes FILE and --edges FILE without names of kinds of nodes"
@@ -106,14 +106,16 @@ def check_node_kinds(
         raise DataError(f"the earlier graph has no nodes of the kind '{new[0]}', only {', '.join(earlier)}")
     if named and (plain := [each for each in edges if each.ends is None]):
         which = "the table of edges" if plain[0].kind is None else f"edges '{plain[0].kind}'"
-        raise DataError(f"nodes are of several kinds ({', '.join(named)}), and {which} must say which it joins; {_EDGE_NAMING}")
+        raise DataError(
+            f"nodes are of several kinds ({', '.join(named)}), so {which} must name the kinds that it joins; {_EDGE_NAMING}"
+        )
     if joined and nodes and not named:
         ways = " or ".join(f"--nodes {kind}=FILE" for kind in joined)
-        raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: say of which the table of nodes is: {ways}")
+        raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: name the kind of the node table: {ways}")
     bare, unused = [kind for kind in joined if kind not in named], [kind for kind in named if kind not in joined]
     if bare and unused and not extends:
         raise DataError(
-            f"edges join nodes of the kind '{bare[0]}', which has no table, and none join those of '{unused[0]}', which has; "
+            f"edges name the kind '{bare[0]}', which has no table, and no edges name '{unused[0]}', which has one; "
             "correct one of the names"
         )
 

@@ -134,7 +134,7 @@ def test_scores_are_those_of_the_sample(folder, made):
     assert 0 <= scores["alignment"] <= 4
     assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
     of_samples = f"{held.shape[1]} held-out edges and as many non-edges, 134 of {NODES // 3 + 1} labelled nodes"
-    assert any(f"scores from files are of samples: {of_samples}" in line for line in result.warnings)
+    assert any(f"scores are computed on samples: {of_samples}" in line for line in result.warnings)
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
@@ -172,10 +172,10 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     text = write_report(out, layout="tsne").read_text(encoding="utf-8")
     assert '<meta name="layout" content="tsne">' in text
     assert f"the map shows 50 of {NODES} nodes, drawn at random" in text
-    assert "scores from files are of samples" in text
-    with pytest.raises(DataError, match="those that clnr ingest was told"):
+    assert "scores are computed on samples" in text
+    with pytest.raises(DataError, match="node names are fixed by clnr ingest --name"):
         write_report(out, "name")
     (folder.path / "graph.json").rename(folder.path / "elsewhere")
-    with pytest.raises(DataError, match="is not there, or was changed: it makes the report"):
+    with pytest.raises(DataError, match="which is missing or has changed"):
         write_report(out)
     (folder.path / "elsewhere").rename(folder.path / "graph.json")

@@ -155,7 +155,7 @@ def test_an_unknown_node_is_answered_with_near_ones(wanted, said):
 def test_a_name_is_found_in_its_own_case_first():
     texts = NodeTexts(lambda: parts(list("abcd"), 2), lambda: parts(["Oak", "oak", "Elm", None], 2))
     assert [texts.find_named(name) for name in ("Oak", "oak", "ELM")] == [0, 1, 2]
-    with pytest.raises(DataError, match="2 nodes are called 'OAK'; take the id of one: 'a', 'b'"):
+    with pytest.raises(DataError, match="2 nodes are called 'OAK'; use the id of one: 'a', 'b'"):
         texts.find_named("OAK")
 
 

@@ -86,7 +86,7 @@ def test_a_node_is_found_by_its_name(tmp_path):
     with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
         similar_nodes(folder, "Calm Rivver 2")
     save_names(name_nodes(load_folder(folder), "x", folder), folder)
-    with pytest.raises(DataError, match="3 nodes are called '5'; take the id of one: 'n5', 'n12', 'n19'"):
+    with pytest.raises(DataError, match="3 nodes are called '5'; use the id of one: 'n5', 'n12', 'n19'"):
         similar_nodes(folder, "5")
 
 

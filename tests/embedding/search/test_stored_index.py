@@ -153,7 +153,7 @@ def test_without_room_it_is_used_but_not_kept(monkeypatch, caplog, home):
     monkeypatch.setattr(stored_index.shutil, "disk_usage", lambda path: SimpleNamespace(free=10))
     ask()
     assert kept(home) == []
-    assert "building the index of 300 nodes, which is kept: about 50 kB" in caplog.text
+    assert "building and caching the index of 300 nodes: about 50 kB" in caplog.text
     assert "the index is not kept: " in caplog.text
 
 

@@ -175,7 +175,7 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
     assert stopped.exit_code == 130
     assert "stopped; training is complete: the same command with --resume goes on with the next block" in stopped.stderr
     said = [clnr(folder, *out, "--resume").stderr for _ in range(2)]
-    assert "training is complete: embedding goes on" in said[0]
+    assert "training is complete; continuing with the embedding" in said[0]
     assert said[1] == f"clnr: {tmp_path / 'out'} is finished: there is nothing to resume\n"
     other = clnr(folder, *out, "--resume", "--seed", "1")
-    assert "is finished, but not what is asked for: its seed is 0; overwrite it with --force" in str(other.exception)
+    assert "is finished with other settings: its seed is 0; overwrite it with --force" in str(other.exception)

@@ -130,7 +130,7 @@ def test_what_cannot_be_a_feature_is_left_out_and_said(db):
         "same": "all its values are the same",
         "seven": "all its values are the same",
         "yes": "all its values are the same",
-        "nested": "a struct is no feature; select a field of it as a column: SELECT *, nested.a AS nested_a",
+        "nested": "a struct cannot be a feature; select a field of it as a column: SELECT *, nested.a AS nested_a",
         "words": "all its values are the same",
     }
 
@@ -226,7 +226,7 @@ def test_vectors_with_numbers_that_are_none(db):
     other = kept(db, "(SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x))")
     assert feature_encoder.transform(db, other).tolist() == [[0, 0], [1, 2], [0, 0]]
     dropped, _ = learned(db, "SELECT i, [[i]] AS x FROM range(3) r(i)", ("i", "x"))
-    assert dropped.dropped == {"x": "a list of lists is no feature"}
+    assert dropped.dropped == {"x": "a list of lists cannot be a feature"}
 
 
 @pytest.mark.parametrize("kind", COLUMN_TYPES)

@@ -60,8 +60,8 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
 @pytest.mark.parametrize(
     ("values", "hint"),
     [
-        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or one between thousands; a query says which: replace("),
-        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; a query says which: "),
+        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; decide in a query: replace("),
+        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; decide in a query: "),
         (["27.07.2020", "07.27.2020", "01.01.2020"], "strptime(x, '%d.%m.%Y') or strptime(x, '%m.%d.%Y')"),
     ],
 )
@@ -85,7 +85,7 @@ def test_the_user_says_that_it_is_a_number_or_a_date(tmp_path):
     found = read(tmp_path, ["1.5", "unknown", "2,25", "3"], types={"x": "number"})
     assert "with a decimal comma" not in line_of(found)
     for kind, said in (("number", "numbers are written as 1234.5, or 1234,5"), ("date", "dates are written as 2020-12-31")):
-        with pytest.raises(DataError, match=f"'x' is no {kind}: 'much' in row 1; {said}"):
+        with pytest.raises(DataError, match=f"'x' is not a {kind}: 'much' in row 1; {said}"):
             read(tmp_path, ["much", "more"], types={"x": kind})
 
 
@@ -109,7 +109,7 @@ def test_weights_and_times_of_edges(tmp_path):
     assert found.graph.to_scipy().sum() / 2 == 3.5
     assert "edges 'weight': weight, number: with a decimal comma" in column_lines(found.ingest_report.columns)
     assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)
-    with pytest.raises(DataError, match=r"'1,500' in row 1, which is no weight; .*replace\(weight, ',', '.'\)::DOUBLE, or"):
+    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .*replace\(weight, ',', '.'\)::DOUBLE, or"):
         read_tables(saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500\nb;c;2\n"))
 
 

@@ -70,7 +70,9 @@ def test_the_query_of_a_deeper_field_fetches_it(tmp_path, form):
     }
     for column, (alias, values) in right.items():
         why = read.feature_encoder.dropped[column]
-        assert why.startswith(("a struct is no feature; a query fetches", "a list of structs is no feature; a query fetches"))
+        assert why.startswith(
+            ("a struct cannot be a feature; a query fetches", "a list of structs cannot be a feature; a query fetches")
+        )
         (query,) = re.findall(r'--nodes-query "(.*)"$', why)
         again = read_tables(LINKS, nodes_query=query)
         assert columns_of(again) == KINDS | {alias: "tags" if column == "cast" else "category"}
@@ -97,5 +99,5 @@ def test_what_has_such_a_name_already_stays_as_it_is():
     read = read_tables(LINKS.slice(0, 1), nodes)
     assert columns_of(read) == {"a.B": "number"}
     assert read.feature_encoder.dropped["a"].startswith(
-        "a struct is no feature; select a field of it as a column: SELECT *, a.b AS"
+        "a struct cannot be a feature; select a field of it as a column: SELECT *, a.b AS"
     )

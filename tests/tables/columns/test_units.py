@@ -108,7 +108,7 @@ def test_the_user_says_what_it_is():
     assert "2 empty" in line_of(found)
     assert columns_of(read(["3 km", "4 km"], types={"x": "category"})) == {"x": "category"}
     assert columns_of(read(["3 km", "4 km"], types={"x": "text"})) == {"x": "text"}
-    with pytest.raises(DataError, match="'x' is no number: 'much'"):
+    with pytest.raises(DataError, match="'x' is not a number: 'much'"):
         read(["much", "more"], types={"x": "number"})
 
 

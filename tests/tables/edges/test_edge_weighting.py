@@ -140,7 +140,7 @@ def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
     assert len(weights(read)) == 2
     assert weights(read)["a", "b"] / weights(read)["b", "c"] == pytest.approx(0.5**1.8, rel=1e-5)
     assert any(note in line for line in read.ingest_report.remarks)
-    assert any("half after 10 days" in line for line in read.ingest_report.remarks)
+    assert any("edge weights halve every 10 days" in line for line in read.ingest_report.remarks)
 
 
 @pytest.mark.parametrize("times", [[20200100, 20200101], [17, 18], [1577836800.5, 1577836801], [1999, 1577836800]])
@@ -157,7 +157,7 @@ def test_the_last_edge_may_be_in_any_year(tmp_path):
 
 
 def test_edges_that_fade_to_nothing_are_warned_of():
-    (line,) = [line for line in read_tables(EDGES, edge_time="day", half_life=0.1).ingest_report.remarks if "lost" in line]
+    (line,) = [line for line in read_tables(EDGES, edge_time="day", half_life=0.1).ingest_report.remarks if "no weight" in line]
     assert line.startswith("warning: ")
     assert "of 4 edges, 3 are older than 20 half-lives" in line
 
@@ -193,7 +193,7 @@ def test_a_wrong_time_or_kind_is_named_with_its_row(tmp_path):
 def test_the_age_of_new_edges_is_as_of_a_day():
     first = read_tables(EDGES, edge_time="day", half_life=10)
     more = pa.table({"source": ["a"], "target": ["e"], "day": ["2020-02-01"]})
-    with pytest.raises(DataError, match=r"as of a day: give it as until \(--until\)"):
+    with pytest.raises(DataError, match=r"the day that ages count from: until \(--until\)"):
         read_tables(more, edge_time="day", half_life=10, base=first)
     read = read_tables(more, edge_time="day", half_life=10, until="2020-02-10 00:00", base=first)
     assert weights(read) == pytest.approx(weights(first) | {("a", "e"): 0.5**0.9 * first.ingest_report.fading})

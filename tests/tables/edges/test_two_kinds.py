@@ -150,7 +150,7 @@ def test_users_have_no_values_and_films_have_theirs(tmp_path):
     rows = read.columns.to_pydict()
     assert [each for each in rows["original_id"] if each is not None] == [*range(1, FILMS + 1), *range(1, 41)]
     assert rows["title"][-1] is None
-    assert "nodes of the kind 'user' have no table: they are those that edges name" in read.ingest_report.remarks
+    assert "nodes of the kind 'user' have no table; they come from the edges" in read.ingest_report.remarks
     ingest({("user", "rated", "movie"): edges}, {"movie": nodes}, out=tmp_path / "graph")
     folder = load_graph_folder(tmp_path / "graph")
     assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
@@ -229,7 +229,7 @@ def test_employees_and_managers_buyers_and_sellers_users_and_friends_are_one_kin
     if words:
         rows = [(f"p{a}", f"p{b}") for a, b in rows]
     ids = [f"p{i}" if words else i for i in range(1, n + 1)][: n if nodes == "all" else int(0.97 * n)]
-    # Sales to oneself are as many as by chance, so that the name of the id column would be all that tells.
+    # Sales to oneself occur as often as by chance, so that the name of the id column would be all that tells.
     key = "person" if names == "buyer,seller" else names.split(",")[0]
     people = None if nodes is None else table(tmp_path, "n.csv", f"{key},x", [(i, k % 5) for k, i in enumerate(ids)])
     read = read_tables(table(tmp_path, "e.csv", names, rows), people, header=True)

@@ -55,7 +55,7 @@ def test_a_first_line_like_the_others_is_a_row(tmp_path, text):
 @pytest.mark.parametrize("text", DOUBTFUL)
 def test_what_may_be_either_is_refused_until_it_is_said(tmp_path, text):
     path = saved(tmp_path, "e.csv", text)
-    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be the names of the columns or an edge; .*--no-edges-header"
+    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be a header or an edge; .*--no-edges-header"
     with pytest.raises(DataError, match=said):
         read_tables(path)
     rows = len(text.splitlines())
@@ -67,7 +67,7 @@ def test_the_header_of_one_table_is_not_that_of_the_other(tmp_path):
     edges, nodes = saved(tmp_path, "e.csv", "ann,bob\ncy,dan\n"), saved(tmp_path, "n.csv", "id,x\nann,1\nbob,2\ncy,4\n")
     found = read_tables(edges, nodes, header=False)
     assert (found.ingest_report.rows, found.graph.ids.tolist()) == (2, ["ann", "bob", "cy"])
-    assert any("its first line is read as names of columns, since" in line for line in found.ingest_report.remarks)
+    assert any("its first line is a header, since" in line for line in found.ingest_report.remarks)
     # One name that is usual, of a node: only one of an edge's two.
     to = saved(tmp_path, "to.csv", "to,bob\nbob,cy\n")
     assert [read_tables(to, header=each).ingest_report.rows for each in (None, False)] == [1, 2]
@@ -85,7 +85,7 @@ def test_each_table_has_its_own_way_out(tmp_path):
     # What was said of both tables, and does not look so in one, is told.
     both = read_tables(edges, nodes, header=True)
     assert both.ingest_report.rows == 2
-    said = f"{edges}: its first line is read as names of columns, but looks like an edge; if it is one, say --no-edges-header"
+    said = f"{edges}: its first line is read as a header, but looks like an edge; if it is one, add --no-edges-header"
     assert [line for line in both.ingest_report.remarks if line.startswith(said)]
     assert not read_tables(edges, nodes, edges_header=True, nodes_header=True).ingest_report.remarks
 
@@ -94,7 +94,7 @@ def test_nodes_without_usual_names(tmp_path):
     edges = saved(tmp_path, "e.csv", EDGES)
     found = read_tables(edges, saved(tmp_path, "n.csv", "person,age\na,3\nb,5\nc,9\n"))
     assert list(columns_of(found)) == ["age"]
-    with pytest.raises(DataError, match=r"n\.csv: its first line, 'person,city', may be the names of the columns or a node"):
+    with pytest.raises(DataError, match=r"n\.csv: its first line, 'person,city', may be a header or a node"):
         read_tables(edges, saved(tmp_path, "n.csv", "person,city\na,Rome\nb,Oslo\n"))
 
 

@@ -27,10 +27,10 @@ def as_read(*paths, **asked):
 
 
 def notes_of(read):
-    return [line.split(": ", 1)[1] for line in read.ingest_report.remarks if "it is read as" in line]
+    return [line.split(": ", 1)[1] for line in read.ingest_report.remarks if "read as" in line]
 
 
-SAID = "it is read as {}; if that is wrong, say what it is: --encoding (encoding=)"
+SAID = "read as {}; if that is wrong, set --encoding (encoding=)"
 FOUND = {
     "utf-8": None,
     "utf-8-sig": None,
@@ -74,7 +74,7 @@ def test_what_cannot_be_told_is_refused_and_read_if_said(tmp_path, monkeypatch, 
     call = entry_point(monkeypatch, capsys)
     given = ["ingest", "--edges", path, "--out", tmp_path / "graph"]
     said = assert_refused(call(*given, "-q"))
-    assert f"{path}: line 2: it is not text in UTF-8; say what it is, such as --encoding cp1252 (encoding=)" in said
+    assert f"{path}: line 2: it is not UTF-8 text; set its encoding, such as --encoding cp1252 (encoding=)" in said
     assert as_read(path, encoding=encoding) == right
     assert call(*given, "--encoding", encoding).code == 0
     assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
@@ -82,7 +82,7 @@ def test_what_cannot_be_told_is_refused_and_read_if_said(tmp_path, monkeypatch, 
 
 def test_damaged_utf_8_is_not_taken_for_something_else(tmp_path):
     content = (EDGES + "Zoë;Müller\n" * 20).encode() + b"M\xfcller;S\xc3\xa3o Paulo\n"
-    with pytest.raises(DataError, match=r"e\.csv: line 25: it is not text in UTF-8; say what it is, such as --encoding cp1252"):
+    with pytest.raises(DataError, match=r"e\.csv: line 25: it is not UTF-8 text; set its encoding, such as --encoding cp1252"):
         read_tables(saved(tmp_path, "e.csv", content))
 
 
@@ -91,7 +91,7 @@ def test_a_letter_far_down_counts_and_beyond_what_is_looked_at_it_is_an_error(tm
     path = saved(tmp_path, "e.csv", rows.encode("cp1252"))
     assert "Müller" in read_tables(path).graph.ids.tolist()
     monkeypatch.setattr(encodings, "_SEEN_BYTES", encodings._PART_BYTES)
-    with pytest.raises(DataError, match=r"e\.csv: line 700,002: it is not text in UTF-8; .*--encoding cp1252"):
+    with pytest.raises(DataError, match=r"e\.csv: line 700,002: it is not UTF-8 text; .*--encoding cp1252"):
         read_tables(path)
     assert "Müller" in read_tables(path, encoding="cp1252").graph.ids.tolist()
 
@@ -120,16 +120,16 @@ def test_json(tmp_path, encoding, lines):
 
 def test_errors_name_the_file_itself(tmp_path):
     for content, said in (
-        ("source,target\nMüller,b\nc,d,e\n", "line 3: it has more than 2 columns, where 2 are expected"),
-        ("source,target\n", "there is no edge in it"),
-        ("", "there is nothing in it"),
-        ("Müller,Schmidt\nMeier,Böhm\n", "its first line, 'Müller,Schmidt', may be the names"),
+        ("source,target\nMüller,b\nc,d,e\n", "line 3: it has more than 2 columns instead of 2"),
+        ("source,target\n", "it has no edges"),
+        ("", "it is empty"),
+        ("Müller,Schmidt\nMeier,Böhm\n", "its first line, 'Müller,Schmidt', may be a header"),
     ):
         path = saved(tmp_path, "e.csv", content.encode("utf-16"))
         with pytest.raises(DataError) as caught:
             read_tables(path)
         assert str(caught.value).startswith(f"{path}: {said}")
-    with pytest.raises(DataError, match=r"e\.csv: line 2: it is not text in ASCII; say what it is: --encoding"):
+    with pytest.raises(DataError, match=r"e\.csv: line 2: it is not text in ASCII; set its encoding: --encoding"):
         read_tables(saved(tmp_path, "e.csv", EDGES), encoding="ascii")
 
 

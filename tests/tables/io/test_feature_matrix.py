@@ -63,7 +63,7 @@ def test_without_a_node_table_row_i_is_node_i():
 
 
 def test_another_number_of_rows_is_refused():
-    with pytest.raises(DataError, match=r"it has 3 rows, and the data frame of nodes has 4; row i of the one"):
+    with pytest.raises(DataError, match=r"it has 3 rows, and the data frame of nodes has 4; row i of both"):
         read_tables(EDGES, NODES, feature_matrix=DENSE[:3])
 
 
@@ -83,7 +83,7 @@ def test_new_nodes_have_their_own_rows_or_zeros(matrix):
         read_tables(link, new, feature_matrix=matrix[[3, 0]][:, :2], base=first)
     with pytest.raises(DataError, match="fitted without a feature matrix"):
         read_tables(link, new, feature_matrix=matrix[:2], base=read_tables(EDGES, NODES))
-    with pytest.raises(DataError, match="its rows are those of a node table, and there is none"):
+    with pytest.raises(DataError, match="a feature matrix needs a node table"):
         read_tables(link, feature_matrix=matrix[:2], base=first)
 
 

@@ -96,7 +96,7 @@ def test_pipes_and_devices_are_refused(tmp_path, name):
     for given in ({"edges": path}, {"edges": pa.table({"source": [1], "target": [2]}), "nodes": path}):
         with pytest.raises(DataError) as caught:
             read_tables(**given)
-        assert str(caught.value).startswith(f"{path}: it is a pipe or a device, and a table is read more than once")
+        assert str(caught.value).startswith(f"{path}: it is a pipe or a device, but a table is read more than once")
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x*.parquet", "x"])
@@ -132,7 +132,7 @@ def test_the_one_kind_of_name_that_duckdb_cannot_be_told(tmp_path):
 
 @pytest.mark.parametrize("path", ["\ud800.csv", "a\0b.csv", "\udcff*.csv"])
 def test_what_can_be_no_name_of_a_file(path):
-    with pytest.raises(DataError, match=r"it is no name of a file in UTF-8$"):
+    with pytest.raises(DataError, match=r"the file name is not UTF-8$"):
         read_tables(path)
 
 

@@ -35,7 +35,7 @@ def test_a_code_beside_a_name(tmp_path):
     assert read.graph.ids.tolist() == ["ORY", "LHR", "LGW", "CPH", "MAD"]
     assert (read.graph.num_edges, ids_of(read), read.ingest_report.names) == (10, ["code"], "name")
     assert "code" not in columns_of(read)
-    assert notes_of(read) == [f"{nodes}: ids are in 'code': 100% of the ends of edges are there, 0% in 'name'"]
+    assert notes_of(read) == [f"{nodes}: ids are read from 'code': it has 100% of the ends of edges, 'name' has 0%"]
     ingest(edges, nodes, out=tmp_path / "graph")
     folder = load_graph_folder(tmp_path / "graph")
     assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
@@ -58,12 +58,12 @@ def test_of_each_kind_of_nodes(tmp_path):
     ("columns", "taken", "note"),
     [
         ({"id": [1, 2, 3, 4], "rank": [9, 8, 7, 6]}, "id", None),
-        ({"id": [1, 2, 3, 9], "age": [1, 2, 3, 4]}, "id", "'id': 83% {}, 100% in 'age'; --id 'age'"),
+        ({"id": [1, 2, 3, 9], "age": [1, 2, 3, 4]}, "id", "'id': it has 83% {}, 'age' has 100%; to use that: --id 'age'"),
         ({"id": [1, 2, 3, 4], "row": [0, 1, 2, 3]}, "id", None),
-        ({"row": [0, 1, 2, 3], "nr": [1, 2, 3, 4]}, "row", "'row': 83% {}, 100% in 'nr'; --id 'nr'"),
-        ({"one": [1, 2, 3, 4], "two": [2, 3, 4, 1]}, "one", "'one': 100% {}, 100% in 'two'"),
-        ({"row": [100, 101, 102, 103], "nr": [1.0, 2.0, 3.0, 4.0]}, "nr", "'nr': 100% {}, 0% in 'row'"),
-        ({"row": [100, 101, 102, 103], "half": [1, 2, 50, 51]}, "half", "'half': 50% {}, 0% in 'row'"),
+        ({"row": [0, 1, 2, 3], "nr": [1, 2, 3, 4]}, "row", "'row': it has 83% {}, 'nr' has 100%; to use that: --id 'nr'"),
+        ({"one": [1, 2, 3, 4], "two": [2, 3, 4, 1]}, "one", "'one': it has 100% {}, 'two' has 100%"),
+        ({"row": [100, 101, 102, 103], "nr": [1.0, 2.0, 3.0, 4.0]}, "nr", "'nr': it has 100% {}, 'row' has 0%"),
+        ({"row": [100, 101, 102, 103], "half": [1, 2, 50, 51]}, "half", "'half': it has 50% {}, 'row' has 0%"),
         ({"row": [3, 4, 102, 103], "twice": [1, 2, 3, 3]}, "row", None),
         ({"row": ["1", "2", "3", "x"], "list": [[1], [2], [3], [4]]}, "row", None),
     ],
@@ -74,7 +74,7 @@ def test_which_column_it_is_and_what_is_said(columns, taken, note):
     read = read_tables(edges, nodes)
     assert ids_of(read) == [taken]
     assert len(notes_of(read)) == (note is not None)
-    assert note is None or note.format("of the ends of edges are there") in notes_of(read)[0]
+    assert note is None or note.format("of the ends of edges") in notes_of(read)[0]
     assert notes_of(read_tables(edges, nodes, id=taken)) == []
 
 
@@ -108,4 +108,4 @@ def test_a_large_table_by_its_first_rows(monkeypatch):
     nodes = pa.table({"name": [f"n{i}" for i in range(2000)], "x": rng.random(2000), "key code": keys})
     read = read_tables(edges, nodes)
     assert ids_of(read) == ["key code"]
-    assert "100% of the ends of edges are there, 0% in 'name'" in notes_of(read)[0]
+    assert "it has 100% of the ends of edges, 'name' has 0%" in notes_of(read)[0]

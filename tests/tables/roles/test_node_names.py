@@ -57,7 +57,7 @@ def test_a_name_that_is_asked_for_is_taken_whatever_it_is():
         names(frame(name=FOUR), names="nmae")
     with pytest.raises(DataError, match=r"there is no column 'list' for names; there are id, size$"):
         names(frame(list=[[1]] * 4), names="list")
-    with pytest.raises(DataError, match="'name' for names must be in the node table, and there is none"):
+    with pytest.raises(DataError, match="'name' for names needs a node table"):
         names(None, names="name")
 
 

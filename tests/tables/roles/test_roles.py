@@ -81,8 +81,8 @@ def test_a_column_is_bool_if_told(tmp_path):
         ({"label": "agee"}, r"n\.csv: there is no column 'agee' for label; did you mean 'age'\? there are id, age"),
         ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' as a type \(--as\)"),
         ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
-        ({"types": {"about": "number"}}, r"'about' is no number: 'the bread' in row 1; .*; choose another --as about=KIND"),
-        ({"types": {"about": "bool"}}, "'about' is no bool: 'the bread' in row 1"),
+        ({"types": {"about": "number"}}, r"'about' is not a number: 'the bread' in row 1; .*; choose another --as about=KIND"),
+        ({"types": {"about": "bool"}}, "'about' is not a bool: 'the bread' in row 1"),
         ({"features": ["age"], "ignore": ["age"]}, "'age' cannot be both a feature and ignored"),
         ({"features": ["zip"], "label": "zip"}, "'zip' is the label, which is never a feature"),
         ({"features": "age"}, "features must be a list of names of columns, not a value of type str"),
@@ -107,11 +107,13 @@ def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
 
 
 def test_features_need_a_node_table_and_no_earlier_encoder(tables):
-    with pytest.raises(DataError, match="column 'age' for features must be in the node table, and there is none"):
+    with pytest.raises(DataError, match="column 'age' for features needs a node table"):
         read_tables(tables[0], features=["age"])
     read = read_tables(*tables)
     for more in ({"base": read}, {"feature_encoder": read.feature_encoder}):
-        with pytest.raises(DataError, match=r"read as by the earlier feature encoder: leave out features \(--features\)"):
+        with pytest.raises(
+            DataError, match=r"the earlier feature encoder decides how columns are read: leave out features \(--features\)"
+        ):
             read_tables(*tables, features=["age"], **more)
 
 

@@ -123,7 +123,7 @@ def kind_weights(table_graph: TableGraph) -> list[str]:
     """By what the weights of each kind of edges were multiplied, in a line; none if there is one kind."""
     kinds = table_graph.ingest_report.edge_types
     factors = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in kinds.items())
-    return [f"weights of each kind of edges, multiplied on average: {factors}"] if len(kinds) > 1 else []
+    return [f"mean factor of the edge weights of each kind: {factors}"] if len(kinds) > 1 else []
 
 
 def table_warnings(table_graph: TableGraph) -> list[str]:
@@ -133,7 +133,7 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if dangling := dangling_warning(report):
         lines.append(f"warning: {dangling}" if loses_much(report) else dangling)
     if report.loops:
-        lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
+        lines.append(f"left out: {plural(report.loops, 'self-loop')}; the encoder adds its own")
     if report.duplicates:
         how = "its weights are added" if _adds_weights(table_graph) else "it counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")

@@ -34,7 +34,7 @@ from clnr.methods import RAW, Method
 from clnr.support.machine.memory import enough_memory
 from clnr.support.stage_clock import stage
 
-NO_LINKS = "too few edges, or too few pairs without an edge, to hold some out: no link scores"
+NO_LINKS = "no link scores: too few edges or non-edges to hold out"
 _NOT_CONVERGED = f"the linear probe has not converged after {MOST_ITERATIONS:,} iterations: its accuracy may be too low"
 # Of a probe that takes a minute at most, in each of its iterations.
 _MOST_MULTIPLIED_NUMBERS = 5e8

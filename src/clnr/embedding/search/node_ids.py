@@ -154,7 +154,7 @@ class NodeTexts:
             if len(nodes):
                 some = ", ".join(f"{each!r:.80}" for each in _texts_at(self.ids(), nodes[:_SHOWN_MATCHES]))
                 more = ", ..." if len(nodes) > _SHOWN_MATCHES else ""
-                raise DataError(f"{len(nodes):,} nodes are called {text!r:.80}; take the id of one: {some}{more}")
+                raise DataError(f"{len(nodes):,} nodes are called {text!r:.80}; use the id of one: {some}{more}")
         raise self.unknown(text)
 
     def unknown(self, node: Any) -> DataError:

@@ -165,7 +165,7 @@ class TableNodes(GraphNodes):
     def with_names(self, column: str, where: Path | str) -> TableNodes:
         columns = self._table_graph.columns
         if columns is None:
-            raise DataError(f"{where}: there is no node table, and so no column '{column}' for names")
+            raise DataError(f"{where}: column '{column}' for names needs a node table")
         usable = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
         table_name = str(where / NODES) if isinstance(where, Path) else f"the node table of {where}"
         names = find_column(Table(table_name, "", usable), column, (), "names")

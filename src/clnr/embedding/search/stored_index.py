@@ -99,7 +99,7 @@ def kept_index(shape: tuple[int, int], vectors: str, blocks: Callable[[], Iterab
     if kept is not None:
         return kept
     size = index_bytes(*shape)
-    logger.info("building the index of %s, which is kept: about %s", plural(shape[0], "node"), gigabytes(size))
+    logger.info("building and caching the index of %s: about %s", plural(shape[0], "node"), gigabytes(size))
     index = build_index(shape[1], blocks(), _DTYPE)
     try:
         _save(index, name, size)

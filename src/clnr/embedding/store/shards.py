@@ -119,7 +119,7 @@ class Shards(Rows):
             with errors_name(path):
                 counts.append(pq.read_metadata(path).num_rows)
         if sum(counts) != self.nodes:
-            raise DataError(f"{self.folder}: its shards have {sum(counts):,} nodes where {self.nodes:,} are right")
+            raise DataError(f"{self.folder}: its shards have {sum(counts):,} nodes instead of {self.nodes:,}")
         return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
 
     def paths(self) -> Iterator[Path]:

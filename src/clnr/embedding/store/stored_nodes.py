@@ -84,7 +84,7 @@ class StoredNodes(GraphNodes):
 
     @property
     def table_graph(self) -> NoReturn:
-        raise ClnrError("a graph in files is not extended: ingest all of its tables again, and transform the new folder")
+        raise ClnrError("a graph in files cannot be extended: ingest all of its tables again, and transform the new folder")
 
     @property
     def warnings(self) -> list[str]:
@@ -108,8 +108,7 @@ class StoredNodes(GraphNodes):
         folder = self._graph_folder()
         if folder is None and needed:
             raise ClnrError(
-                f"which nodes are linked is told by the graph folder, {self._shards.graph[0]}, which is not there, or was "
-                "changed (unlinked=True, --unlinked)"
+                f"unlinked=True (--unlinked) needs the graph folder, {self._shards.graph[0]}, which is missing or has changed"
             )
         return set() if folder is None else folder.neighbours(node)
 
@@ -118,7 +117,7 @@ class StoredNodes(GraphNodes):
         return None if folder is None or folder.labels is None else folder.labels[nodes].tolist()
 
     def with_names(self, column: str, where: Path | str) -> NoReturn:
-        raise DataError(f"{where}: the names of its nodes are those that clnr ingest was told (--name)")
+        raise DataError(f"{where}: node names are fixed by clnr ingest --name")
 
     def shown(self) -> ShownNodes:
         # They need torch, which questions for similar nodes do not.
@@ -133,7 +132,7 @@ class StoredNodes(GraphNodes):
         folder = self._graph_folder()
         if folder is None:
             path = self._shards.graph[0]
-            raise DataError(f"{self.saved_in}: its graph folder, {path}, is not there, or was changed: it makes the report")
+            raise DataError(f"{self.saved_in}: the report needs its graph folder, {path}, which is missing or has changed")
         return folder
 
     def _sample(self, folder: GraphFolder, nodes: Array) -> TableGraph:

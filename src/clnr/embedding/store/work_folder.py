@@ -101,7 +101,7 @@ class WorkFolder:
                 earlier = dict(self.notes["about"])
             if differs := [name for name, value in self._about.items() if earlier.get(name) != value]:
                 raise DataError(
-                    f"{self.path} has what was stopped with another {' and '.join(differs)}; undo that, or start anew without "
+                    f"{self.path} is a stopped run with another {' and '.join(differs)}; undo the change, or start without "
                     "--resume (resume=False)"
                 )
             return
@@ -122,8 +122,8 @@ class WorkFolder:
         while not (path.is_file() and path.read_text(encoding="utf-8") == str(mark)):
             if time.monotonic() > end:
                 raise DataError(
-                    f"{self.path.parent} is not the folder that the first worker writes to; on several hosts, --out must be on "
-                    "a file system that all of them share"
+                    f"{self.path.parent} is not the folder that rank 0 writes to; on several hosts, --out must be on "
+                    "a shared file system"
                 )
             time.sleep(_POLL_SECONDS)
         workers.barrier()
@@ -148,7 +148,7 @@ class WorkFolder:
         """Raise if the graph is another one by now than when the job began: arrays that are mapped are those of then."""
         path = self._folder.path
         if GraphFolder.open(path).digest != self._folder.digest:
-            raise DataError(f"{path} has changed since this began: what was made of it may be of both; start anew")
+            raise DataError(f"{path} has changed during this run; start anew")
 
     @contextmanager
     def becomes_output(self, force: bool) -> Iterator[Path]:

@@ -97,14 +97,14 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
         if unit.readable > readable:
             return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
         if unclear:
-            raise DataError(f"{table.name}: it is not clear how '{column}' is a {wanted}: {unclear}")
+            raise DataError(f"{table.name}: '{column}' is ambiguous as a {wanted}: {unclear}")
         if not (readable or notation):
             first_one = tuple(f"{each} FILTER (v IS NOT NULL)" for each in ("arg_min(v, i)", "min(i)"))
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
                 cure = f"{form}; choose another --as {column}=KIND"
-                raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; {cure}")
+                raise DataError(f"{table.name}: '{column}' is not a {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))
         return (yield from _number(table, column, value, encoder_kind, notation))
@@ -253,12 +253,12 @@ def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
 
 
 def _nested(db: Connection, table: Table, column: str) -> str:
-    """Why a column of nested values is no feature, and the query that fetches one of their fields, if they have some."""
+    """Why a column of nested values cannot be a feature, and the query that fetches one of their fields, if they have some."""
     c, kind = table.columns[column]
     is_list = kind.endswith("]")
     inner = kind[: kind.rindex("[")] if is_list else kind
     what = "list" if inner.endswith("]") else inner.partition("(")[0].lower()
-    why = f"a list of {what}s is no feature" if is_list else f"a {what} is no feature"
+    why = f"a list of {what}s cannot be a feature" if is_list else f"a {what} cannot be a feature"
     value, steps = f"{c}[1]" if is_list else c, list[str]()
     while is_struct(inner) and (fields := fields_of(db, table, value)):
         # One that is not nested further, if there is one.
@@ -293,11 +293,11 @@ def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | Non
         if not kind.startswith(FLOATS) and not fractions:
             return None
         raise DataError(
-            f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; give all rows as "
-            f"many, or leave it out: --ignore {column}"
+            f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; make all rows "
+            f"equally long, or leave it out: --ignore {column}"
         )
     if longest > 1 << 20:
-        return f"{longest:,} numbers a row are too many"
+        return f"{longest:,} numbers per row are too many"
     each, finite = Column("x", "DOUBLE"), f"(SELECT unnest(numbers) AS x FROM {values}) WHERE isfinite(TRY_CAST(x AS FLOAT))"
     count, largest = yield ColumnQuery(each, finite, ("count(*)", "max(abs(v))"))
     scale = 1.0

@@ -104,12 +104,12 @@ def load_nodes(db: Connection, table: Table, key: str, whole: bool, rows: str = 
     node_table = store(db, table, rows)
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
-        raise DataError(f"{node_table.name}: there is no node in it")
+        raise DataError(f"{node_table.name}: it has no nodes")
     check_filled(db, node_table, ids, "id IS NULL", key, "; or name another column of ids: --id")
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
         raise DataError(
-            f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}; keep one row a "
+            f"{node_table.name}: node '{node}' occurs twice, in rows {first + 1:,} and {last + 1:,}; keep one row per "
             f"node, or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
         )
     return node_table

@@ -97,11 +97,11 @@ def rewrite_hint(db: Connection, table: Table, column: str) -> str:
     ((all_numbers, number, all_dates, date),) = run(db, f"SELECT {numbers}, {dates} FROM {rows}", table.name)
     if all_numbers and number is not None:
         ways = f"replace({name}, ',', '.')::DOUBLE, or replace({name}, ',', '')::DOUBLE"
-        return f"'{one_line(number, 40)}' may have a decimal comma or one between thousands; a query says which: {ways}"
+        return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; decide in a query: {ways}"
     if all_dates and date is not None:
         separator = next(sign for sign in date if sign in "./-")
         ways = " or ".join(f"strptime({name}, '{separator.join(order)}')" for order in (_DAY, _MONTH))
-        return f"'{one_line(date, 40)}' may have the day or the month first; a query says which: {ways}"
+        return f"'{one_line(date, 40)}' may have the day or the month first; decide in a query: {ways}"
     return ""
 
 

@@ -125,9 +125,11 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
     if several:
         remarks.append(f"{title}: {several:,} rows repeat an edge in another kind; its weights are added")
     if times > given:
-        remarks.append(f"{title}: {int(times - given):,} rows give an edge the other way round, which is the same edge")
+        remarks.append(
+            f"{title}: {int(times - given):,} rows repeat an edge in reverse; the graph is undirected, so they were merged"
+        )
     if zeros:
-        remarks.append(f"{title}: {zeros:,} edges have weight 0, which is no edge")
+        remarks.append(f"{title}: {zeros:,} edges have weight 0, which has no effect")
     return IngestReport(
         rows,
         dangling=rows - complete,

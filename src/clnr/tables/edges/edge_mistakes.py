@@ -102,7 +102,7 @@ def _no_ids(db: Connection, table: Table, column: str) -> str | None:
     )
     ((present, dates, numbers, fractions),) = run(db, f"SELECT {counts} FROM {values}", table.name)
     if present and dates == present:
-        return f"'{column}' holds dates, which are no ids"
+        return f"'{column}' holds dates, not ids"
     if fractions and numbers == present:
-        return f"'{column}' holds fractions, which are no ids"
+        return f"'{column}' holds fractions, not ids"
     return None

@@ -130,11 +130,11 @@ def fade_edges(
     ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
     run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
     what = "days" if times.as_dates else f"units of '{times.column}'"
-    lines = [f"{title}: an edge weighs half after {half_life:g} {what}, as of {until or _last_edge(db, title, times, now)}"]
+    lines = [f"{title}: edge weights halve every {half_life:g} {what}, as of {until or _last_edge(db, title, times, now)}"]
     if 2 * gone > rows:
         lines.append(
             f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED_HALF_LIVES} half-lives and "
-            "nearly lost; is the half-life (--half-life) too short?"
+            "have almost no weight; is the half-life (--half-life) too short?"
         )
     return known, lines
 

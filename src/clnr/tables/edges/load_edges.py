@@ -48,7 +48,7 @@ def _load_table(
         columns.append(f"CASE WHEN moment IS NULL THEN {trimmed(table.columns[times.column].sql)} END AS no_time")
     run(db, f"CREATE TEMP TABLE {into} AS SELECT {', '.join(columns)} FROM {table.sql}", table.name)
     if not run(db, f"SELECT 1 FROM {into} LIMIT 1", table.name):
-        raise DataError(f"{table.name}: there is no edge in it")
+        raise DataError(f"{table.name}: it has no edges")
     for column, empty in ((a, "s IS NULL"), (b, "t IS NULL"), (roles.edge_type, "kind IS NULL")):
         if column is not None:
             check_filled(db, table, into, empty, column)
@@ -57,7 +57,7 @@ def _load_table(
         check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f", {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
         out = rewrite_hint(db, table, w) or out
-        check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
+        check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
     if times is not None:
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
@@ -73,15 +73,15 @@ def _load_table(
 def _negative_weights(db: Connection, table: Table, weight: str, choice: str, rows: str) -> list[str]:
     """Refuse negative weights, leave their edges out, or make these a kind of their own, with weights above 0."""
     if choice == "refuse":
-        wrong = "is negative, and weights say how close two nodes are"
-        cure = "--negative-weights drop leaves such edges out, --negative-weights kind makes them a kind of their own"
+        wrong = "is negative, but a weight measures how close two nodes are"
+        cure = "--negative-weights drop leaves such edges out, --negative-weights kind keeps them as a separate kind"
         check_rows(db, table, rows, "w < 0", weight, wrong, cure, "given")
         return []
     ((below, count),) = run(db, f"SELECT count(*) FILTER (w < 0), count(*) FROM {rows}", table.name)
     if choice == "kind":
         sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
         run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        kind = f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"
+        kind = f"{table.name}: kept as a separate kind of edges, because their weights are negative: {below:,} of {count:,}"
         return [kind] if below else []
     if below == count:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
@@ -144,7 +144,7 @@ def load_edges(
             run(db, f"INSERT INTO edges {rows}" if number else f"CREATE TEMP TABLE edges AS {rows}", name)
             run(db, "DROP TABLE some_edges", name)
     if negative != "refuse" and not some_negative and earlier is None:
-        remarks.append(f"{edges_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
+        remarks.append(f"{edges_title(edges)}: no weight is negative; leave out --negative-weights")
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, edges_title(edges), times, arguments.until)

@@ -118,7 +118,7 @@ class Evidence(NamedTuple):
             reasons.append("no id is in both")
         elif self.loops[0]:
             reversed_too = f" and reversed edges ({self.reversed[0]:,})" if self.reversed[0] else ""
-            reasons.append(f"self-loops ({self.loops[0]:,}){reversed_too} are as many as by chance")
+            reasons.append(f"self-loops ({self.loops[0]:,}){reversed_too} occur as often as by chance")
         return "; ".join(reasons)
 
 

@@ -109,7 +109,7 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
         row, first = ROWS[role]
         line, name = one_line(lead.line, 100), one_line(lead.names[0], 40)
         raise DataError(
-            f"{lead.path}: its first line, '{line}', may be the names of the columns or {row}; say which: --{role}-header or "
+            f"{lead.path}: its first line, '{line}', may be a header or {row}; add --{role}-header or "
             f"--no-{role}-header ({role}_header=True or False), or name a column, such as --{first} '{name}'"
         )
     columns = lead.names if in_file else [f"column {i}" for i in range(1, len(lead.fields) + 1)]
@@ -188,7 +188,7 @@ def _read_head(path: Path) -> _Head:
         if cut:
             raise DataError(f"{path}: its first line is longer than {_SEEN_BYTES:,} bytes")
     if not first:
-        raise DataError(f"{path}: there is nothing in it")
+        raise DataError(f"{path}: it is empty")
     bare = first.rstrip("\r\n")
     newline = first[len(bare) :] if len(bare.splitlines()) > 1 else None
     delimiter = max(_DELIMITERS, key=lambda each: (bare.count(each) > 0, -_DELIMITERS.index(each)))

@@ -15,8 +15,8 @@ from typing import Any
 from clnr.errors import DataError, did_you_mean, one_line
 
 UTF_8, WINDOWS = "utf-8", "cp1252"
-NOT_UTF_8 = "it is not text in UTF-8; say what it is, such as --encoding cp1252 (encoding=)"
-"""What is said of a file whose encoding nobody knows."""
+NOT_UTF_8 = "it is not UTF-8 text; set its encoding, such as --encoding cp1252 (encoding=)"
+"""The error for a file of unknown encoding."""
 # Longer marks come first: that of UTF-32 begins as that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF8: UTF_8,
@@ -151,7 +151,7 @@ def _copy(path: Path, encoding: str, copy: Path) -> None:
             out.write(decoder.decode(b"", final=True).encode())
         except UnicodeDecodeError as error:
             lines += error.object[: error.start].decode(encoding, "ignore").count("\n")
-            message = f"it is not text in {_words(encoding)}; say what it is: --encoding (encoding=)"
+            message = f"it is not text in {_words(encoding)}; set its encoding: --encoding (encoding=)"
             raise DataError(f"{path}: line {lines:,}: {message}") from None
 
 

@@ -127,7 +127,7 @@ def _load(path: Path) -> Any:
 def _load_npz(path: Path) -> Any:
     """A sparse matrix of SciPy, or the only array of NumPy's savez."""
     if not zipfile.is_zipfile(path):
-        raise DataError(f"{one_line(str(path))}: it is no .npz file, or only a part of one")
+        raise DataError(f"{one_line(str(path))}: it is not an .npz file, or is truncated")
     with np.load(path, allow_pickle=False) as arrays:
         if "format" in arrays.files:
             return sp.load_npz(path)

@@ -209,7 +209,7 @@ def _frame(db: Connection, given: Any, role: str, kind: str) -> Table:
     except Exception as error:
         raise DataError(f"{name}: {one_line(str(error))}") from None
     if not names:
-        raise DataError(f"{name}: there is no column in it")
+        raise DataError(f"{name}: it has no columns")
     check_names(names, name)
     return describe(db, name, view)
 
@@ -258,7 +258,7 @@ def _json(db: Connection, path: str, files: list[str]) -> Table:
     plain = f"{files_sql(files)}, hive_partitioning = false"
     table = describe(db, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
     if list(table.columns) == ["json"] and _keys(db, path, files) != ["json"]:
-        raise DataError(f"{path}: there are no rows with named columns in it")
+        raise DataError(f"{path}: it has no rows with named columns")
     small = {column.casefold() for column in table.columns}
     if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
         # DuckDB may have made such a name from one that differs from another only by case.

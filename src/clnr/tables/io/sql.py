@@ -172,8 +172,8 @@ _REASONS = {
     "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
     "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
     "maximum_object_size": "a row is longer than it may be in JSON, 16,777,216 bytes; Parquet has no such limit",
-    "No magic bytes": "it is no Parquet file, or only a part of one",
-    "too small to be a Parquet": "it is no Parquet file, or only a part of one",
+    "No magic bytes": "it is not a Parquet file, or is truncated",
+    "too small to be a Parquet": "it is not a Parquet file, or is truncated",
     "ecompression failure": "it is damaged: a part of it cannot be unpacked",
     "end of GZIP stream": "it is damaged: it ends too early",
     "state machine": "its quotes or line breaks are inconsistent",
@@ -194,12 +194,12 @@ def _format_error(message: str, name: str) -> str:
     body = message[message.index("\n", line.end()) :] if line and "\n" in message[line.end() :] else message
     counts = _COLUMNS_PATTERN.findall(body)
     if "Malformed JSON" in message:
-        reason = _json_error(place) or "it is no JSON"
+        reason = _json_error(place) or "it is not JSON"
     elif counts:
         expected, there = map(int, counts[-1])
         # DuckDB stops counting at the first column too many.
         many = f"more than {expected} columns" if there > expected else "1 column" if there == 1 else f"{there} columns"
-        reason = f"it has {many}, where {expected} are expected"
+        reason = f"it has {many} instead of {expected}"
     else:
         plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE_PATTERN.split(message)[0])
         reason = next((reason for sign, reason in _REASONS.items() if sign in body), plain)
@@ -222,7 +222,7 @@ def _json_error(path: str) -> str | None:
         try:
             place = json.JSONDecoder().raw_decode(text, next_value.start())[1]
         except json.JSONDecodeError as error:
-            return f"line {error.lineno:,}: it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
+            return f"line {error.lineno:,}: it is not JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
         except RecursionError:
             return None
     return None

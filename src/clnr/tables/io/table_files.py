@@ -67,7 +67,7 @@ def _check(path: str) -> None:
     if not path.strip():
         raise DataError("a table must be a file or a data frame, not empty text")
     if "\0" in path or path != path.encode("utf-8", "ignore").decode():
-        raise DataError(f"{path!a}: it is no name of a file in UTF-8")
+        raise DataError(f"{path!a}: the file name is not UTF-8")
 
 
 def _exists(path: str) -> bool:
@@ -92,4 +92,4 @@ def check_no_pipe(path: str) -> None:
 
 def _check_mode(path: str, mode: int) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise DataError(f"{path}: it is a pipe or a device, and a table is read more than once; write it to a file first")
+        raise DataError(f"{path}: it is a pipe or a device, but a table is read more than once; save it to a file first")

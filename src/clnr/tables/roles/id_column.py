@@ -57,11 +57,11 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
     covered = {column: _covered(db, table, column) for column in (given, *distinct)}
     rival = max(distinct, key=lambda column: covered[column])
     if covered[rival] >= _LEAST_COVERED and covered[given] <= covered[rival] * (_COMMON_SHARE if common else _FIRST_SHARE):
-        has = f"{covered[rival]:.0%} of the ends of edges are there, {covered[given]:.0%} in '{given}'"
-        return rival, f"{table.name}: ids are in '{rival}': {has}"
+        has = f"it has {covered[rival]:.0%} of the ends of edges, '{given}' has {covered[given]:.0%}"
+        return rival, f"{table.name}: ids are read from '{rival}': {has}"
     if covered[rival] > covered[given] or (not common and covered[rival] >= _NEARLY * covered[given]):
-        has = f"{covered[given]:.0%} of the ends of edges are there, {covered[rival]:.0%} in '{rival}'"
-        return given, f"{table.name}: ids are read from '{given}': {has}; --id '{rival}' (id=) takes that"
+        has = f"it has {covered[given]:.0%} of the ends of edges, '{rival}' has {covered[rival]:.0%}"
+        return given, f"{table.name}: ids are read from '{given}': {has}; to use that: --id '{rival}' (id=)"
     return given, ""
 
 

@@ -93,7 +93,7 @@ def find_roles(
         return _of_nodes(node_table, arguments, roles, kind)
     if arguments.features or arguments.types:
         column = next(iter(arguments.features or arguments.types))
-        raise DataError(f"column '{column}' for features must be in the node table, and there is none")
+        raise DataError(f"column '{column}' for features needs a node table")
     return roles
 
 
@@ -153,7 +153,7 @@ def _ends(
 def _no_ends(source: str, target: str) -> str | None:
     """Why two types of columns are hardly those of the ends of edges; None if they may be."""
     if any(kind.startswith(("FLOAT", "DOUBLE", "DECIMAL")) for kind in (source, target)):
-        return "hold fractions, which are no ids"
+        return "hold fractions, not ids"
     if source.startswith(NUMBERS) != target.startswith(NUMBERS):
         return "hold numbers and text, and edges have ids of one type"
     return None
