@@ -18,6 +18,7 @@ import importlib.util
 import math
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,7 +145,7 @@ def plot(rows: list[Measured], path: Path, title: str) -> None:
     axes[-1].legend(frameon=False, fontsize=7)
     for axis in axes:
         axis.grid(alpha=0.3)
-    figure.suptitle(title, fontsize=8)
+    figure.suptitle(textwrap.fill(title, 110), fontsize=7)
     figure.savefig(path, dpi=160)
 
 

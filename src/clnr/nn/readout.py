@@ -129,7 +129,8 @@ class Readout:
         are fewer than the dimension, they are propagated themselves.
         """
         sized, context = self._made(parameters, context)
-        weights = _weights(parameters["weight"], [product for _, product in sized], context)
+        products = [product for _, product in sized]
+        weights = source_weights(parameters["weight"], products, [context.width(each) for each in products])
         count, workers, total = context.device_graph.graph.num_nodes, context.engine.workers, None
         own = workers.own_rows(count)
         if context.num_features < self.dimension and all(each.source == Source() for each in weights if each.hops):
@@ -196,10 +197,10 @@ def _reader(context: ReadoutContext, product: Product) -> Callable[[Array], Tens
     return lambda nodes: make()[torch.from_numpy(nodes).to(device)]
 
 
-def _weights(weight: Tensor, products: list[Product], context: ReadoutContext) -> dict[Product, Tensor]:
+def source_weights(weight: Tensor, products: list[Product], widths: list[int]) -> dict[Product, Tensor]:
     """What rows of a source are multiplied by after so many propagations, given that of all matrices side by side."""
     weights: dict[Product, Tensor] = {}
-    for product, part in zip(products, weight.split([context.width(each) for each in products]), strict=True):
+    for product, part in zip(products, weight.split(widths), strict=True):
         factor, rows = part if product.weight is None else product.weight @ part, product._replace(weight=None)
         weights[rows] = weights[rows] + factor if rows in weights else factor
     return weights

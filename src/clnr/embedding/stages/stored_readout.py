@@ -22,6 +22,7 @@ from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import compared_nodes, edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
+from clnr.nn.readout import source_weights
 from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_nodes
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
@@ -272,13 +273,11 @@ class StoredReadout:
     def _weights(self, parameters: Parameters) -> dict[tuple[int, Source], Tensor]:
         """What rows of a source are multiplied by after so many propagations."""
         weights: dict[tuple[int, Source], Tensor] = {}
-        width, device = self._features.shape[1], self._passes.engine.device
-        widths = self._readout.widths(width, [self._width] * self._outputs)
-        products = self._readout.products(parameters, self._outputs)
-        for (_, product), weight in zip(products, parameters["weight"].split(widths), strict=True):
-            weight = weight if product.weight is None else product.weight @ weight
-            source, columns = _stored(product.source), self._columns(product.source)
+        device, products = self._passes.engine.device, [each for _, each in self._readout.products(parameters, self._outputs)]
+        widths = self._readout.widths(self._features.shape[1], [self._width] * self._outputs)
+        for product, weight in source_weights(parameters["weight"], products, widths).items():
+            source = _stored(product.source)
             rows = len(weight) if source.encoder is None else self._outputs * self._width
             total = weights.setdefault((product.hops, source), torch.zeros(rows, weight.shape[1], device=device))
-            total[columns] += weight.to(device)
+            total[self._columns(product.source)] += weight.to(device)
         return weights

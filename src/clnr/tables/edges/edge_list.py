@@ -129,7 +129,7 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
             f"{title}: {int(times - given):,} rows repeat an edge in reverse; the graph is undirected, so they were merged"
         )
     if zeros:
-        remarks.append(f"{title}: {zeros:,} edges have weight 0, which has no effect")
+        remarks.append(f"{title}: {zeros:,} edges have weight 0 and were dropped")
     return IngestReport(
         rows,
         dangling=rows - complete,
