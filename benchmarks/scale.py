@@ -20,7 +20,7 @@ import torch
 from benchmarks import command, positive
 from benchmarks._regular import DEGREE, RegularGraph
 from clnr import CLNR, recipe_for
-from clnr.bench import BenchmarkResult, generated, measure
+from clnr.bench.timing import BenchmarkResult, generated, measure
 from clnr.engine import choose
 from clnr.graph import Graph
 from clnr.graph.csr import CSR

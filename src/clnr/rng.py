@@ -14,13 +14,10 @@ import math
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from clnr.support.lazy import lazy
+from clnr.support.lazy import torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
-else:
-    torch = lazy("torch")
 
 Integer = TypeVar("Integer", int, "Tensor", Any)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.bench import generated, growing, measure
+from clnr.bench.timing import generated, growing, measure
 from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
 from tests import oracles

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from clnr import __version__, run
-from clnr.bench import BenchmarkResult
+from clnr.bench.timing import BenchmarkResult
 from clnr.cli.app import COMMANDS
 from clnr.engine import choose
 from clnr.errors import RunCacheError
@@ -212,7 +212,9 @@ def one_graph(monkeypatch):
         BenchmarkResult("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
     ]
     asked = []
-    monkeypatch.setattr("clnr.bench.growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
+    monkeypatch.setattr(
+        "clnr.bench.timing.growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows)
+    )
     return asked
 
 
@@ -260,7 +262,7 @@ def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
         yield TOY
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clnr.bench.growing", growing)
+    monkeypatch.setattr("clnr.bench.timing.growing", growing)
     ended = clnr("bench", "--device", "cpu", "--json", "--quiet")
     assert (ended.code, ended.err) == (130, "clnr: stopped after 1 graph\n")
     assert len(json.loads(ended.out)["graphs"]) == 1

@@ -17,7 +17,7 @@ from clnr.evaluation.metrics import fresh_views
 from clnr.experiments.learn import supervision_of
 from clnr.graph import Split
 from clnr.methods import METHODS
-from clnr.nn.encoders import NoEncoder
+from clnr.nn.encoders.encoder import NoEncoder
 from clnr.training.loop import fit
 from tests.cases import in_tiers
 from tests.conftest import tiny

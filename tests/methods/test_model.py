@@ -19,7 +19,7 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import BASELINES, CLNR, METHODS
 from clnr.methods.recipe import Recipe
-from clnr.nn.encoders import GAT
+from clnr.nn.encoders.gcn import GAT
 from clnr.nn.inputs import AddStructure, WeightFeatures
 from clnr.nn.objectives import Reconstruct, StepContext
 from clnr.nn.structure import STEPS, walks

@@ -56,10 +56,10 @@ def test_numbers_of_the_plane(shelves):
 
 
 def test_numbers_of_the_curves(shelves):
-    rows = [[cell.text for cell in row] for row in figures.dimensions(SCOPE, shelves).rows]
+    rows = [[cell.text for cell in row] for row in figures.DIMENSION_CURVES.table(SCOPE, shelves).rows]
     assert ["Photo", "CLNR", "strict", "80.50 ± 0.50", "not run", "not run", "80.50 ± 0.50"] in rows
     assert ["Photo", "CLNR", "paper rule", "81.50 ± 0.50", "not run", "not run", "81.50 ± 0.50"] in rows
-    rows = [[cell.text for cell in row] for row in figures.noises(SCOPE, shelves).rows]
+    rows = [[cell.text for cell in row] for row in figures.NOISE_CURVES.table(SCOPE, shelves).rows]
     assert ["PubMed", "nCLNR", "strict", "80.50 ± 0.50", *["not run"] * 4, "80.50 ± 0.50"] in rows
 
 
@@ -76,7 +76,7 @@ def test_nothing_to_draw_is_no_picture():
 
 
 def test_each_panel_shows_the_means(shelves):
-    (panel,) = (axis for axis in drawing.noises(SCOPE, shelves).axes if axis.get_title() == "PubMed")
+    (panel,) = (axis for axis in drawing.curves(figures.NOISE_CURVES, SCOPE, shelves).axes if axis.get_title() == "PubMed")
     lines = {line.get_label(): line.get_xydata().tolist() for line in panel.get_lines()}
     assert lines == {"nCLNR": [[0.0, 80.5], [0.5, 80.5]], "CLNR": [[0.0, 80.5], [0.5, 80.5]]}
 

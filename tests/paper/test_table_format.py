@@ -37,15 +37,6 @@ def test_a_wide_table_is_split_into_parts_that_lose_no_cell():
     assert sum(line.count("word") for line in lines) == 60
 
 
-def test_a_table_of_long_texts_is_a_list():
-    table = Table("t", "T", ("Claim", "Numbers"), ((row("first", "number " * 30), row("second", "few")),), text_columns=2)
-    lines = table.markdown().splitlines()
-    assert max(map(len, lines)) <= 120
-    assert lines[2:4] == ["1. **first**", "   - Numbers: " + ("number " * 15).strip()]
-    assert lines[4] == "     " + ("number " * 15).strip()
-    assert lines[-2:] == ["2. **second**", "   - Numbers: few"]
-
-
 def test_latex_is_booktabs_with_nothing_unescaped():
     text = TABLE.latex()
     lines = text.splitlines()

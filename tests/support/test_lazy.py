@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from clnr import ClnrError
-from clnr.bench import measure
+from clnr.bench.timing import measure
 from clnr.embedding.reporting.map_layouts import check_layout
 from clnr.embedding.store.export import parse_formats
 from clnr.engine import cpu_engine

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, np, torch
 
 if TYPE_CHECKING:
-    import numpy as np
     import scipy.sparse as sp
-    import torch
     from torch import Tensor
 
     from clnr import engine
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from clnr.graph import Graph
     from clnr.graph.csr import Array
 else:
-    np, torch, engine = (lazy(name) for name in ("numpy", "torch", "clnr.engine"))
+    engine = lazy("clnr.engine")
     centrality, diffusion = (lazy(f"clnr.augment.{name}") for name in ("centrality", "diffusion"))
 
 # What augmentations share.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,12 +27,14 @@ from clnr.cli.app import (
     print_json,
     print_stderr,
 )
-from clnr.cli.options import sets_recipe
+from clnr.cli.options import sets_recipe, shares
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
     from clnr.experiments.results import Summary
+    from clnr.experiments.runner import Runner
+    from clnr.graph import Graph
     from clnr.methods import Method
     from clnr.methods.presets import Published
     from clnr.methods.recipe import Recipe
@@ -43,20 +46,46 @@ DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files,
 Rerun = Annotated[bool, typer.Option("--rerun", help="Ignore the run cache and run again.")]
 
 
+@dataclass(frozen=True)
+class Training:
+    """How to train: options of all commands that do."""
+
+    device: Device = "auto"
+    precision: Precision = "auto"
+    threads: Threads = None
+    data_root: DataRoot = None
+    quiet: Quiet = False
+
+    @contextmanager
+    def runner(self, dataset: str, seeds: int, rerun: bool) -> Iterator[tuple[Runner, Graph]]:
+        """What makes runs of so many seeds, and the graph of a data set."""
+        if seeds < 1:
+            raise RecipeError(f"--seeds must be at least 1, not {seeds}")
+
+        from clnr import datasets
+        from clnr.datasets.download import download
+        from clnr.engine import choose
+        from clnr.experiments.run_cache import RunCache
+        from clnr.experiments.runner import Runner
+        from clnr.support.progress import progress_bar
+
+        engine = choose(self.device, self.precision, self.threads)
+        with progress_bar(self.quiet) as bar:
+            graph = datasets.load(dataset, self.data_root, partial(download, progress=bar.fetched))
+            yield Runner(seeds, engine, RunCache(), rerun, bar), graph
+
+
 @app.command(name="run")
 @sets_recipe
+@shares(Training)
 def run_command(
+    training: Training,
     method: MethodName = None,
     dataset: DatasetName = None,
     seeds: Seeds = 1,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
-    data_root: DataRoot = None,
     assign: Assign = None,
     rerun: Rerun = False,
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in toy graph.
 
@@ -71,7 +100,7 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, device, precision, threads, data_root, rerun, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, training, rerun)
     if as_json:
         print_json(rows[-1][0].to_dict())
     else:
@@ -84,20 +113,17 @@ def run_command(
 
 @app.command()
 @sets_recipe
+@shares(Training)
 def compare(
+    training: Training,
     dataset: DatasetName = None,
     names: Annotated[
         str, typer.Option("--methods", help="Two or more, separated by commas; the first is tested against each of the others.")
     ] = "CLNR,GRACE,CCA-SSG",
     seeds: Seeds = 5,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
-    data_root: DataRoot = None,
     assign: Assign = None,
     rerun: Rerun = False,
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Compare methods on DATASET with the same seeds and splits, with a paired test of the first against each of the others."""
     from clnr import datasets, methods
@@ -115,13 +141,13 @@ def compare(
         without = [each.name for each in chosen if key not in each.keys]
         if len(without) == len(chosen):
             raise RecipeError(f"{key} is not a hyper-parameter of {', '.join(without)}")
-        if without and not quiet:
+        if without and not training.quiet:
             print_stderr(f"{key} does not apply to {', '.join(without)}")
     lineup = []
     for each in chosen:
         applied = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, applied)))
-    rows, failures = _all_runs(lineup, name, seeds, device, precision, threads, data_root, rerun, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, training, rerun)
 
     from clnr.experiments.comparison import Comparison
 
@@ -140,7 +166,9 @@ def compare(
 
 @app.command()
 @sets_recipe
+@shares(Training)
 def search(
+    training: Training,
     method: MethodName = None,
     dataset: DatasetName = None,
     values: Annotated[
@@ -153,29 +181,18 @@ def search(
         int | None, typer.Option("--trials", metavar="N", help="Number of random combinations to try; all if not given.")
     ] = None,
     seeds: Seeds = 3,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
-    data_root: DataRoot = None,
     assign: Assign = None,
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
-    from clnr import datasets
     from clnr.cli import console_tables
     from clnr.methods.recipe import check_used, parse
 
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
 
-    from clnr.datasets.download import download
-    from clnr.engine import choose
     from clnr.experiments.grid_search import Trial, best_first, grid, some_of, try_all
-    from clnr.experiments.run_cache import RunCache
-    from clnr.experiments.runner import Runner
     from clnr.support.machine import environment
-    from clnr.support.progress import progress_bar
 
     trials = [Trial(changes, recipe.but(**changes)) for changes in some_of(grid(values or []), count)]
     check_used(chosen, trials[0].changes)
@@ -184,13 +201,12 @@ def search(
             raise RecipeError(
                 f"{key} cannot be searched for {chosen.name}: it affects only alignment and uniformity, not the training"
             )
-    engine = choose(device, precision, threads)
-    _positive(seeds)
     finished: list[Trial] = []
+    machine = ""
     try:
-        with progress_bar(quiet) as bar:
-            graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
-            for trial in try_all(Runner(seeds, engine, RunCache(), rerun=True, bar=bar), chosen, graph, trials):
+        with training.runner(name, seeds, rerun=True) as (runner, graph):
+            machine = environment.describe(runner.engine.device)
+            for trial in try_all(runner, chosen, graph, trials):
                 finished.append(trial)
     except KeyboardInterrupt:
         print_stderr(f"stopped after {len(finished)} of {len(trials)} trials; a search is not cached")
@@ -198,7 +214,7 @@ def search(
     if as_json:
         print_json([each.to_dict() for each in finished])
     elif finished:
-        out.print(f"{chosen.name} on {name}, {plural(seeds, 'seed')}, {environment.describe(engine.device)}", style="bold")
+        out.print(f"{chosen.name} on {name}, {plural(seeds, 'seed')}, {machine}", style="bold")
         out.print(console_tables.trials(finished))
     failed = [trial for trial in finished if trial.failure]
     for trial in failed:
@@ -225,38 +241,18 @@ def _title(name: str, summary: Summary) -> None:
     out.print(f"{name}, {plural(len(summary.runs), 'seed')}, {first.machine}{precision}", style="bold")
 
 
-def _positive(seeds: int) -> None:
-    if seeds < 1:
-        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
-
-
 def _all_runs(
     lineup: list[tuple[Method, Recipe]],
     dataset: str,
     seeds: int,
-    device: str,
-    precision: str,
-    threads: int | None,
-    data_root: Path | None,
+    training: Training,
     rerun: bool,
-    quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
-    _positive(seeds)
-
-    from clnr import datasets
-    from clnr.datasets.download import download
-    from clnr.engine import choose
-    from clnr.experiments.run_cache import RunCache
-    from clnr.experiments.runner import Runner
     from clnr.methods.presets import preset
-    from clnr.support.progress import progress_bar
 
-    engine, run_cache = choose(device, precision, threads), RunCache()
-    run_cache.prepare()
-    with stoppable(_STOPPED_MESSAGE), progress_bar(quiet) as bar:
-        graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        runner = Runner(seeds, engine, run_cache, rerun, bar)
+    with stoppable(_STOPPED_MESSAGE), training.runner(dataset, seeds, rerun) as (runner, graph):
+        runner.run_cache.prepare()
         summaries, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     presets = [preset(method, dataset) for method, _ in lineup]
     # A published result says nothing about a changed recipe.

@@ -155,7 +155,7 @@ def bench(
     """Time an epoch of CLNR on this machine against plain PyG, on graphs of growing size."""
     import torch
 
-    from clnr.bench import growing
+    from clnr.bench.timing import growing
     from clnr.cli import console_tables
     from clnr.engine import choose
     from clnr.support.machine import environment
@@ -257,7 +257,7 @@ def clusters(
     if file is not None:
         write_clusters(id_columns(result), answer.assignment, file)
     if as_json:
-        print(json.dumps(answer.to_dict()))
+        print_json(answer.to_dict())
     else:
         out.print(console_tables.clusters(answer))
 

@@ -6,15 +6,15 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clnr.cli.app import Device, Precision, Quiet, app, print_stderr, print_stdout
 from clnr.cli.cmd_experiments import DataRoot, stoppable
-from clnr.cli.options import parameters_of, with_options
+from clnr.cli.options import shares
 from clnr.errors import ClnrError, DataError
 from clnr.support.arguments import check_choice
 
@@ -42,64 +42,43 @@ Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 class Asked:
     """The options that all commands of the paper share."""
 
-    scope: Scope
-    run_filter: RunFilter
-    from_runs: list[Path]
-    data_root: Path | None
-    jobs: int
-    cached_only: bool
-    dry_run: bool
-    quiet: bool
-
-
-def _asked(
-    seeds: Annotated[
-        int | None, typer.Option(help="Seeds of every method; if not given 20, or as many as a table says.")
-    ] = None,
-    datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A quick check: small data sets, 2 seeds, few epochs.")] = False,
-    jobs: Annotated[int, typer.Option(help="How many processes train at once.")] = 1,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    data_root: DataRoot = None,
-    cached_only: Annotated[bool, typer.Option("--cached-only", help="Train nothing: use the runs in the run cache.")] = False,
-    any_version: AnyVersion = False,
-    from_runs: FromRuns = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be run.")] = False,
-    quiet: Quiet = False,
-) -> Asked:
-    from clnr.paper.paper_runs.run_index import RunFilter
-    from clnr.paper.paper_runs.scope import Scope
-
-    if jobs < 1:
-        raise ClnrError(f"--jobs must be at least 1, not {jobs}")
-    if from_runs and dry_run:
-        raise ClnrError("--dry-run shows what would be run, and --runs runs nothing; give one of them")
-    return Asked(
-        Scope.of(datasets, methods, seeds, quick),
-        RunFilter(device, precision, any_version or bool(from_runs)),
-        from_runs or [],
-        data_root,
-        jobs,
-        cached_only or bool(from_runs),
-        dry_run,
-        quiet,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of every method; if not given 20, or as many as a table says.")] = (
+        None
     )
+    datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None
+    methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None
+    quick: Annotated[bool, typer.Option("--quick", help="A quick check: small data sets, 2 seeds, few epochs.")] = False
+    jobs: Annotated[int, typer.Option(help="How many processes train at once.")] = 1
+    device: Device = "auto"
+    precision: Precision = "auto"
+    data_root: DataRoot = None
+    cached_only: Annotated[bool, typer.Option("--cached-only", help="Train nothing: use the runs in the run cache.")] = False
+    any_version: AnyVersion = False
+    from_runs: FromRuns = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be run.")] = False
+    quiet: Quiet = False
 
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ClnrError(f"--jobs must be at least 1, not {self.jobs}")
+        if self.from_runs and self.dry_run:
+            raise ClnrError("--dry-run shows what would be run, and --runs runs nothing; give one of them")
 
-def _asking(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first argument holds the shared options, which follow its own on the command line."""
-    shared = parameters_of(_asked)
+    @cached_property
+    def scope(self) -> Scope:
+        from clnr.paper.paper_runs.scope import Scope
 
-    def run(**given: Any) -> None:
-        command(_asked(**{each.name: given.pop(each.name) for each in shared}), **given)
+        return Scope.of(self.datasets, self.methods, self.seeds, self.quick)
 
-    return with_options(run, command, [*parameters_of(command)[1:], *shared])
+    @property
+    def run_filter(self) -> RunFilter:
+        from clnr.paper.paper_runs.run_index import RunFilter
+
+        return RunFilter(self.device, self.precision, self.any_version or bool(self.from_runs))
 
 
 @app.command()
-@_asking
+@shares(Asked)
 def table(
     asked: Asked,
     number: Number,
@@ -127,7 +106,7 @@ def table(
 
 
 @app.command()
-@_asking
+@shares(Asked)
 def figure(
     asked: Asked,
     number: Number,
@@ -146,7 +125,7 @@ def figure(
 
 
 @app.command()
-@_asking
+@shares(Asked)
 def paper(
     asked: Asked,
     folder: Annotated[Path, typer.Option("--out", help="Folder to write it to.")] = Path("paper"),
@@ -207,16 +186,17 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
     from clnr.paper.paper_runs.run_index import ResultSet, RunIndex
     from clnr.support.progress import progress_bar
 
+    run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     _check_folder(folder)
     if not asked.dry_run:
         check_drawable(exhibits)
-    run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     with stoppable(_STOPPED_MESSAGE), progress_bar(asked.quiet) as bar:
-        fetch = _refuse if asked.cached_only or asked.dry_run else partial(download, progress=bar.fetched)
+        cached_only = asked.cached_only or bool(asked.from_runs)
+        fetch = _refuse if cached_only or asked.dry_run else partial(download, progress=bar.fetched)
         results = ResultSet(RunIndex(_source(asked.from_runs), asked.run_filter), asked.data_root, fetch)
         for name in dict.fromkeys(batch.dataset for batch in batches):
             results.load(name)
-        if asked.cached_only and not asked.dry_run:
+        if cached_only and not asked.dry_run:
             return results
         ahead = plan(batches, results.run_index, choose(asked.run_filter.device, asked.run_filter.precision), results.without)
         if asked.dry_run:

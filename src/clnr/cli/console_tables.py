@@ -15,7 +15,7 @@ from clnr.support.humanize import plural
 from clnr.support.stage_clock import StageTime
 
 if TYPE_CHECKING:
-    from clnr.bench import BenchmarkResult
+    from clnr.bench.timing import BenchmarkResult
     from clnr.embedding.scoring.baseline_comparison import BaselineComparison
     from clnr.embedding.search.clusters import Clusters
     from clnr.experiments.comparison import Comparison

@@ -56,6 +56,19 @@ def parameters_of(command: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(command, eval_str=True).parameters.values())
 
 
+def shares(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command whose first argument holds options that others have, too, fields of a dataclass; they follow its own."""
+    shared = parameters_of(options)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(options(**{each.name: given.pop(each.name) for each in shared}), **given)
+
+        return with_options(run, command, [*parameters_of(command)[1:], *shared])
+
+    return decorate
+
+
 def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 

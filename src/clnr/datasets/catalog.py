@@ -11,18 +11,11 @@ from clnr.support.deprecation import renamed
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
-    from clnr.datasets import formats
-    from clnr.datasets.download import Fetch, locate
-    from clnr.datasets.formats import npz, ogb, planetoid
-    from clnr.datasets.synthetic import toy
-    from clnr.graph import Graph
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.datasets import download, formats, synthetic
+    from clnr.graph import Graph, graph_folder
 else:
-    formats = lazy("clnr.datasets.formats")
-    npz, ogb, planetoid = (lazy("clnr.datasets.formats", name) for name in ("npz", "ogb", "planetoid"))
-    locate = lazy("clnr.datasets.download", "locate")
-    toy = lazy("clnr.datasets.synthetic", "toy")
-    GraphFolder = lazy("clnr.graph.graph_folder", "GraphFolder")
+    download, formats = lazy("clnr.datasets.download"), lazy("clnr.datasets.formats")
+    synthetic, graph_folder = lazy("clnr.datasets.synthetic"), lazy("clnr.graph.graph_folder")
 
 
 @dataclass(frozen=True)
@@ -58,9 +51,9 @@ class Dataset:
     loaded_edges: int | None = None
     rows_sum_to_one: bool = False
 
-    def load(self, root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
+    def load(self, root: str | Path | None = None, fetch: download.Fetch | None = None) -> Graph:
         """Read and verify the graph."""
-        files = locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
+        files = download.locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
         graph = replace(self.verify(formats.read(self.reader, files), files), name=self.name, dataset=self.name)
         return graph.row_normalize() if self.rows_sum_to_one else graph
 
@@ -104,7 +97,7 @@ def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int) 
         about="papers that cite each other, bags of words",
         layouts=(tuple(f"Planetoid/{title}/raw/{file}" for file in files),),
         urls=tuple(f"https://github.com/kimiyoung/planetoid/raw/master/data/{file}" for file in files),
-        reader=planetoid,
+        reader=lambda files: formats.planetoid(files),
         nodes=nodes,
         edges=edges,
         features=features,
@@ -123,7 +116,7 @@ def _npz(collection: str, title: str, file: str, nodes: int, edges: int, feature
         about=about[collection],
         layouts=((f"{collection}/{title}/raw/{file}.npz",),),
         urls=(f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
-        reader=npz,
+        reader=lambda files: formats.npz(files),
         nodes=nodes,
         edges=edges,
         features=features,
@@ -151,7 +144,7 @@ _CATALOG = (
         about="built in: a small synthetic citation graph, no download",
         layouts=(),
         urls=(),
-        reader=lambda files: toy(),
+        reader=lambda files: synthetic.toy(),
         nodes=2400,
         edges=10_386,
         features=720,
@@ -172,7 +165,7 @@ _CATALOG = (
         about="computer-science papers on arXiv that cite each other, averaged word vectors",
         layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in OGB_TABLES)),
         urls=("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
-        reader=lambda files: ogb(files, OGB_TABLES),
+        reader=lambda files: formats.ogb(files, OGB_TABLES),
         nodes=169_343,
         edges=1_166_243,
         features=128,
@@ -208,7 +201,7 @@ def _is_folder(name: str) -> bool:
     return isinstance(name, str) and bool(name) and name.lower() not in {*DATASETS, *OLD_NAMES} and Path(name).is_dir()
 
 
-def load(name: str = "toy", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
+def load(name: str = "toy", root: str | Path | None = None, fetch: download.Fetch | None = None) -> Graph:
     """A graph by name, or that of a graph folder.
 
     >>> from clnr import load
@@ -222,5 +215,5 @@ def load(name: str = "toy", root: str | Path | None = None, fetch: Fetch | None 
         fetch: How to download, for tests and progress bars.
     """
     if _is_folder(name):
-        return GraphFolder.open(Path(name)).graph().named(Path(name).resolve().name)
+        return graph_folder.GraphFolder.open(Path(name)).graph().named(Path(name).resolve().name)
     return find(name).load(root, fetch)

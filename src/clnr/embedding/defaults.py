@@ -13,11 +13,9 @@ from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import method_of
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, sp, torch
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-    import torch
     from torch import Tensor
 
     from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from clnr.graph.csr import Array
     from clnr.nn.edge_information import edge_weight, some_nodes
 else:
-    sp, torch = lazy("scipy.sparse"), lazy("torch")
     draw_stored_neighbours, map_folder = (
         lazy("clnr.engine.files.mapped_graph", name) for name in ("draw_stored_neighbours", "map_folder")
     )

@@ -1,4 +1,5 @@
 """Engines: the few hot operations on each device, behind one interface."""
+# ruff: noqa: F401
 
 from __future__ import annotations
 
@@ -9,25 +10,3 @@ from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import capture, own_stream
 from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, View
-
-__all__ = [
-    "DeviceGraph",
-    "Drop",
-    "Dropout",
-    "Engine",
-    "Mask",
-    "Neighbors",
-    "Operators",
-    "Reference",
-    "SparseMatrix",
-    "View",
-    "capture",
-    "choose",
-    "choose_again",
-    "cpu_engine",
-    "gpu_engine",
-    "own_stream",
-    "to_sparse_matrix",
-    "unit_rows",
-    "unit_rows_",
-]

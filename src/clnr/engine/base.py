@@ -15,7 +15,7 @@ from torch import Tensor
 from clnr.engine.cpu.threads import threads_for, usable_threads, use_threads
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.operators import Operators, SelectedOperators
-from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
+from clnr.engine.streams import Streams, capture, own_stream
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
 from clnr.support.machine.devices import Asked
@@ -180,11 +180,6 @@ class Engine(ABC):
         """Streams for so many views of a graph; by default all in the current one."""
         return Streams()
 
-    @property
-    def cuda_graphs(self) -> bool:
-        """Whether ``capture`` works."""
-        return self.device.type == "cuda"
-
     def own_stream(self) -> AbstractContextManager[None]:
         """Run a block on a stream apart from a GPU's default one, which cannot be captured; on a CPU, just run it."""
         return own_stream(self.device)
@@ -202,10 +197,6 @@ class Engine(ABC):
                         step()
 
         return capture(side_by_side)
-
-    def runs_without_sync(self, step: Callable[[], None]) -> bool:
-        """Run a step, but stop it where the host would wait for the GPU; returns whether it ran to its end."""
-        return runs_without_sync(step)
 
     @abstractmethod
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:

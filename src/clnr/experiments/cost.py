@@ -13,21 +13,8 @@ from clnr.nn.inputs import Cleora, FastRP, Input, Spectral, StructureInput
 from clnr.nn.readout import ROWS
 from clnr.nn.readout_blocks import FITTED_NODES, MOST_INNER_PRODUCTS, ReducedFeatures
 from clnr.nn.structure import STEPS
-from clnr.training.step_work import Size, step_work
-
-__all__ = [
-    "Cost",
-    "ModelWork",
-    "Size",
-    "Work",
-    "evaluating",
-    "holding_out",
-    "searching",
-    "sent",
-    "training",
-    "training_seconds",
-    "writing",
-]
+from clnr.training.step_work import Size as Size
+from clnr.training.step_work import step_work
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clnr.graph.csr import Array
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
-    import torch
     from scipy.special import ndtri
     from torch import Tensor
 
     from clnr import rng
 else:
-    ndtri, rng, torch = lazy("scipy.special", "ndtri"), lazy("clnr.rng"), lazy("torch")
+    ndtri, rng = lazy("scipy.special", "ndtri"), lazy("clnr.rng")
 
 RANDOM = 128
 # So many rows at a time are drawn.

@@ -13,7 +13,7 @@ from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.products import at_least_float32
-from clnr.nn.encoders import Encoder
+from clnr.nn.encoders.encoder import Encoder
 from clnr.nn.inputs import Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.lazy_linear import LazyLinear

@@ -20,19 +20,10 @@ from clnr.augment.augmentations import (
 )
 from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName
 from clnr.methods.settings import Probe, RecipeValues, Training, in_order
-from clnr.nn.encoders import (
-    GAT,
-    GCN,
-    Backbone,
-    Encoder,
-    Features,
-    GaussianGCN,
-    GCNAndMLP,
-    MomentumEncoder,
-    MultiViewEncoder,
-    NoEncoder,
-    PReLUGCN,
-)
+from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
+from clnr.nn.encoders.gcn import GAT, GCN, GaussianGCN, PReLUGCN
+from clnr.nn.encoders.mlp import Backbone
+from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
@@ -43,6 +34,13 @@ from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
     from clnr.methods.model import Model
+
+__all__ = ["BASELINES", "METHODS", "QUICK_BASELINES", "REMOVED", "VARIANTS", "Architecture", "Method", "find"]
+__all__ += ["ADAPTIVE", "MASK", "SHUFFLE", "UNIFORM"]
+__all__ += ["BGRL", "CCA_SSG", "CLNR", "DCLNR", "DGI", "GAE", "GCA", "GCLNR", "GRACE", "GRACE_ALL"]
+__all__ += ["MVGRL", "MVGRL_PLAIN", "NCLNR", "RAW", "RCLNR", "SUPERVISED_GAT", "SUPERVISED_GCN", "UNTRAINED", "VGAE"]
+__all__ += ["CLEORA", "CLNR_HOPS", "CLNR_MIX", "CLNR_MLP", "CLNR_TUNED", "FASTRP", "SPECTRAL"]
+__all__ += ["SVD", "SVD_BOTH", "SVD_HOPS", "SVD_MIX", "SVD_PROPAGATED"]
 
 Part = TypeVar("Part")
 

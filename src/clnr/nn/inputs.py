@@ -14,12 +14,9 @@ from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.low_rank import principal_directions
 from clnr.nn.structure import STEPS, neighbour_matrix, put_walks, random_rows, walks
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, np, sp, torch
 
 if TYPE_CHECKING:
-    import numpy as np
-    import scipy.sparse as sp
-    import torch
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, View, unit_rows
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from clnr.graph.id_vectors import id_words
     from clnr.graph.rarity import idf
 else:
-    np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
     View, unit_rows = (lazy("clnr.engine", name) for name in ("View", "unit_rows"))
     empty_rows = lazy("clnr.engine.products", "empty_rows")
     id_words = lazy("clnr.graph.id_vectors", "id_words")

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from clnr import rng
 from clnr.nn.hyper_parameters import HyperParameter
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from clnr.engine.dense import PLAIN, Dense
 else:
-    torch = lazy("torch")
     PLAIN = lazy("clnr.engine.dense", "PLAIN")
 
 Parameters = dict[str, "Tensor"]

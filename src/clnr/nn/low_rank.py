@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clnr import rng
-from clnr.support.lazy import lazy
+from clnr.support.lazy import torch
 from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
-else:
-    torch = lazy("torch")
 
 _EXTRA_COLUMNS = 16
 _ITERATIONS = 4

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import HEAD_WIDTH, Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_weights, sub_dict
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from clnr.engine.dense import constant, inverse_deviation
     from clnr.nn.autograd import InverseRoot, prelu_linear
     from clnr.nn.lazy_linear import LazyLinear
 else:
-    torch = lazy("torch")
     constant, inverse_deviation = (lazy("clnr.engine.dense", name) for name in ("constant", "inverse_deviation"))
     InverseRoot, prelu_linear = (lazy("clnr.nn.autograd", name) for name in ("InverseRoot", "prelu_linear"))
     LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, np, sp, torch
 
 if TYPE_CHECKING:
-    import numpy as np
-    import scipy.sparse as sp
-    import torch
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, SparseMatrix, View, to_sparse_matrix, unit_rows_
     from clnr.graph.csr import Array
     from clnr.graph.id_vectors import random_features
 else:
-    np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
-    SparseMatrix, View, to_sparse_matrix, unit_rows_ = (
-        lazy("clnr.engine", name) for name in ("SparseMatrix", "View", "to_sparse_matrix", "unit_rows_")
-    )
+    View, to_sparse_matrix, unit_rows_ = (lazy("clnr.engine", name) for name in ("View", "to_sparse_matrix", "unit_rows_"))
     random_features = lazy("clnr.graph.id_vectors", "random_features")
 
 STEPS = (4, 8, 16)

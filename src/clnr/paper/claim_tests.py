@@ -27,16 +27,16 @@ from clnr.paper.paper_runs.scope import SETS, Batch, Scope
 
 CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE, methods.GCLNR, methods.CCA_SSG
 MARGIN = 0.05
-_OTHER_METHODS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
+OTHER_METHODS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
 
 Test = Callable[[Scope, ResultSet], ClaimResult]
 
 
-def _tightness(run: Run) -> float:
+def tightness(run: Run) -> float:
     return -run.alignment
 
 
-def _evenness(run: Run) -> float:
+def evenness(run: Run) -> float:
     return -run.uniformity
 
 
@@ -58,7 +58,6 @@ Side = tuple[Method, Method, Metric, str]
 
 def _contrasts(scope: Scope, results: ResultSet, sets: Iterable[str], sides: Iterable[Side]) -> list[Contrast]:
     """On each of some data sets: a metric that is claimed to be larger for the first of two methods, and what to call it."""
-    sides = tuple(sides)
     return [
         contrast(results, _on(what, name), scope.batch(better, name), scope.batch(worse, name), metric)
         for name in scope.among(sets)
@@ -66,35 +65,35 @@ def _contrasts(scope: Scope, results: ResultSet, sets: Iterable[str], sides: Ite
     ]
 
 
-def _by_accuracy(better: Method, others: Iterable[Method]) -> list[Side]:
+def by_accuracy(better: Method, *others: Method) -> list[Side]:
     return [(better, other, lambda run: run.strict, other.name) for other in others]
 
 
-def _by_geometry(better: Method, worse: Method) -> list[Side]:
-    return [(better, worse, _tightness, "alignment"), (better, worse, _evenness, "uniformity")]
+def by_geometry(better: Method, worse: Method) -> list[Side]:
+    return [(better, worse, tightness, "alignment"), (better, worse, evenness, "uniformity")]
 
 
-def above(sets: Iterable[str], better: Method, *others: Method) -> Test:
-    """One method above others on all of some data sets."""
-    return lambda scope, results: everywhere(_contrasts(scope, results, sets, _by_accuracy(better, others)))
+def above(sets: Iterable[str], sides: Iterable[Side], on: int | None = None) -> Test:
+    """The first method of each side is above the second on all of some data sets; or, with all sides, on at least so many."""
+    sets, sides = tuple(sets), tuple(sides)
+
+    def test(scope: Scope, results: ResultSet) -> ClaimResult:
+        contrasts = _contrasts(scope, results, sets, sides)
+        return everywhere(contrasts) if on is None else at_least(on, contrasts, _data_set)
+
+    return test
 
 
 def gain(goal: float) -> Test:
     """CLNR's strict accuracy minus GRACE's reaches a goal on some data set; a value that rounds to the goal reaches it."""
 
     def test(scope: Scope, results: ResultSet) -> ClaimResult:
-        contrasts = _contrasts(scope, results, SETS, _by_accuracy(CLNR, [GRACE]))
+        contrasts = _contrasts(scope, results, SETS, by_accuracy(CLNR, GRACE))
         pairs = {_data_set(each.what): each.differences for each in contrasts}
         bounds = {name: interval(each, len(pairs)) if len(each) > 1 else None for name, each in pairs.items()}
         return reaches(bounds, goal - 0.05, nothing=0)
 
     return test
-
-
-def leads(count: int, sets: Iterable[str]) -> Test:
-    """CLNR above each of the other self-supervised methods on at least ``count`` data sets."""
-    sides = _by_accuracy(CLNR, _OTHER_METHODS)
-    return lambda scope, results: at_least(count, _contrasts(scope, results, sets, sides), _data_set)
 
 
 def faster(goal: float, sets: Iterable[str]) -> Test:
@@ -119,38 +118,15 @@ def rounder(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = []
     for name in scope.among(("cora",)):
         first, second = (figures.circle_batch(scope, method, name) for method in (CLNR, GRACE))
-        contrasts.append(contrast(results, _on("uniformity", name), first, second, _evenness))
+        contrasts.append(contrast(results, _on("uniformity", name), first, second, evenness))
     return everywhere(contrasts)
-
-
-def columns_help(scope: Scope, results: ResultSet) -> ClaimResult:
-    return at_least(5, _contrasts(scope, results, figures.SIX_SETS, _by_geometry(CLNR, NCLNR)), _data_set)
-
-
-def rows_trade(scope: Scope, results: ResultSet) -> ClaimResult:
-    sides = [(GRACE, NCLNR, _tightness, "alignment gained"), (NCLNR, GRACE, _evenness, "uniformity lost")]
-    return everywhere(_contrasts(scope, results, (each for each in figures.SIX_SETS if each != "photo"), sides))
-
-
-def rows_gain_on_photo(scope: Scope, results: ResultSet) -> ClaimResult:
-    return everywhere(_contrasts(scope, results, ("photo",), _by_geometry(GRACE, NCLNR)))
-
-
-def between(scope: Scope, results: ResultSet) -> ClaimResult:
-    sides = [
-        (GCLNR, CLNR, _tightness, "alignment below CLNR's"),
-        (GRACE, GCLNR, _tightness, "alignment above GRACE's"),
-        (CLNR, GCLNR, _evenness, "uniformity above CLNR's"),
-        (GCLNR, GRACE, _evenness, "uniformity below GRACE's"),
-    ]
-    return everywhere(_contrasts(scope, results, figures.SIX_SETS, sides))
 
 
 def like_none(method: Method) -> Test:
     """Alignment and uniformity of a method are as without postprocessing."""
 
     def test(scope: Scope, results: ResultSet) -> ClaimResult:
-        contrasts = _contrasts(scope, results, figures.SIX_SETS, _by_geometry(NCLNR, method))
+        contrasts = _contrasts(scope, results, figures.SIX_SETS, by_geometry(NCLNR, method))
         return within({each.what: each.differences for each in contrasts}, MARGIN)
 
     return test

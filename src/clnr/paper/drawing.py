@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from clnr.paper.paper_runs.scope import Scope
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 # Okabe and Ito's colours (2008), each with its own marker.
 _STYLES = {
@@ -85,21 +86,23 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
     panels = []
     for name in scope.sets(figures.SIX_SETS):
         summaries = {each.name: results.run_index.find(scope.batch(each, name)) for each in scope.lineup(figures.ABLATION)}
-        known = {method: summary for method, summary in summaries.items() if summary is not None}
-        panels += [(name, known)] if known else []
+        means = {
+            method: tuple(summary.mean(metric) for metric in ("uniformity", "alignment", "strict"))
+            for method, summary in summaries.items()
+            if summary is not None
+        }
+        panels += [(name, means, _top([y for _, y, _ in means.values()]))] if means else []
     if not panels:
         return None
     figure, axes = _grid(len(panels), 2.05)
-    for axis, (name, known) in zip(axes, panels, strict=True):
-        values = [summary.mean("strict") for summary in known.values()]
+    for axis, (name, means, top) in zip(axes, panels, strict=True):
+        values = [strict for _, _, strict in means.values()]
         # A method that fails outright would leave one colour for all others.
         low = max(min(values), sorted(values)[len(values) // 2] - 5)
-        top = _top([summary.mean("alignment") for summary in known.values()])
-        for method, summary in known.items():
-            x, y = summary.mean("uniformity"), summary.mean("alignment")
+        for method, (x, y, strict) in means.items():
             _, marker = _STYLES.get(method, _OTHER_STYLE)
             drawn = axis.scatter(
-                x, min(y, top), c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
+                x, min(y, top), c=[strict], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
                 edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
         axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
@@ -114,11 +117,9 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
     figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE_POINTS)
     figure.supylabel("alignment (lower is better)", fontsize=_LARGE_POINTS)
     figure.draw_without_rendering()  # Positions are known from here on.
-    for axis, (_, known) in zip(axes, panels, strict=True):
-        heights = {method: summary.mean("alignment") for method, summary in known.items()}
-        top = _top(list(heights.values()))
-        names = {method: method if y <= top else f"{method} ({y:.2f})" for method, y in heights.items()}
-        _labels(axis, [(names[each], known[each].mean("uniformity"), min(y, top)) for each, y in heights.items()])
+    for axis, (_, means, top) in zip(axes, panels, strict=True):
+        named = {method if y <= top else f"{method} ({y:.2f})": (x, min(y, top)) for method, (x, y, _) in means.items()}
+        _labels(axis, named)
     return figure
 
 
@@ -128,71 +129,49 @@ def _top(values: list[float]) -> float:
     return 1.6 * rest[-1] if rest and largest > 2 * rest[-1] > 0 else largest
 
 
-def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
+def _labels(axis: Axes, marks: Mapping[str, tuple[float, float]]) -> None:
     """Names next to their marks, each where it overlaps least, also with what is outside: above, below, right or left."""
+    from matplotlib.transforms import Bbox
+
     to_points = 72 / axis.figure.dpi
-    inside = _Box(*(edge * to_points for edge in axis.bbox.extents))
-    places = {name: axis.transData.transform((x, y)) * to_points for name, x, y in marks}
-    taken = [_Box(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
-    for name, x, y in marks:
+    inside = Bbox.from_extents(*(edge * to_points for edge in axis.bbox.extents))
+    places = {name: axis.transData.transform(mark) * to_points for name, mark in marks.items()}
+    taken = [Bbox.from_extents(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
+    for name, mark in marks.items():
         half, high = 0.34 * _SMALL_POINTS * len(name), 1.1 * _SMALL_POINTS
         px, py = places[name]
         choices = {
-            (0, 5, "center", "bottom"): _Box(px - half, py + 5, px + half, py + 5 + high),
-            (0, -5, "center", "top"): _Box(px - half, py - 5 - high, px + half, py - 5),
-            (6, 0, "left", "center"): _Box(px + 6, py - high / 2, px + 6 + 2 * half, py + high / 2),
-            (-6, 0, "right", "center"): _Box(px - 6 - 2 * half, py - high / 2, px - 6, py + high / 2),
+            (0, 5, "center", "bottom"): (px - half, py + 5, px + half, py + 5 + high),
+            (0, -5, "center", "top"): (px - half, py - 5 - high, px + half, py - 5),
+            (6, 0, "left", "center"): (px + 6, py - high / 2, px + 6 + 2 * half, py + high / 2),
+            (-6, 0, "right", "center"): (px - 6 - 2 * half, py - high / 2, px - 6, py + high / 2),
         }
-        covered = {place: sum(map(box.shared, taken)) + box.shared(box) - box.shared(inside) for place, box in choices.items()}
+        boxes = {place: Bbox.from_extents(*extents) for place, extents in choices.items()}
+        covered = {
+            place: sum(_shared(box, other) for other in (*taken, box)) - _shared(box, inside) for place, box in boxes.items()
+        }
         best = min(covered, key=covered.__getitem__)
-        taken.append(choices[best])
+        taken.append(boxes[best])
         right, up, horizontal, vertical = best
         axis.annotate(
-            name, (x, y), xytext=(right, up), textcoords="offset points", fontsize=_SMALL_POINTS,
+            name, mark, xytext=(right, up), textcoords="offset points", fontsize=_SMALL_POINTS,
             ha=horizontal, va=vertical, zorder=4,
         )  # fmt: skip
 
 
-class _Box(NamedTuple):
-    left: float
-    low: float
-    right: float
-    high: float
-
-    def shared(self, other: _Box) -> float:
-        """The area of the intersection."""
-        width = min(self.right, other.right) - max(self.left, other.left)
-        height = min(self.high, other.high) - max(self.low, other.low)
-        return max(0.0, width) * max(0.0, height)
+def _shared(one: Bbox, other: Bbox) -> float:
+    """The area of the intersection."""
+    both = one.intersection(one, other)
+    return 0.0 if both is None else both.width * both.height
 
 
-def dimensions(scope: Scope, results: ResultSet) -> Figure | None:
-    """Figure 3: accuracy against dimension."""
-    columns = scope.some(figures.DIMENSIONS)
-    drawn = _curves(scope, results, columns, figures.dimension_batch, "dimension")
-    for axis in drawn.axes if drawn is not None else ():
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(columns, [str(each) for each in columns])
-        axis.minorticks_off()
-    return drawn
-
-
-def noises(scope: Scope, results: ResultSet) -> Figure | None:
-    """Figure 4: accuracy against edge noise."""
-    columns = scope.some(figures.NOISES)
-    drawn = _curves(scope, results, columns, figures.noise_batch, "random edges added, per edge")
-    for axis in drawn.axes if drawn is not None else ():
-        axis.set_xticks(columns)
-    return drawn
-
-
-def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: figures.CurveBatch, what: str) -> Figure | None:
+def curves(shown: figures.Curves, scope: Scope, results: ResultSet) -> Figure | None:
     """A panel for each data set, a curve for each method with its standard deviation as a band: strict accuracies."""
-    panels = []
+    panels, columns = [], scope.some(shown.values)
     for name in scope.sets(figures.FIVE_SETS):
         curves: dict[str, list[tuple[float, float, float]]] = {}
         for method, value in itertools.product(scope.lineup(figures.CURVE_METHODS), columns):
-            if (summary := results.run_index.find(batch(scope, method, name, value))) is not None:
+            if (summary := results.run_index.find(shown.batch(scope, method, name, value))) is not None:
                 values = summary.accuracy("strict")
                 curves.setdefault(method.name, []).append((value, values["mean"], values["std"]))
         panels += [(name, curves)] if curves else []
@@ -207,7 +186,11 @@ def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: f
             axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
         axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
         axis.grid(alpha=0.25)
-    figure.supxlabel(what, fontsize=_LARGE_POINTS)
+        if shown.log_scale:
+            axis.set_xscale("log", base=2)
+            axis.minorticks_off()
+        axis.set_xticks(columns, [str(each) for each in columns])
+    figure.supxlabel(shown.axis, fontsize=_LARGE_POINTS)
     figure.supylabel("strict accuracy, %", fontsize=_LARGE_POINTS)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=_LARGE_POINTS)

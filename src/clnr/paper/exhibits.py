@@ -6,6 +6,7 @@ import dataclasses
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,8 +86,13 @@ TABLES = (
 FIGURES = (
     Exhibit("figure-1", "validation nodes on the circle", figures.circle_batches, figures.circle, drawing.circle),
     Exhibit("figure-2", "alignment against uniformity", figures.plane_batches, figures.plane, drawing.plane),
-    Exhibit("figure-3", "accuracy against dimension", figures.dimension_batches, figures.dimensions, drawing.dimensions),
-    Exhibit("figure-4", "accuracy against edge noise", figures.noise_batches, figures.noises, drawing.noises),
+    *(
+        Exhibit(each.name, about, each.batches, each.table, partial(drawing.curves, each))
+        for each, about in (
+            (figures.DIMENSION_CURVES, "accuracy against dimension"),
+            (figures.NOISE_CURVES, "accuracy against edge noise"),
+        )
+    ),
 )
 EXHIBITS = (*TABLES, *FIGURES)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from clnr import methods
 from clnr.experiments.results import Summary
@@ -11,7 +11,7 @@ from clnr.methods import Method
 from clnr.paper.paper_runs.run_index import ResultSet, accuracy, title_of
 from clnr.paper.paper_runs.scope import SEEDS, Batch, Scope
 from clnr.paper.result_tables import OPTIMISTIC, count_of
-from clnr.paper.table_format import Row, Table, row
+from clnr.paper.table_format import Table, row
 
 CIRCLED_METHODS = (methods.CLNR, methods.GRACE)
 ABLATION = (methods.NCLNR, methods.CLNR, methods.DCLNR, methods.RCLNR, methods.GRACE, methods.GCLNR)
@@ -72,69 +72,63 @@ def plane(scope: Scope, results: ResultSet) -> Table:
     return Table("figure-2", "Figure 2. Alignment against uniformity", head, tuple(groups), notes, text_columns=2)
 
 
+class Curves(NamedTuple):
+    """A figure with a panel for each data set and a curve for each method: accuracy against a hyper-parameter.
+
+    ``axis`` names what is varied, on a ``log_scale`` or not.
+    """
+
+    name: str
+    title: str
+    values: tuple[Any, ...]
+    batch: Callable[[Scope, Method, str, Any], Batch]
+    about: str
+    axis: str
+    log_scale: bool = False
+
+    def batches(self, scope: Scope) -> list[Batch]:
+        """The batches of all curves, one value after another."""
+        pairs = [(method, name) for method in scope.lineup(CURVE_METHODS) for name in scope.sets(FIVE_SETS)]
+        return [self.batch(scope, method, name, value) for value in scope.some(self.values) for method, name in pairs]
+
+    def table(self, scope: Scope, results: ResultSet) -> Table:
+        """A group of rows for each data set: the curve of each method under both protocols."""
+        values, groups = scope.some(self.values), []
+        for name in scope.sets(FIVE_SETS):
+            rows = []
+            for method in scope.lineup(CURVE_METHODS):
+                batches = [self.batch(scope, method, name, value) for value in values]
+                summaries = [(results.find(each), each.seeds) for each in batches]
+                rows += [
+                    row(title_of(name), method.name, title, *(accuracy(each, protocol, usual) for each, usual in summaries))
+                    for protocol, title in (("strict", "strict"), ("paper", "paper rule"))
+                ]
+            groups.append(tuple(rows))
+        notes = (f"Accuracy in percent against {self.about} {OPTIMISTIC}", _NO_NUMBERS)
+        head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in values))
+        return Table(self.name, self.title, head, tuple(groups), notes, text_columns=3)
+
+
 def dimension_batch(scope: Scope, method: Method, dataset: str, dimension: int) -> Batch:
     return scope.batch(method, dataset, _FEW_SEEDS, dimension=dimension, hidden=dimension)
-
-
-def dimension_batches(scope: Scope) -> list[Batch]:
-    return _along(scope, dimension_batch, DIMENSIONS)
-
-
-def dimensions(scope: Scope, results: ResultSet) -> Table:
-    """Figure 3: accuracy against dimension."""
-    columns = scope.some(DIMENSIONS)
-    groups = _curves(scope, results, dimension_batch, columns)
-    note = (
-        "Accuracy in percent against the embedding dimension, which is also the hidden width; "
-        f"{_OVER_SEEDS.format(_FEW_SEEDS)} {OPTIMISTIC}"
-    )
-    head = ("Data set", "Method", "Protocol", *(str(each) for each in columns))
-    return Table("figure-3", "Figure 3. Accuracy against dimension", head, groups, (note, _NO_NUMBERS), text_columns=3)
 
 
 def noise_batch(scope: Scope, method: Method, dataset: str, noise: float) -> Batch:
     return scope.batch(method, dataset, edge_noise=noise)
 
 
-def noise_batches(scope: Scope) -> list[Batch]:
-    return _along(scope, noise_batch, NOISES)
-
-
-def noises(scope: Scope, results: ResultSet) -> Table:
-    """Figure 4: accuracy against edge noise."""
-    columns = scope.some(NOISES)
-    groups = _curves(scope, results, noise_batch, columns)
-    notes = (
-        "Accuracy in percent against p: for each edge, p random edges are added before training, different ones for each seed; "
-        f"the clean graph is embedded and evaluated; {_OVER_SEEDS.format(SEEDS)} {OPTIMISTIC}",
-        _NO_NUMBERS,
-    )
-    head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in columns))
-    return Table("figure-4", "Figure 4. Accuracy against edge noise", head, groups, notes, text_columns=3)
-
-
-CurveBatch = Callable[[Scope, Method, str, Any], Batch]
-
-
-def _along(scope: Scope, batch: CurveBatch, values: tuple[Any, ...]) -> list[Batch]:
-    """The batches of all curves, one value after another."""
-    pairs = [(method, name) for method in scope.lineup(CURVE_METHODS) for name in scope.sets(FIVE_SETS)]
-    return [batch(scope, method, name, value) for value in scope.some(values) for method, name in pairs]
-
-
-def _curves(scope: Scope, results: ResultSet, batch: CurveBatch, values: tuple[Any, ...]) -> tuple[tuple[Row, ...], ...]:
-    """A group of rows for each data set: the curve of each method under both protocols."""
-    groups = []
-    for name in scope.sets(FIVE_SETS):
-        rows = []
-        for method in scope.lineup(CURVE_METHODS):
-            summaries = [(results.find(each), each.seeds) for each in (batch(scope, method, name, value) for value in values)]
-            rows += [
-                row(title_of(name), method.name, title, *(accuracy(each, protocol, usual) for each, usual in summaries))
-                for protocol, title in (("strict", "strict"), ("paper", "paper rule"))
-            ]
-        groups.append(tuple(rows))
-    return tuple(groups)
+DIMENSION_CURVES = Curves(
+    *("figure-3", "Figure 3. Accuracy against dimension", DIMENSIONS, dimension_batch),
+    f"the embedding dimension, which is also the hidden width; {_OVER_SEEDS.format(_FEW_SEEDS)}",
+    axis="dimension",
+    log_scale=True,
+)
+NOISE_CURVES = Curves(
+    *("figure-4", "Figure 4. Accuracy against edge noise", NOISES, noise_batch),
+    "p: for each edge, p random edges are added before training, different ones for each seed; the clean graph is embedded "
+    f"and evaluated; {_OVER_SEEDS.format(SEEDS)}",
+    axis="random edges added, per edge",
+)
 
 
 def _geometry(summary: Summary | str) -> list[str]:

@@ -45,19 +45,12 @@ class Table:
         return (row for group in self.groups for row in group)
 
     def markdown(self) -> str:
-        """As Markdown with lines of at most 120 columns.
-
-        A table that is too wide becomes several, with some of the columns each; one whose texts alone are too wide, a list.
-        """
+        """As Markdown with lines of at most 120 columns."""
         notes = ["\n".join(map(wrapped, note.splitlines())) for note in self.notes]
-        return "\n\n".join([f"## {self.title}", *(self._pipe_tables() or [self._list()]), *notes]) + "\n"
+        return "\n\n".join([f"## {self.title}", self.pipe_table(), *notes]) + "\n"
 
     def pipe_table(self) -> str:
-        """The table alone, in Markdown."""
-        return "\n\n".join(self._pipe_tables())
-
-    def _pipe_tables(self) -> list[str]:
-        """The table in as few parts as fit, each with all text columns and some of the others; none if one does not fit."""
+        """The table alone, in Markdown: if it is too wide in as few parts as fit, each with all text columns."""
         rules = ["---" if i < self.text_columns else "---:" for i in range(len(self.head))]
         cells = [[_escape_pipes(name) for name in self.head], rules]
         cells += [[_marked(cell) for cell in row] for row in self.rows]
@@ -67,20 +60,8 @@ class Table:
             parts = [[*range(self.text_columns), *others[i : i + width]] for i in range(0, max(1, len(others)), width)]
             tables = [[f"| {' | '.join(line[i] for i in part)} |" for line in cells] for part in parts]
             if max(len(line) for table in tables for line in table) <= _LINE_CHARACTERS:
-                return ["\n".join(table) for table in tables]
-        return []
-
-    def _list(self) -> str:
-        """A numbered item for each row: its first cell, and the others by column name."""
-        items = []
-        for number, (first, *others) in enumerate(self.rows, 1):
-            start = f"{number}. "
-            indent = " " * len(start)
-            lines = [wrapped(f"**{first.text}**", start, indent)]
-            for name, cell in zip(self.head[1:], others, strict=True):
-                lines.append(wrapped(f"{name}: {_marked(cell)}", f"{indent}- ", f"{indent}  "))
-            items.append("\n".join(lines))
-        return "\n".join(items)
+                break
+        return "\n\n".join("\n".join(table) for table in tables)
 
     def latex(self) -> str:
         """As LaTeX with booktabs; long texts are broken into lines, and the table over pages."""
@@ -123,13 +104,11 @@ class Table:
 _LINE_CHARACTERS = 120
 
 
-def wrapped(text: str, first: str = "", others: str = "") -> str:
+def wrapped(text: str) -> str:
     """Text in lines of at most 120 columns; headings, tables and pictures, which are one line each, stay as they are."""
-    if not first and text.startswith(("#", "|", "!")):
+    if text.startswith(("#", "|", "!")):
         return text
-    return textwrap.fill(
-        text, _LINE_CHARACTERS, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.fill(text, _LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False)
 
 
 def _escape_pipes(text: str) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib.util
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clnr.errors import ClnrError
+
+__all__ = ["check_installed", "import_optional", "lazy", "np", "sp", "torch"]
 
 
 class _Lazy:
@@ -39,14 +41,17 @@ class _Lazy:
 def lazy(module: str, name: str | None = None) -> Any:
     """A module, or a function or class in one, to be used as if it had been imported.
 
-    The type checker is shown the real import::
-
-        if TYPE_CHECKING:
-            import torch
-        else:
-            torch = lazy("torch")
+    The type checker is shown the real import, as below.
     """
     return _Lazy(module, name)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
+    import torch
+else:
+    np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
 
 
 def import_optional(module: str, purpose: str, extra: str | None = None) -> ModuleType:

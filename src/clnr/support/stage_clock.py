@@ -11,15 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from clnr.support.lazy import lazy
+from clnr.support.lazy import torch
 from clnr.support.machine.memory import MemoryMeter, lifetime_peak
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 process_began: float | None = None
 """When the command line began, before its imports; None in a process of another program."""

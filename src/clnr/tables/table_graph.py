@@ -17,7 +17,7 @@ from clnr.graph.manifest import MANIFEST
 from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.columns.node_columns import read_node_table
 from clnr.tables.ingest_report import NEGATIVE_WEIGHTS, NODES, TABLES, ColumnInfo, IngestReport
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
@@ -151,15 +151,8 @@ def _in_memory(folder: GraphFolder) -> TableGraph:
     columns = None
     if NODES in folder.files:
         with errors_name(folder.path / NODES):
-            import pyarrow.parquet as pq
-
-            columns = pq.read_table(folder.path / NODES)
-            columns.validate(full=True)
-            check_columns(columns)
-            if columns.num_rows != folder.num_nodes:
-                raise DataError(f"it has {columns.num_rows:,} rows for {folder.num_nodes:,} nodes")
-    graph = folder.graph()
-    return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, columns)
+            columns = read_node_table(folder.path / NODES, folder.num_nodes)
+    return TableGraph(folder.graph(), *info, columns)
 
 
 def read_table_info(folder: GraphFolder) -> TableInfo:

@@ -102,34 +102,32 @@ def checkpoint_path(folder: Path) -> Path:
 
 def begun_with(path: Path) -> Any:
     """The choices of the engine that saved a checkpoint, not checked yet; None if that is not known."""
-    import safetensors
-
-    damaged = contextlib.suppress(safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError)
-    with damaged, safetensors.safe_open(str(path), "pt") as file:
-        return json.loads(file.metadata()[_METADATA_KEY])["choices"]
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return json.loads(_metadata(path)[_METADATA_KEY])["choices"]
     return None
 
 
 def check_checkpoint(path: Path) -> None:
     """Fail if a file that is not a checkpoint of clnr would be overwritten, or its name is too long."""
     check_name(path)
-    if path.exists() and not _is_checkpoint(path):
+    if path.exists() and _METADATA_KEY not in _metadata(path):
         raise DataError(f"{path} is not a checkpoint of clnr, and would be overwritten; move it, or choose another place")
 
 
 def remove_checkpoint(path: Path) -> None:
     """Remove a checkpoint, if clnr wrote it, and what a killed process left of one."""
     remove_leftovers(path)
-    if _is_checkpoint(path):
+    if _METADATA_KEY in _metadata(path):
         path.unlink()
 
 
-def _is_checkpoint(path: Path) -> bool:
+def _metadata(path: Path) -> dict[str, str]:
+    """What is written beside the tensors of a file; nothing if it has no tensors."""
     import safetensors
 
     with contextlib.suppress(safetensors.SafetensorError, OSError), safetensors.safe_open(str(path), "pt") as file:
-        return _METADATA_KEY in (file.metadata() or {})
-    return False
+        return file.metadata() or {}
+    return {}
 
 
 def _digest(done: int, about: Mapping[str, Any], state: Mapping[str, Tensor]) -> str:

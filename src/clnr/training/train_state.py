@@ -11,6 +11,7 @@ from torch import Tensor
 
 from clnr.engine import Engine
 from clnr.engine.dense import AdamTensors, Dense
+from clnr.engine.streams import runs_without_sync
 from clnr.errors import DataError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -196,7 +197,7 @@ class CudaGraphStep:
 
     def __init__(self, train_states: Sequence[TrainState], engine: Engine, capture: bool):
         self._train_states, self._engine = train_states, engine
-        self._eager = _EAGER_EPOCHS if capture and engine.cuda_graphs else None
+        self._eager = _EAGER_EPOCHS if capture and engine.device.type == "cuda" else None
         self._replay: Callable[[], None] | None = None
 
     def __call__(self) -> None:
@@ -209,7 +210,7 @@ class CudaGraphStep:
         if self._eager == 1:
             first = self._train_states[0]
             undo = first.snapshot()
-            if self._engine.runs_without_sync(first.step):
+            if runs_without_sync(first.step):
                 done, self._eager = 1, 0
             else:
                 undo()

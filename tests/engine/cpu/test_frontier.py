@@ -10,7 +10,9 @@ from clnr.engine import Drop, Dropout, Neighbors, View, cpu_engine, to_sparse_ma
 from clnr.engine.block_engine import frontier_of
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.csr_arrays import MatrixKeptRows
-from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
+from clnr.nn.encoders.gcn import GCN, BatchGCN, GaussianGCN, PReLUGCN
+from clnr.nn.encoders.mlp import MLP
+from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny

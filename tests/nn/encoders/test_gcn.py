@@ -4,7 +4,7 @@ import torch
 
 from clnr import rng
 from clnr.engine import Dropout
-from clnr.nn.encoders import GAT, GCN, BatchGCN, GaussianGCN, PReLUGCN
+from clnr.nn.encoders.gcn import GAT, GCN, BatchGCN, GaussianGCN, PReLUGCN
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny

@@ -3,7 +3,9 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.nn.encoders import GCN, MLP, Backbone, BatchGCN, Features, NoEncoder
+from clnr.nn.encoders.encoder import Features, NoEncoder
+from clnr.nn.encoders.gcn import GCN, BatchGCN
+from clnr.nn.encoders.mlp import MLP, Backbone
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.encoders.exact import operators

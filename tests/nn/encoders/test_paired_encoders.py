@@ -6,7 +6,9 @@ from clnr import rng
 from clnr.engine import Mask, cpu_engine
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.recipe import Recipe
-from clnr.nn.encoders import GCN, MLP, BatchGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
+from clnr.nn.encoders.gcn import GCN, BatchGCN, PReLUGCN
+from clnr.nn.encoders.mlp import MLP
+from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 from clnr.nn.layers import add_prefix, sub_dict
 from clnr.nn.objectives import StepContext
 from tests.conftest import tiny

@@ -20,7 +20,7 @@ from clnr.graph.csr import Array
 from clnr.graph.validation import as_labels
 from clnr.support.storage.checked_files import check_count
 from clnr.tables import TableGraph
-from clnr.tables.columns.node_columns import check_columns
+from clnr.tables.columns.node_columns import read_node_table
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.roles.node_names import can_name
 from clnr.tables.table_graph import TableInfo
@@ -51,26 +51,15 @@ def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
     columns = None
     if files.has(NODES):
         with files.reading(NODES) as path:
-            import pyarrow.parquet as pq
-
-            columns = pq.read_table(path)
-            columns.validate(full=True)
-            check_node_table(columns, columns.num_rows, graph.num_nodes)
+            columns = read_node_table(path, graph.num_nodes)
     check_name_column(files, info.ingest_report.names, None if columns is None else columns.schema)
-    return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, columns)
+    return TableGraph(graph, *info, columns)
 
 
 def load_table_info(files: ArtifactFiles) -> TableInfo:
     """Read tables.json."""
     with files.reading(TABLES) as path:
         return TableInfo.from_json(path.read_text(encoding="utf-8"))
-
-
-def check_node_table(table: Any, rows: int, nodes: int) -> None:
-    """Refuse a node table with a column of a type that clnr does not write, or without one row per node."""
-    check_columns(table)
-    if rows != nodes:
-        raise DataError(f"it has {rows:,} rows for {nodes:,} nodes")
 
 
 def check_name_column(files: ArtifactFiles, column: str | None, schema: Any) -> None:
@@ -132,12 +121,8 @@ class ArtifactNodes(Nodes):
             with self._files.reading(NODES) as path:
                 import pyarrow.parquet as pq
 
-                with pq.ParquetFile(path) as file:
-                    schema = file.schema_arrow
-                    check_node_table(schema.empty_table(), file.metadata.num_rows, self._count)
-                    if schema.names.count(column) == 1:
-                        values = file.read(columns=[column])
-                        values.validate(full=True)
+                schema = pq.read_schema(path)
+                values = read_node_table(path, self._count, [column])
         check_name_column(self._files, column, schema)
         return values
 

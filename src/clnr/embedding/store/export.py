@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError, UnknownName
 from clnr.support.humanize import plural
-from clnr.support.lazy import import_optional, lazy
+from clnr.support.lazy import import_optional, lazy, np
 from clnr.support.storage.atomic_io import atomic_file
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow
 
     from clnr.embedding.result import EmbeddingResult
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from clnr.graph.csr import Array
     from clnr.graph.validation import as_ids
 else:
-    np = lazy("numpy")
     has_lasting_text, text_of = (lazy("clnr.embedding.search.node_ids", name) for name in ("has_lasting_text", "text_of"))
     as_ids = lazy("clnr.graph.validation", "as_ids")
 

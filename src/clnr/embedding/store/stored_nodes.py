@@ -164,5 +164,4 @@ class StoredNodes(GraphNodes):
             ids=self._shards.ids(nodes),
             name=folder.name,
         )
-        info = self.info
-        return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, stored_columns(folder, nodes))
+        return TableGraph(graph, *self.info, stored_columns(folder, nodes))

@@ -10,17 +10,15 @@ from clnr import rng
 from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, PlainEncoder
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, glorot, norms, prelu, prelu_weights
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from clnr.engine import Operators
     from clnr.engine.products import at_least_float32
     from clnr.nn.lazy_linear import LazyLinear
 else:
-    torch = lazy("torch")
     at_least_float32 = lazy("clnr.engine.products", "at_least_float32")
     LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 

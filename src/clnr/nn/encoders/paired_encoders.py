@@ -12,17 +12,13 @@ from clnr.nn.encoders.gcn import GCN, BatchGCN, PReLUGCN
 from clnr.nn.encoders.mlp import MLP
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.support.lazy import lazy
+from clnr.support.lazy import torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from clnr.engine import Operators
     from clnr.nn.lazy_linear import LazyLinear
-else:
-    torch = lazy("torch")
-    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)

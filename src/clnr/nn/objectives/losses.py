@@ -11,10 +11,9 @@ from clnr import rng
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import HEAD_WIDTH, Parameters, bilinear, linear_layers, perceptron, prelu, prelu_weights
 from clnr.nn.objectives.objective import SOME, Objective, SampledObjective, StepContext
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
     from torch.nn.functional import cross_entropy, softplus
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from clnr.engine.torch_ntxent import blocked_nt_xent
     from clnr.nn.autograd import RowDots
 else:
-    torch = lazy("torch")
     cross_entropy, softplus = (lazy("torch.nn.functional", name) for name in ("cross_entropy", "softplus"))
     unit_rows, blocked_nt_xent = lazy("clnr.engine", "unit_rows"), lazy("clnr.engine.torch_ntxent", "blocked_nt_xent")
     RowDots = lazy("clnr.nn.autograd", "RowDots")

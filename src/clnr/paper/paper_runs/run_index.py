@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from clnr import datasets
 from clnr.datasets import DATASETS
@@ -48,18 +48,9 @@ def _current(run: Run) -> bool:
     return mine == its
 
 
-class Platform(NamedTuple):
+def _platform(run: Run) -> str:
     """The hardware and precision of a run, on which its results and times depend."""
-
-    machine: str
-    precision: str
-
-    @classmethod
-    def of(cls, run: Run) -> Platform:
-        return cls(run.machine, run.precision)
-
-    def __str__(self) -> str:
-        return f"{self.machine}, {self.precision}"
+    return f"{run.machine}, {run.precision}"
 
 
 class RunSource(Protocol):
@@ -94,10 +85,10 @@ class RunIndex:
                 self._runs[kind].append(run)
                 self._dates[id(run)] = date
 
-    def on(self, platform: Platform) -> RunIndex:
+    def on(self, platform: str) -> RunIndex:
         """The same index with the runs of one platform only."""
         other = copy.copy(self)
-        kept = {kind: [run for run in runs if Platform.of(run) == platform] for kind, runs in self._runs.items()}
+        kept = {kind: [run for run in runs if _platform(run) == platform] for kind, runs in self._runs.items()}
         other._runs = defaultdict(list, kept)
         return other
 
@@ -163,7 +154,7 @@ class ResultSet:
 
         Only such runs are compared with each other.
         """
-        platforms = Counter(Platform.of(run) for run in self.runs(batches))
+        platforms = Counter(map(_platform, self.runs(batches)))
         return dataclasses.replace(self, run_index=self.run_index.on(platforms.most_common(1)[0][0])) if platforms else self
 
     def load(self, dataset: str) -> Graph | None:
@@ -186,7 +177,7 @@ class ResultSet:
             return f"Made by `{command}`."
         first, last = min(run.seed for run in runs), max(run.seed for run in runs)
         seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
-        platforms = sorted({str(Platform.of(run)) for run in runs})
+        platforms = sorted(set(map(_platform, runs)))
         codes: dict[tuple[str, ...], set[str]] = {}
         for run in runs:
             known = tuple(run.versions.get(name, "unknown") for name in ("clnr", "torch", "python"))

@@ -19,18 +19,20 @@ from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch
 from clnr.support.storage.atomic_io import write_atomic
 
-_TEXT_COLUMNS = ("method", "dataset", "device", "machine", "precision")
-_INTEGER_COLUMNS = ("seed", "epochs", "parallel_seeds")
-_FLOAT_COLUMNS = (
-    *("strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
-    *("train_seconds", "seconds"),
-)
+# Fields of a run and their types, in the order of the file.
+_FIELDS: dict[str, type] = {
+    "method": str,
+    "dataset": str,
+    "seed": int,
+    **dict.fromkeys(("strict", "paper", "validation", "alignment", "uniformity", "effective_rank"), float),
+    "epochs": int,
+    "train_seconds": float,
+    "parallel_seeds": int,
+    "seconds": float,
+    **dict.fromkeys(("machine", "device", "precision"), str),
+}
 _VERSION_COLUMNS = ("clnr", "code", "torch", "python")
-COLUMNS = (
-    *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
-    *("epochs", "train_seconds", "parallel_seeds", "seconds", "machine", "device", "precision"),
-    *(*_VERSION_COLUMNS, "made", "changed", "extra_metrics"),
-)
+COLUMNS = (*_FIELDS, *_VERSION_COLUMNS, "made", "changed", "extra_metrics")
 # What no table needs, and the file does not have.
 _UNKNOWN_FIELDS: dict[str, Any] = {"epoch_ms": None, "peak_memory_bytes": 0, "engine": "", "content": ""}
 
@@ -44,8 +46,8 @@ def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Pa
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for run in sorted(results.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
-        values = {name: getattr(run, name) for name in (*_TEXT_COLUMNS, *_INTEGER_COLUMNS)}
-        values |= {name: f"{getattr(run, name):.6g}" for name in _FLOAT_COLUMNS}
+        fields = {name: getattr(run, name) for name in _FIELDS}
+        values = {name: f"{value:.6g}" if _FIELDS[name] is float else value for name, value in fields.items()}
         values |= {name: run.versions.get(name, "") for name in _VERSION_COLUMNS}
         changed = Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed
         extra = json.dumps(_rounded(run.extra_metrics), separators=(",", ":")) if run.extra_metrics else ""
@@ -85,8 +87,7 @@ def _run(row: dict[str, Any], where: str) -> Run:
         method = find(row["method"], saved=True)
         # A recipe of a method that was removed may have keys that are no more; no table needs it.
         recipe = {} if method.removed else preset(method, row["dataset"]).recipe.but(**parse(row["changed"].split())).to_dict()
-        values = {name: row[name] for name in _TEXT_COLUMNS} | {name: int(row[name]) for name in _INTEGER_COLUMNS}
-        values |= {name: float(row[name]) for name in _FLOAT_COLUMNS}
+        values: dict[str, Any] = {name: kind(row[name]) for name, kind in _FIELDS.items()}
         return check_run(
             Run(
                 **values,

@@ -8,16 +8,10 @@ import os
 import platform
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from clnr.support.lazy import lazy
+from clnr.support.lazy import torch
 from clnr.support.machine.code_digest import code_version
 from clnr.version import __version__
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 @functools.cache

@@ -11,16 +11,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clnr.errors import OutOfMemory
-from clnr.support.lazy import lazy
+from clnr.support.lazy import torch
 from clnr.support.machine.processors import cgroups
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 def total_memory() -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, one_line
@@ -173,6 +174,19 @@ def column_sql(node_table: Table) -> dict[str, str]:
             c = f"CAST({c} AS VARCHAR)"
         kept[column] = c
     return kept
+
+
+def read_node_table(path: Path, nodes: int, columns: list[str] | None = None) -> Any:
+    """The columns of a saved node table, or some of them, as an Arrow table; it must have a row for each of so many nodes."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        check_columns(file.schema_arrow.empty_table())
+        if (rows := file.metadata.num_rows) != nodes:
+            raise DataError(f"it has {rows:,} rows for {nodes:,} nodes")
+        table = file.read(columns)
+    table.validate(full=True)
+    return table
 
 
 def check_columns(table: Any) -> None:

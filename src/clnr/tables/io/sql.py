@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from clnr.errors import DataError, one_line
-from clnr.support.lazy import lazy
+from clnr.support.lazy import np
 from clnr.tables.io.encodings import NOT_UTF_8, open_bytes
 
 if TYPE_CHECKING:
-    import numpy as np
     from duckdb import DuckDBPyConnection
 
     from clnr.graph.csr import Array
-else:
-    np = lazy("numpy")
 
 Connection: TypeAlias = "DuckDBPyConnection"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")

@@ -27,14 +27,14 @@ def adam(
 
 @kernel("count", "decay")
 def _adam(
-    parameter: tl.tensor,
-    gradient: tl.tensor,
-    mean: tl.tensor,
-    square: tl.tensor,
-    step: tl.tensor,
-    rate: tl.tensor,
-    count: tl.tensor,
-    decay: tl.tensor,
+    parameter,
+    gradient,
+    mean,
+    square,
+    step,
+    rate,
+    count,
+    decay,
     LOG_1: tl.constexpr,
     LOG_2: tl.constexpr,
     BETA_1: tl.constexpr,
@@ -42,7 +42,7 @@ def _adam(
     EPSILON: tl.constexpr,
     DECOUPLED: tl.constexpr,
     BLOCK: tl.constexpr,
-) -> None:
+):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
     # In float64: in float32 the first corrections would be off by some 1e-4.

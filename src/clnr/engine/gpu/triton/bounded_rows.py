@@ -81,14 +81,7 @@ def transpose(taken: Structure, rows: int) -> Structure:
 
 
 @kernel()
-def _entry(
-    position: tl.tensor,
-    begin: tl.tensor,
-    hub: tl.tensor,
-    item_begin: tl.tensor,
-    hub_items: tl.tensor,
-    before: tl.tensor,
-) -> tl.tensor:
+def _entry(position, begin, hub, item_begin, hub_items, before):
     """The entry at a position of a row, which may be split."""
     entry = begin + position
     if before is not None:
@@ -108,26 +101,26 @@ def _entry(
 
 @kernel("a", "b", "split", "count")
 def _take(
-    columns: tl.tensor,
-    values: tl.tensor,
-    item_begin: tl.tensor,
-    item_end: tl.tensor,
-    hub_items: tl.tensor,
-    hubs: tl.tensor,
-    before: tl.tensor,
-    nodes: tl.tensor,
-    loops: tl.tensor,
-    columns_taken: tl.tensor,
-    values_taken: tl.tensor,
-    ends: tl.tensor,
-    word: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    split: tl.tensor,
-    count: tl.tensor,
+    columns,
+    values,
+    item_begin,
+    item_end,
+    hub_items,
+    hubs,
+    before,
+    nodes,
+    loops,
+    columns_taken,
+    values_taken,
+    ends,
+    word,
+    a,
+    b,
+    split,
+    count,
     MOST: tl.constexpr,
     BLOCK: tl.constexpr,
-) -> None:
+):
     a, b = open_key(a, b, word)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = at // (MOST + 1)
@@ -170,14 +163,7 @@ def _take(
 
 
 @kernel("count")
-def _mark(
-    columns: tl.tensor,
-    ends: tl.tensor,
-    found: tl.tensor,
-    count: tl.tensor,
-    SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _mark(columns, ends, found, count, SIZE: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
     there = inside & (at < tl.load(ends + at // SIZE, mask=inside, other=0))

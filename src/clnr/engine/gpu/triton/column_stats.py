@@ -38,9 +38,7 @@ def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bo
 
 
 @kernel("splits")
-def _total(
-    partial: tl.tensor, out: tl.tensor, splits: tl.tensor, F: tl.constexpr, SPLITS: tl.constexpr, COLUMNS: tl.constexpr
-) -> None:
+def _total(partial, out, splits, F: tl.constexpr, SPLITS: tl.constexpr, COLUMNS: tl.constexpr):
     """Add up partial sums of some columns, in a fixed order."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((SPLITS, COLUMNS), tl.float32)
@@ -52,17 +50,8 @@ def _total(
 
 @kernel("count", "each", "scale")
 def _sums(
-    z: tl.tensor,
-    shift: tl.tensor,
-    partial: tl.tensor,
-    count: tl.tensor,
-    each: tl.tensor,
-    scale: tl.tensor,
-    SQUARE: tl.constexpr,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-) -> None:
+    z, shift, partial, count, each, scale, SQUARE: tl.constexpr, F: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     """Sums of some columns over ``each`` tiles of rows."""
     split = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -100,9 +89,7 @@ def _along(work: Any, z: Tensor, out: Tensor, *vectors: Tensor) -> Tensor:
 
 
 @kernel("count")
-def _centre(
-    z: tl.tensor, out: tl.tensor, mean: tl.tensor, count: tl.tensor, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
-) -> None:
+def _centre(z, out, mean, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = (row < count) & (column < F)
@@ -112,7 +99,7 @@ def _centre(
 
 
 @kernel()
-def _inverse(variance: tl.tensor, mean: tl.tensor, column: tl.tensor, F: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
+def _inverse(variance, mean, column, F: tl.constexpr):
     """Inverse deviation and mean of some columns; the former is zero where a column is constant up to rounding."""
     v = tl.load(variance + column, mask=column < F, other=0)
     m = tl.load(mean + column, mask=column < F, other=0)
@@ -120,22 +107,13 @@ def _inverse(variance: tl.tensor, mean: tl.tensor, column: tl.tensor, F: tl.cons
 
 
 @kernel()
-def _inverse_deviation(v: tl.tensor, m: tl.tensor) -> tl.tensor:
+def _inverse_deviation(v, m):
     constant = v <= 1e-12 * (v + m * m)
     return tl.where(constant, 0.0, 1.0 / tl.sqrt(tl.where(constant, 1.0, v)))
 
 
 @kernel("count")
-def _standardise(
-    z: tl.tensor,
-    out: tl.tensor,
-    variance: tl.tensor,
-    mean: tl.tensor,
-    count: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _standardise(z, out, variance, mean, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inverse, middle = _inverse(variance, mean, column, F)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -159,18 +137,7 @@ def standardised_backward(g: Tensor, z: Tensor, variance: Tensor, mean: Tensor) 
 
 
 @kernel("count")
-def _standardise_backward(
-    g: tl.tensor,
-    z: tl.tensor,
-    out: tl.tensor,
-    variance: tl.tensor,
-    mean: tl.tensor,
-    slopes: tl.tensor,
-    count: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _standardise_backward(g, z, out, variance, mean, slopes, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """The gradients of some columns."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inverse, middle = _inverse(variance, mean, column, F)
@@ -211,16 +178,7 @@ def _warps(rows: int) -> int:
 
 
 @kernel("count", "share")
-def _standardise_own(
-    z: tl.tensor,
-    out: tl.tensor,
-    inverses: tl.tensor,
-    count: tl.tensor,
-    share: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _standardise_own(z, out, inverses, count, share, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     row = tl.arange(0, ROWS)[:, None]
     inside = (row < count) & (column < F)
@@ -247,17 +205,7 @@ def standardise_backward(g: Tensor, out: Tensor, inverses: Tensor, dtype: torch.
 
 
 @kernel("count", "share")
-def _standardise_own_backward(
-    g: tl.tensor,
-    out: tl.tensor,
-    inverses: tl.tensor,
-    slope: tl.tensor,
-    count: tl.tensor,
-    share: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _standardise_own_backward(g, out, inverses, slope, count, share, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """The gradient less its mean, and less its part along the result."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     row = tl.arange(0, ROWS)[:, None]

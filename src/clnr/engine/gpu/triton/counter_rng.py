@@ -57,7 +57,7 @@ def signed(word: int) -> int:
 
 
 @kernel()
-def mix(x: tl.tensor) -> tl.tensor:
+def mix(x):
     x = x ^ (x >> 16)
     x = x * 0x7FEB352D
     x = x ^ (x >> 15)
@@ -66,7 +66,7 @@ def mix(x: tl.tensor) -> tl.tensor:
 
 
 @kernel()
-def open_key(a: tl.tensor, b: tl.tensor, word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+def open_key(a, b, word):
     """A key's two words for hashing, after its ``word`` was read and mixed in, where it has one."""
     a = a.to(tl.uint32)
     b = b.to(tl.uint32)
@@ -77,12 +77,12 @@ def open_key(a: tl.tensor, b: tl.tensor, word: tl.tensor) -> tuple[tl.tensor, tl
 
 
 @kernel()
-def draw(a: tl.tensor, b: tl.tensor, i: tl.tensor, j: tl.tensor) -> tl.tensor:
+def draw(a, b, i, j):
     return mix((mix(i.to(tl.uint32) ^ a) + j.to(tl.uint32)) ^ b)
 
 
 @kernel()
-def survives(word: tl.tensor, last: tl.tensor, thresholds: tl.tensor, place: tl.tensor, valid: tl.tensor) -> tl.tensor:
+def survives(word, last, thresholds, place, valid):
     """Whether a draw is kept: against one threshold, or that of its place."""
     if thresholds is not None:
         return word.to(tl.int64) >= tl.load(thresholds + place, mask=valid, other=0)

@@ -25,16 +25,8 @@ def linear_moments(stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 @kernel("inputs")
 def _linear_moments(
-    weight: tl.tensor,
-    covariance_weight: tl.tensor,
-    mean: tl.tensor,
-    bias: tl.tensor,
-    out: tl.tensor,
-    inputs: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+    weight, covariance_weight, mean, bias, out, inputs, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     variance = tl.zeros((ROWS, BLOCK), tl.float32)
     middle = tl.zeros((ROWS, BLOCK), tl.float32)
@@ -71,22 +63,22 @@ def linear_moments_backward(
 
 @kernel("inputs", "share")
 def _linear_moments_backward(
-    weight: tl.tensor,
-    covariance_weight: tl.tensor,
-    mean: tl.tensor,
-    of_weight: tl.tensor,
-    of_variance: tl.tensor,
-    of_mean: tl.tensor,
-    of_bias: tl.tensor,
-    out: tl.tensor,
-    scaled: tl.tensor,
-    of_middle: tl.tensor,
-    inputs: tl.tensor,
-    share: tl.tensor,
+    weight,
+    covariance_weight,
+    mean,
+    of_weight,
+    of_variance,
+    of_mean,
+    of_bias,
+    out,
+    scaled,
+    of_middle,
+    inputs,
+    share,
     F: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-) -> None:
+):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     middle = tl.load(mean + row, mask=row < inputs, other=0)
     total = tl.zeros((ROWS, BLOCK), tl.float32)

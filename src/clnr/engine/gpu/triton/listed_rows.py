@@ -65,23 +65,23 @@ def list_rows(structure: Structure, places: Places, room: int | None = None, alo
 
 @kernel("room", "kept", "items")
 def _list(
-    item_row: tl.tensor,
-    item_begin: tl.tensor,
-    item_end: tl.tensor,
-    first_item: tl.tensor,
-    nodes: tl.tensor,
-    place: tl.tensor,
-    rows: tl.tensor,
-    begins: tl.tensor,
-    ends: tl.tensor,
-    to_places: tl.tensor,
-    used: tl.tensor,
-    excess: tl.tensor,
-    room: tl.tensor,
-    kept: tl.tensor,
-    items: tl.tensor,
+    item_row,
+    item_begin,
+    item_end,
+    first_item,
+    nodes,
+    place,
+    rows,
+    begins,
+    ends,
+    to_places,
+    used,
+    excess,
+    room,
+    kept,
+    items,
     BLOCK: tl.constexpr,
-) -> None:
+):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     own = at < kept
     to = tl.load(place + tl.load(item_row + at, mask=own, other=0), mask=own, other=-1)
@@ -125,23 +125,14 @@ def number_nodes(found: Tensor, capacity: int) -> Places:
 
 
 @kernel("count")
-def _count(found: tl.tensor, counts: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
+def _count(found, counts, count, BLOCK: tl.constexpr):
     node = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     there = tl.load(found + node, mask=node < count, other=0).to(tl.int32)
     tl.store(counts + tl.program_id(0), tl.sum(there))
 
 
 @kernel("count", "capacity")
-def _number(
-    found: tl.tensor,
-    behind: tl.tensor,
-    place: tl.tensor,
-    nodes: tl.tensor,
-    excess: tl.tensor,
-    count: tl.tensor,
-    capacity: tl.tensor,
-    BLOCK: tl.constexpr,
-) -> None:
+def _number(found, behind, place, nodes, excess, count, capacity, BLOCK: tl.constexpr):
     """``behind`` is the number of nodes up to the end of each block."""
     node = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = node < count
@@ -167,7 +158,7 @@ def inverse_roots(sums: Tensor, places: Places) -> Tensor:
 
 
 @kernel("count")
-def _inverse_roots(sums: tl.tensor, out: tl.tensor, excess: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
+def _inverse_roots(sums, out, excess, count, BLOCK: tl.constexpr):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.load(sums + place, mask=place < count, other=0)
     root = tl.where(total == 0, 0.0, 1.0 / tl.sqrt(tl.where(total == 0, 1.0, total)))

@@ -62,15 +62,7 @@ def _scaled(z: Tensor, g: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 
 @kernel("count")
-def _unit(
-    z: tl.tensor,
-    g: tl.tensor,
-    out: tl.tensor,
-    count: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _unit(z, g, out, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """Unit rows of z; or, given the gradient g of these, the gradient of z."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     feature = tl.arange(0, BLOCK)[None, :]
@@ -117,21 +109,21 @@ def _masked(weight: Tensor, drop_rule: DropRule, scale: float, dtype: torch.dtyp
 
 @kernel("a", "b", "last", "count", "known", "scale")
 def _mask(
-    weight: tl.tensor,
-    out: tl.tensor,
-    word: tl.tensor,
-    thresholds: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
-    count: tl.tensor,
-    known: tl.tensor,
-    scale: tl.tensor,
+    weight,
+    out,
+    word,
+    thresholds,
+    a,
+    b,
+    last,
+    count,
+    known,
+    scale,
     DROP: tl.constexpr,
     F: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-) -> None:
+):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     factor = tl.zeros((ROWS,), tl.float32) + scale
     if DROP:

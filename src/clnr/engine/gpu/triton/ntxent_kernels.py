@@ -8,15 +8,7 @@ from clnr.engine.gpu.triton.jit import kernel
 
 
 @kernel()
-def _tile(
-    rows: tl.tensor,
-    row: tl.tensor,
-    first: tl.tensor,
-    count: tl.tensor,
-    F: tl.constexpr,
-    DEPTH: tl.constexpr,
-    WIDE: tl.constexpr,
-) -> tl.tensor:
+def _tile(rows, row, first, count, F: tl.constexpr, DEPTH: tl.constexpr, WIDE: tl.constexpr):
     """``DEPTH`` features, from the first on, of some rows; zero outside of the matrix."""
     feature = first + tl.arange(0, DEPTH)[None, :]
     x = tl.load(rows + row.to(tl.int64)[:, None] * F + feature, mask=(row < count)[:, None] & (feature < F), other=0)
@@ -27,17 +19,17 @@ def _tile(
 
 @kernel()
 def _product(
-    rows: tl.tensor,
-    i: tl.tensor,
-    j: tl.tensor,
-    count: tl.tensor,
+    rows,
+    i,
+    j,
+    count,
     F: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
     PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
-) -> tl.tensor:
+):
     """A tile of R R^T, ``DEPTH`` features at a time."""
     out = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(0, F, DEPTH):
@@ -49,18 +41,18 @@ def _product(
 
 @kernel("count", "each", "inverse")
 def reduce(
-    rows: tl.tensor,
-    partial: tl.tensor,
-    count: tl.tensor,
-    each: tl.tensor,
-    inverse: tl.tensor,
+    rows,
+    partial,
+    count,
+    each,
+    inverse,
     F: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
     PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
-) -> None:
+):
     """The maximum, the sum of exponentials and the twin's logit of some rows, over one split of the columns."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split = tl.program_id(1)
@@ -93,15 +85,7 @@ def reduce(
 
 
 @kernel("count", "splits")
-def loss_of(
-    partial: tl.tensor,
-    lse: tl.tensor,
-    loss: tl.tensor,
-    count: tl.tensor,
-    splits: tl.tensor,
-    SPLITS: tl.constexpr,
-    ROWS: tl.constexpr,
-) -> None:
+def loss_of(partial, lse, loss, count, splits, SPLITS: tl.constexpr, ROWS: tl.constexpr):
     """Each row's log of the sum, and its mean excess over the twin's logit; one program, so that the order is fixed."""
     split = tl.arange(0, SPLITS)[:, None]
     added = tl.zeros((ROWS,), tl.float32)
@@ -121,9 +105,7 @@ def loss_of(
 
 
 @kernel("count", "inverse")
-def reduce_stored(
-    similarities: tl.tensor, lse: tl.tensor, excess: tl.tensor, count: tl.tensor, inverse: tl.tensor, BLOCK: tl.constexpr
-) -> None:
+def reduce_stored(similarities, lse, excess, count, inverse, BLOCK: tl.constexpr):
     """The log of one row's sum of exponentials, and its excess over the twin's logit."""
     i = tl.program_id(0)
     half = count // 2
@@ -139,9 +121,7 @@ def reduce_stored(
 
 
 @kernel("count", "inverse")
-def softmaxes(
-    similarities: tl.tensor, lse: tl.tensor, out: tl.tensor, count: tl.tensor, inverse: tl.tensor, BLOCK: tl.constexpr
-) -> None:
+def softmaxes(similarities, lse, out, count, inverse, BLOCK: tl.constexpr):
     """One row of P + P^T."""
     i = tl.program_id(0)
     j = tl.arange(0, BLOCK)
@@ -153,12 +133,12 @@ def softmaxes(
 
 @kernel("count", "each", "inverse")
 def attract(
-    rows: tl.tensor,
-    lse: tl.tensor,
-    partial: tl.tensor,
-    count: tl.tensor,
-    each: tl.tensor,
-    inverse: tl.tensor,
+    rows,
+    lse,
+    partial,
+    count,
+    each,
+    inverse,
     F: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -166,7 +146,7 @@ def attract(
     WIDTH: tl.constexpr,
     PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
-) -> None:
+):
     """Some rows and features of (P + P^T) R over one split of the columns."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split = tl.program_id(1)
@@ -194,17 +174,7 @@ def attract(
 
 
 @kernel("count", "scale")
-def gradient(
-    rows: tl.tensor,
-    partial: tl.tensor,
-    slope: tl.tensor,
-    out: tl.tensor,
-    count: tl.tensor,
-    scale: tl.tensor,
-    F: tl.constexpr,
-    SPLITS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def gradient(rows, partial, slope, out, count, scale, F: tl.constexpr, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
     """One row's gradient: its parts in order, less twice its twin, scaled."""
     i = tl.program_id(0).to(tl.int64)
     half = count // 2

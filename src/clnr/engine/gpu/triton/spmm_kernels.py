@@ -12,18 +12,18 @@ _PARTS = ("split", "long", "items")
 
 @kernel()
 def _sum(
-    begin: tl.tensor,
-    end: tl.tensor,
-    h: tl.tensor,
-    columns: tl.tensor,
-    values: tl.tensor,
-    right: tl.tensor,
+    begin,
+    end,
+    h,
+    columns,
+    values,
+    right,
     RELU: tl.constexpr,
     F: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
-) -> tl.tensor:
+):
     """The sums of ``ROWS`` runs of entries side by side, ``EACH`` entries of each at a time: [ROWS, BLOCK]."""
     feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((ROWS, BLOCK), tl.float32)
@@ -55,17 +55,7 @@ def _sum(
 
 
 @kernel()
-def _finish(
-    total: tl.tensor,
-    row: tl.tensor,
-    valid: tl.tensor,
-    out: tl.tensor,
-    left: tl.tensor,
-    mask: tl.tensor,
-    bias: tl.tensor,
-    F: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
+def _finish(total, row, valid, out, left, mask, bias, F: tl.constexpr, BLOCK: tl.constexpr):
     """Scale, shift, mask and store the sums of rows."""
     feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = valid[:, None] & (feature < F)[None, :]
@@ -80,9 +70,7 @@ def _finish(
 
 
 @kernel()
-def _items(
-    item: tl.tensor, valid: tl.tensor, item_row: tl.tensor, item_begin: tl.tensor, item_end: tl.tensor
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+def _items(item, valid, item_row, item_begin, item_end):
     """The row of each work item, and where its entries begin and end; an item that does not exist has none."""
     row = tl.load(item_row + item, mask=valid, other=0)
     begin = tl.load(item_begin + item, mask=valid, other=0)
@@ -92,27 +80,27 @@ def _items(
 
 @kernel(*_PARTS)
 def multiply_by(
-    h: tl.tensor,
-    out: tl.tensor,
-    partial: tl.tensor,
-    columns: tl.tensor,
-    values: tl.tensor,
-    item_row: tl.tensor,
-    item_begin: tl.tensor,
-    item_end: tl.tensor,
-    left: tl.tensor,
-    right: tl.tensor,
-    mask: tl.tensor,
-    bias: tl.tensor,
-    split: tl.tensor,
-    long: tl.tensor,
-    items: tl.tensor,
+    h,
+    out,
+    partial,
+    columns,
+    values,
+    item_row,
+    item_begin,
+    item_end,
+    left,
+    right,
+    mask,
+    bias,
+    split,
+    long,
+    items,
     RELU: tl.constexpr,
     F: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
-) -> None:
+):
     """One long item, which gets all entries of a round, or several short ones side by side."""
     program = tl.program_id(0)
     # Triton wants one shape for a name, hence different names in the branches.
@@ -137,18 +125,7 @@ def multiply_by(
 
 
 @kernel()
-def add(
-    partial: tl.tensor,
-    out: tl.tensor,
-    hubs: tl.tensor,
-    hub_items: tl.tensor,
-    left: tl.tensor,
-    mask: tl.tensor,
-    bias: tl.tensor,
-    F: tl.constexpr,
-    BLOCK: tl.constexpr,
-    ITEMS: tl.constexpr,
-) -> None:
+def add(partial, out, hubs, hub_items, left, mask, bias, F: tl.constexpr, BLOCK: tl.constexpr, ITEMS: tl.constexpr):
     """The sum of a split row's partial sums, in the order of its segments."""
     hub = tl.program_id(0) + tl.arange(0, 1)
     row = tl.load(hubs + hub)
@@ -164,34 +141,34 @@ def add(
 
 @kernel("a", "b", "last", *_PARTS)
 def drop_and_compact(
-    columns: tl.tensor,
-    values: tl.tensor,
-    columns_left: tl.tensor,
-    values_left: tl.tensor,
-    ends: tl.tensor,
-    sums: tl.tensor,
-    partial: tl.tensor,
-    item_row: tl.tensor,
-    item_begin: tl.tensor,
-    item_end: tl.tensor,
-    item_to: tl.tensor,
-    nodes: tl.tensor,
-    place: tl.tensor,
-    found: tl.tensor,
-    word: tl.tensor,
-    thresholds: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
-    split: tl.tensor,
-    long: tl.tensor,
-    items: tl.tensor,
+    columns,
+    values,
+    columns_left,
+    values_left,
+    ends,
+    sums,
+    partial,
+    item_row,
+    item_begin,
+    item_end,
+    item_to,
+    nodes,
+    place,
+    found,
+    word,
+    thresholds,
+    a,
+    b,
+    last,
+    split,
+    long,
+    items,
     DROP: tl.constexpr,
     PAIRS: tl.constexpr,
     TRANSPOSED: tl.constexpr,
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
-) -> None:
+):
     """Move the kept entries of one long item, or of several short ones, together, and add up their values."""
     a, b = open_key(a, b, word)
     program = tl.program_id(0)
@@ -219,7 +196,7 @@ def drop_and_compact(
 
 
 @kernel()
-def _node(nodes: tl.tensor, row: tl.tensor) -> tl.tensor:
+def _node(nodes, row):
     """The row of the whole matrix that a row is."""
     if nodes is not None:
         row = tl.load(nodes + row, mask=row >= 0, other=0)
@@ -228,26 +205,26 @@ def _node(nodes: tl.tensor, row: tl.tensor) -> tl.tensor:
 
 @kernel()
 def _compact(
-    row: tl.tensor,
-    begin: tl.tensor,
-    end: tl.tensor,
-    left: tl.tensor,
-    columns: tl.tensor,
-    values: tl.tensor,
-    columns_left: tl.tensor,
-    values_left: tl.tensor,
-    place: tl.tensor,
-    found: tl.tensor,
-    thresholds: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
+    row,
+    begin,
+    end,
+    left,
+    columns,
+    values,
+    columns_left,
+    values_left,
+    place,
+    found,
+    thresholds,
+    a,
+    b,
+    last,
     DROP: tl.constexpr,
     PAIRS: tl.constexpr,
     TRANSPOSED: tl.constexpr,
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor]:
+):
     """Where each run of entries, moved to ``left``, ends there, and the sum of its kept values."""
     total = tl.zeros((ROWS, EACH), tl.float32)
     entry = begin[:, None] + tl.arange(0, EACH)[None, :]
@@ -274,18 +251,7 @@ def _compact(
 
 
 @kernel()
-def _kept(
-    row: tl.tensor,
-    column: tl.tensor,
-    place: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
-    thresholds: tl.tensor,
-    DROP: tl.constexpr,
-    PAIRS: tl.constexpr,
-    TRANSPOSED: tl.constexpr,
-) -> tl.tensor:
+def _kept(row, column, place, a, b, last, thresholds, DROP: tl.constexpr, PAIRS: tl.constexpr, TRANSPOSED: tl.constexpr):
     """Which entries exist and are kept; a column below zero means no entry."""
     valid = column >= 0
     if not DROP:
