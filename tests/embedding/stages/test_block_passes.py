@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -112,3 +114,17 @@ def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypat
     # All is there.
     one.run(one.walk(4, 2, (2,)), other.walk(4, 3, (3,)))
     assert len(made) == 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell which files are mapped")
+def test_what_is_removed_is_not_open_any_more(folder, tmp_path):
+    passes, most = Passes(choose("cpu").to_device(folder), settings(), tmp_path / "seen", 400), []
+
+    def done(step, files):
+        files.rows(np.arange(3))
+        most.append(Path("/proc/self/maps").read_text().count("(deleted)"))
+
+    before = Path("/proc/self/maps").read_text().count("(deleted)")
+    passes.run(passes.walk(4, 12, (12,), done))
+    assert len(most) == 12
+    assert max(most) <= before + 1

@@ -242,7 +242,7 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("width", [1, 7, 64])
-def test_a_product_with_rows_in_a_file_does_not_depend_on_where_it_is_cut(tmp_path, relu, width):
+def test_products_with_rows_in_a_file(tmp_path, monkeypatch, relu, width):
     random = np.random.default_rng(0)
     h = random.normal(size=(500, width)).astype(np.float32)
     h.tofile(tmp_path / "rows.bin")
@@ -251,12 +251,17 @@ def test_a_product_with_rows_in_a_file_does_not_depend_on_where_it_is_cut(tmp_pa
     sparse = sp.csr_array(dense)
     matrix = CSRArrays(sparse.indptr.astype(np.int64), sparse.indices.astype(np.int32), sparse.data)
     expected = dense.astype(np.float64) @ (np.maximum(h, 0) if relu else h)
+    array = MappedArray.open(tmp_path / "rows.bin", ArrayInfo("float32", h.shape), 1)
+    # In a small file, as in memory, to the bit.
     in_memory = matrix.multiply(torch.from_numpy(h), relu, None, None)
-    for resident in (1 << 30, 500 * 4 * width, 11 * 4 * width, 1):
-        array = MappedArray.open(tmp_path / "rows.bin", ArrayInfo("float32", h.shape), resident)
+    torch.testing.assert_close(multiply_stored(matrix, array, relu), in_memory, rtol=0, atol=0)
+    # As an engine does that copies the rows first.
+    gathered = BlockEngine.stored_product(choose("cpu", "float32"), matrix, array)(relu)
+    torch.testing.assert_close(gathered, in_memory)
+    for cut_bytes in (250 * 4 * width, 11 * 4 * width, 1):
+        monkeypatch.setattr(module, "_CUT_BYTES", cut_bytes)
         product = multiply_stored(matrix, array, relu)
         np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(product, in_memory, rtol=0, atol=0)
-        # As an engine does that copies the rows first.
-        gathered = BlockEngine.stored_product(choose("cpu", "float32"), matrix, array)(relu)
-        torch.testing.assert_close(gathered, product)
+        # What may be in memory does not matter.
+        again = multiply_stored(matrix, array._replace(resident=1 << 30), relu)
+        torch.testing.assert_close(again, product, rtol=0, atol=0)

@@ -253,20 +253,24 @@ class Passes:
 
         ``done`` is called after each step.
         """
-        files = [self.walk_files(width, step) for step in range(last + 1)]
-        there = self.workers.broadcast_object(max((step for step, each in enumerate(files) if each.complete), default=-1))
+        made = (step for step in range(last, -1, -1) if self.walk_files(width, step).complete)
+        there = self.workers.broadcast_object(next(made, -1))
+        files = self.walk_files(width, max(0, there))
         if there < 0:
             yield Part(
                 "random rows",
-                files[0],
+                files,
                 lambda edges: self.folder.ids(int(edges.nodes[0]), int(edges.nodes[-1]) + 1).to_numpy(zero_copy_only=False),
                 lambda nodes, ids: random_features(ids, width),
                 reads_edges=False,
             )
         for step in range(max(1, there), last + 1):
             if step > there:
-                yield self._walk_step(files[step], step, files[step - 1])
-            done(step, files[step])
+                # A file that is removed takes disk until nothing has it open: that of the step before is forgotten here.
+                before, files = files, self.walk_files(width, step)
+                yield self._walk_step(files, step, before)
+                del before
+            done(step, files)
             if step - 1 not in kept:
                 self.remove(_walk(width, step - 1))
 

@@ -129,6 +129,8 @@ class StoredReadout:
             yield from self._propagated(source, sample, keeps)
         if not keeps:
             self._passes.remove(_ENCODED)
+            # Not open any more, so that it takes no disk.
+            self._encoded = self._passes.files(_ENCODED)
 
     def feature_chain(self, sample: SampleFiles | None, keeps: bool) -> Chain[None]:
         """The same of the features."""

@@ -275,15 +275,12 @@ def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
 
 @_compiled()
 def add_stored(indptr, next_entry, columns, values, h, stop, relu, out, low, high):
-    """``multiply`` by the rows of h before ``stop``, given which entry of each row of S is next; they are added to ``out``.
-
-    Four entries are taken at a time, as there, and wait for the last of them: it does not matter where h is cut.
-    """
+    """``multiply`` by the rows of h before ``stop``, given which entry of each row of S is next; they are added to ``out``."""
     for i in range(low, high):
         e, end = next_entry[i], indptr[i + 1]
         n = e
-        while n < end and columns[min(n + 4, end) - 1] < stop:
-            n = min(n + 4, end)
+        while n < end and columns[n] < stop:
+            n += 1
         if relu:
             _add_relu(columns, values, e, n, h, out[i])
         else:

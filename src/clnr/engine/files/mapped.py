@@ -24,6 +24,8 @@ from clnr.graph.stored_arrays import MappedArray, StoredRows
 # After so many rows, pages of files beyond the bound are given back. Where the system does not tell how many there are, all of
 # them.
 _ROWS_PER_READ = 1 << 15
+# Rows that are multiplied where they are: between cuts, pages are given back. Sums do not depend on what memory there is.
+_CUT_BYTES = 1 << 28
 # The bits of a float that are all set where it is not finite.
 _EXPONENT_BITS = {"float32": 0x7F80_0000, "float16": 0x7C00, "bfloat16": 0x7F80}
 
@@ -131,8 +133,7 @@ def multiply_stored(matrix: CSRArrays, array: MappedArray, relu: bool = False) -
     kernels, (count, width) = numba_kernels(), array.mapped.shape
     out = empty_rows(len(matrix.indptr) - 1, width, torch.device("cpu")).zero_()
     next_entry = matrix.indptr[:-1].copy()
-    # No more of the file is in memory than half of what may be, so that pages can be given back between.
-    step = max(1, array.resident // (2 * array.mapped.itemsize * max(1, width)))
+    step = max(1, _CUT_BYTES // (array.mapped.itemsize * max(1, width)))
     for stop in range(step, count + step, step):
         given = matrix.indptr, next_entry, matrix.columns, matrix.values, array.values, stop, relu, out.numpy()
         share_rows(matrix.indptr, kernels.add_stored, *given, width=width)
