@@ -347,7 +347,7 @@ def test_clusters(clnr, files):
     for file, read in (("c.csv", pa.csv.read_csv), ("c.parquet", pq.read_table)):
         told = only_json(clnr("clusters", "mine", "-k", "3", "--json", "--out", file))
         assert read(file).to_pydict() == {"id": ids, "cluster": found.assignment.tolist()}
-    assert told == json.loads(json.dumps(found.to_dict()))
+    assert told == {"format": 1} | json.loads(json.dumps(found.to_dict()))
     assert [each["size"] for each in told["clusters"]] == np.bincount(found.assignment).tolist()
     lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
     assert lines[0].split()[:2] == ["cluster", "nodes"]

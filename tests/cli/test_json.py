@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from clnr import bench
+from clnr.bench import timing
 from clnr.cli import app
 from clnr.cli.app import JSON_FORMAT
 from tests.command_line import entry_point, only_json
@@ -120,9 +120,9 @@ def test_runs_and_trials(clnr):
 def test_timings(clnr, monkeypatch):
     known = {"graph": "toy", "nodes": 3, "edges": 4, "ours": (1.0, 2.0, 3.0), "our_bytes": 5}
     rows = [
-        bench.BenchmarkResult(**known, plain=plain, plain_bytes=peak) for plain, peak in (((2.0, 4.0, 6.0), 7), (None, None))
+        timing.BenchmarkResult(**known, plain=plain, plain_bytes=peak) for plain, peak in (((2.0, 4.0, 6.0), 7), (None, None))
     ]
-    monkeypatch.setattr(bench, "growing", lambda *given: iter(rows))
+    monkeypatch.setattr(timing, "growing", lambda *given: iter(rows))
     check("clnr bench", only_json(clnr("bench", *QUIET)))
 
 

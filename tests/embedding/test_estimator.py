@@ -360,6 +360,7 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
 
 def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
     monkeypatch.setattr(memory_plan.memory, "free_memory", lambda device: 10**6)
+    monkeypatch.setattr(memory_plan, "SMALL_BYTES", 0)
     with pytest.raises(OutOfMemory, match="ignore_memory_check=True"):
         embedder().fit(tiny())
     assert embedder(ignore_memory_check=True).fit_transform(tiny()).shape == (40, 8)

@@ -27,8 +27,8 @@ def test_read_tables_takes_and_describes_them_all():
 def test_the_commands_have_their_options():
     options = TableArguments.options()
     assert options.keys() < set(NAMES)
-    assert list(inspect.signature(cmd_ingest.ingest).parameters)[: len(options)] == list(options)
-    assert options.keys() < inspect.signature(cmd_embed.embed).parameters.keys()
+    for command in (cmd_ingest.ingest, cmd_embed.embed):
+        assert options.keys() < inspect.signature(command).parameters.keys()
     assert [option_of(name) for name in ("edges_query", "names", "types", "header", "directed", "out")] == [
         *("--edges-query", "--name", "--as", "--header", "--directed", "--out")
     ]

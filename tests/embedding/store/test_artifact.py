@@ -187,7 +187,7 @@ def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path
     assert (folder / DIGESTS).is_file()
     with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; did you mean 'kind'"):
         name_nodes(back, "king", folder)
-    with pytest.raises(DataError, match="there is no node table"):
+    with pytest.raises(DataError, match="column 'kind' for names needs a node table"):
         name_nodes(fitted(), "kind", folder)
 
 

@@ -114,7 +114,7 @@ def test_vectors_are_scaled_by_one_number_and_have_one_length(db):
     assert np.allclose(x, [[3 / scale, 4 / scale, 0], [0, 0, 0], [0, 0, 1]])
     fixed, _ = learned(db, "SELECT CAST([1, i] AS FLOAT[2]) AS x FROM range(3) r(i)")
     assert fixed.column_encoders[0].kind == "vector"
-    with pytest.raises(DataError, match=r"nodes.csv: 'x' has 2 numbers in some rows and another count in row 2; give all"):
+    with pytest.raises(DataError, match=r"nodes.csv: 'x' has 2 numbers in some rows and another count in row 2; make all"):
         learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([1.0])) v(x)")
 
 
