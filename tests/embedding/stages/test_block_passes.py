@@ -10,12 +10,22 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.stages import block_passes
-from clnr.embedding.stages.block_passes import Part, Passes, node_blocks
+from clnr.embedding.stages.block_passes import BlockEdges, Part, Passes, node_blocks
 from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
+from clnr.engine.block_engine import BlockEngine
+from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.files.mapped_graph import NeighbourRows, without_pairs
 from clnr.graph import Graph
 from tests.embedding.stages.test_graph_in_files import settings
+
+
+class GatheringEngine(CompiledEngine):
+    """Copies rows before it multiplies by them, as a GPU does."""
+
+    gathers_rows = True
+    stored_product = BlockEngine.stored_product
+
 
 NODES = 120
 BLOCKS = [slice(0, 1), slice(1, 50), slice(50, 51), slice(51, NODES)]
@@ -128,3 +138,18 @@ def test_what_is_removed_is_not_open_any_more(folder, tmp_path):
     passes.run(passes.walk(4, 12, (12,), done))
     assert len(most) == 12
     assert max(most) <= before + 1
+
+
+@pytest.mark.parametrize("engine", [CompiledEngine, GatheringEngine])
+def test_edges_that_take_too_much_memory_are_read_in_parts(folder, tmp_path, engine):
+    """So many rows are in memory at a time; the sums of a row are the same."""
+    chosen, whole = settings(engine=engine()), choose("cpu").to_device(folder)
+    passes = Passes(whole, chosen, tmp_path / "all", 10_000)
+    passes.run(passes.walk(6, 0, (0,)))
+    rows, nodes = passes.walk_files(6, 0), np.array([0, 3, 4, 50, 51, 52, 119])
+    for make in ("average", "propagate"):
+        expected = getattr(BlockEdges(passes.engine, folder, nodes, 10_000), make)(whole, rows)(False)
+        for most in (1, 2, 4):
+            edges = BlockEdges(passes.engine, folder, nodes, most)
+            assert len(edges._some_nodes) > 1
+            np.testing.assert_array_equal(getattr(edges, make)(whole, rows)(False), expected)

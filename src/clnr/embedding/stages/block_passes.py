@@ -59,25 +59,39 @@ def node_blocks(folder: GraphFolder, block_rows: int, gathers: bool) -> list[sli
 
 
 class BlockEdges:
-    """The edges of some nodes, sorted: read once for all parts of a pass."""
+    """The edges of some nodes, sorted: read once for all parts of a pass.
 
-    def __init__(self, engine: BlockEngine, nodes: Array):
+    Where these have more than ``block_rows``, some of their edges are read at a time, whenever rows are made from them.
+    """
+
+    def __init__(self, engine: BlockEngine, folder: GraphFolder, nodes: Array, block_rows: int):
+        indptr = folder.map("incoming.indptr").values
+        rows = rows_of(np.arange(1, len(nodes) + 1), np.cumsum(indptr[nodes + 1] - indptr[nodes]), engine.gathers_rows)
         self.nodes, self._engine = nodes, engine
+        self._some_nodes = np.split(nodes, np.flatnonzero(np.diff(rows // (block_rows + 1))) + 1)
         self._neighbours: NeighbourRows | None = None
         self._propagation: dict[int, CSRArrays] = {}
 
     def average(self, device_graph: DeviceGraph, source: LayerFiles) -> Callable[[bool], Tensor]:
         """What averages rows over the neighbours of each node."""
+        if len(self._some_nodes) > 1:
+            return self._in_turn(lambda nodes: NeighbourRows(device_graph, nodes).average(device_graph), source)
         if self._neighbours is None:
             self._neighbours = NeighbourRows(device_graph, self.nodes)
         return self._engine.stored_product(self._neighbours.average(device_graph), source.stored)
 
     def propagate(self, device_graph: DeviceGraph, source: LayerFiles) -> Callable[[bool], Tensor]:
         """What propagates rows to the nodes, or ReLU of them if it is given True."""
+        if len(self._some_nodes) > 1:
+            return self._in_turn(functools.partial(propagation_rows, device_graph), source)
         key = id(device_graph.edges)
         if key not in self._propagation:
             self._propagation[key] = propagation_rows(device_graph, self.nodes)
         return self._engine.stored_product(self._propagation[key], source.stored)
+
+    def _in_turn(self, matrix_of: Callable[[Array], CSRArrays], source: LayerFiles) -> Callable[[bool], Tensor]:
+        engine, parts = self._engine, self._some_nodes
+        return lambda relu: torch.cat([engine.stored_product(matrix_of(nodes), source.stored)(relu) for nodes in parts])
 
 
 MakeRows: TypeAlias = Callable[[BlockEdges, LayerFiles], Callable[[], Tensor]]
@@ -204,7 +218,7 @@ class Passes:
                 return None
             block = self.blocks[number]
             if edges is None or edges.nodes[0] != block.start:
-                edges = BlockEdges(self.engine, np.arange(block.start, block.stop))
+                edges = self._edges(np.arange(block.start, block.stop))
             return edges.nodes, part.prepare(edges)
 
         def computed(item: tuple[int, Part], prepared: Any) -> Callable[[], None]:
@@ -223,14 +237,12 @@ class Passes:
         do_blocks(((number, part) for number in numbers for part in parts), read, computed)
         self.workers.barrier()
 
-    def rows_at(
-        self, nodes: Array, make: Callable[[BlockEdges, LayerFiles], Callable[[], Tensor]], source: LayerFiles
-    ) -> Tensor:
-        """Rows of some nodes, sorted, made from others by ``propagate`` or ``step``; not more at a time than in a block."""
-        indptr = self.folder.map("incoming.indptr").values
-        gathered = np.cumsum(indptr[nodes + 1] - indptr[nodes] + 1)
-        some = np.split(nodes, np.flatnonzero(np.diff(gathered // self._block_rows)) + 1)
-        return torch.cat([make(BlockEdges(self.engine, each), source)().cpu() for each in some])
+    def _edges(self, nodes: Array) -> BlockEdges:
+        return BlockEdges(self.engine, self.folder, nodes, self._block_rows)
+
+    def rows_at(self, nodes: Array, make: MakeRows, source: LayerFiles) -> Tensor:
+        """Rows of some nodes, sorted, made from others by ``propagate`` or ``step``."""
+        return make(self._edges(nodes), source)().cpu()
 
     def propagation(self, files: LayerFiles, what: str, source: LayerFiles) -> Part:
         """Rows of all nodes propagated once."""
