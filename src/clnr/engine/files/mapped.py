@@ -22,8 +22,8 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import MappedArray, StoredRows
 
 # After so many rows, pages of files beyond the bound are given back. Where the system does not tell how many there are, all of
-# them.
-_ROWS_PER_READ = 1 << 15
+# them. A row that is read maps 64 KiB around it, so these are up to half a gigabyte.
+_ROWS_PER_READ = 1 << 13
 # Rows that are multiplied where they are: between cuts, pages are given back. Sums do not depend on what memory there is.
 _CUT_BYTES = 1 << 28
 # The bits of a float that are all set where it is not finite.
