@@ -351,8 +351,9 @@ def test_clusters(clnr, files):
     assert [each["size"] for each in told["clusters"]] == np.bincount(found.assignment).tolist()
     lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
     assert lines[0].split()[:2] == ["cluster", "nodes"]
-    for each, line in zip(found.clusters, (line for line in lines[1:] if line[0] != " "), strict=True):
+    for each, line in zip(found.clusters, (line for line in lines[1:] if line[0].isdigit()), strict=True):
         assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]},"]
+    assert lines[-1].startswith(f"silhouette {found.silhouette:.2f} (")
     assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
     (files / "there.csv").mkdir()
     for words, said in (

@@ -244,7 +244,7 @@ def test_numbers_with_fractions_are_texts_and_nan_is_empty():
 def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,n/a\nc,3\n")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
-    said = "'x' is read as category, though 2 of 3 values are numbers: 'n/a' in row 2 is none; --as x=number takes such"
+    said = "'x' is read as category, though 2 of 3 values are numbers: 'n/a' in row 2 is not; --as x=number takes such"
     assert found.ingest_report.remarks == (f"{nodes}: {said} values as empty",)
 
 

@@ -45,7 +45,7 @@ def by_kind(kind):
     return pa.table(dict(zip(("a", "b", "strength"), columns, strict=True)))
 
 
-@pytest.mark.parametrize(("weight", "how"), [("", "it counts once"), (",weight", "its weights are added")])
+@pytest.mark.parametrize(("weight", "how"), [("", "each edge counts once"), (",weight", "their weights are added")])
 def test_a_repeated_edge_of_a_kind_counts_once_unless_it_has_weights(tmp_path, weight, how):
     from clnr.embedding.planning.graph_facts import table_warnings
 

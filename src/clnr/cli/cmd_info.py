@@ -258,8 +258,12 @@ def clusters(
         write_clusters(id_columns(result), answer.assignment, file)
     if as_json:
         print_json(answer.to_dict())
-    else:
-        out.print(console_tables.clusters(answer))
+        return
+    out.print(console_tables.clusters(answer))
+    if len(answer.clusters) > 1:
+        out.print(f"silhouette {answer.silhouette:.2f} (0: they overlap, 1: far apart); -k takes another number of clusters")
+    if file is not None:
+        out.print(str(file), markup=False)
 
 
 @app.command()

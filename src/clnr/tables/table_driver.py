@@ -153,7 +153,7 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
                 arguments.progress(f"{table.name}: {done:,} of {plural(len(roles.features), 'column')} are read")
 
         encoder = FeatureEncoder.fit(db, table, roles.features, roles.types, say)
-        remarks.extend(type_warnings(db, table, [each for each in encoder.column_encoders if each.column not in roles.types]))
+        remarks.extend(type_warnings(db, table, encoder.column_encoders, roles.types))
         return encoder
 
     if node_table.outputs is not None:

@@ -96,9 +96,13 @@ def test_nearly_all_are_enough_and_the_others_are_told():
     np.testing.assert_allclose(found.graph.features[:38, 0], (right - right.mean()) / right.std(), rtol=1e-4, atol=1e-6)
     assert found.graph.features[:, 1].tolist() == [0] * 38 + [1] * 3
     assert "in $, scaled to mean 0 and variance 1, 2 features, 3 empty" in line_of(found)
-    said = "is read as numbers in $; 2 of 40 values are none, such as 'unknown' in row 39, and count as empty; --as x=text"
+    said = "is read as numbers in $; 2 of 40 values are not, such as 'unknown' in row 39, and count as empty; --as x=text"
     assert said in remarks_of(found)[0]
-    assert columns_of(read([*values, "unclear"]))["x"] == "category"
+    unclear = [*values, "unclear"]
+    assert columns_of(read(unclear))["x"] == "category"
+    # Also if it is asked for.
+    asked = read(unclear, types={"x": "number"})
+    assert "3 of 41 values are not, such as 'unknown' in row 39, and count as empty" in remarks_of(asked)[0]
 
 
 def test_the_user_says_what_it_is():
@@ -152,7 +156,7 @@ def test_in_files_and_in_large_tables(tmp_path):
     nodes = saved(tmp_path, "n.csv", f"id;x\n{lines}n3000;7 km\n")
     found = read_tables(edges, nodes)
     assert "number, in %, with a decimal comma" in line_of(found)
-    assert "1 of 3,001 values are none, such as '7 km' in row 3,001" in remarks_of(found)[0]
+    assert "1 of 3,001 values are not, such as '7 km' in row 3,001" in remarks_of(found)[0]
     ingest(edges, nodes, out=tmp_path / "graph")
     folder = load_graph_folder(tmp_path / "graph")
     assert (folder.graph.digest, folder.ingest_report) == (found.graph.digest, found.ingest_report)

@@ -133,9 +133,9 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if dangling := dangling_warning(report):
         lines.append(f"warning: {dangling}" if loses_much(report) else dangling)
     if report.loops:
-        lines.append(f"left out: {plural(report.loops, 'self-loop')}; the encoder adds its own")
+        lines.append(f"left out: {plural(report.loops, 'edge')} from a node to itself")
     if report.duplicates:
-        how = "its weights are added" if _adds_weights(table_graph) else "it counts once"
+        how = "their weights are added" if _adds_weights(table_graph) else "each edge counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
     labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
     labelled = 0 if labels is None else int((labels >= 0).sum())

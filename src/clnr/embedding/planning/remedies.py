@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from clnr.embedding.planning.job_plan import JobSizes
 from clnr.errors import OutOfMemory
 from clnr.support.arguments import command_with
-from clnr.support.humanize import gigabytes
+from clnr.support.humanize import gigabytes, option
 
 SMALL_BYTES = 2.5e8
 """A graph that takes no more beside Python and torch is small: no setting would change much, and it is never refused."""
@@ -25,7 +24,7 @@ class Remedy(NamedTuple):
     recipe: dict[str, Any]
 
     def __str__(self) -> str:
-        options = [f"{name} {shlex.quote(value)}" for name, value in self.options.items()]
+        options = [option(name, value) for name, value in self.options.items()]
         return " ".join([*options, *(f"--set {key}={value}" for key, value in self.recipe.items())])
 
 

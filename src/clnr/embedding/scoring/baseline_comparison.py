@@ -32,6 +32,8 @@ GOOD_AUC = 0.8
 """A link AUC from this on is good."""
 GOOD_SHARE = 0.5
 """An accuracy is good once it removes this share of the majority-class baseline's error."""
+POOR_SHARE = 0.05
+"""An accuracy is poor until it removes this share of it."""
 FEW_EDGES = 30
 """From so many held-out edges on a link AUC says something; with fewer, its standard error is 0.05 and more."""
 
@@ -83,7 +85,7 @@ _LINKS = _Measure(
     3,
     "",
     task="for predicting edges, ",
-    hint="; whether that helps your task, labels of some nodes would tell: --label COLUMN",
+    hint="; to see which helps your task, give labels of some nodes: --label COLUMN",
     counted="links_held_out",
 )
 _ACCURACY = _Measure(
@@ -179,9 +181,12 @@ def score_warnings(
     elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
         lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw, has_kinds)}")
-    majority = scores.get("majority_accuracy", -1.0)
-    if _ACCURACY.key in scores and scores[_ACCURACY.key] <= majority:
-        lines.append(f"the accuracy of {_ACCURACY.cell(scores)} % is not above the majority-class baseline, {majority:.1f} %")
+    majority = scores.get("majority_accuracy", -inf)
+    if _ACCURACY.key in scores and _is_poor(scores[_ACCURACY.key], majority):
+        level = "not" if scores[_ACCURACY.key] <= majority else "hardly"
+        lines.append(
+            f"the accuracy of {_ACCURACY.cell(scores)} % is {level} above the majority-class baseline, {majority:.1f} %"
+        )
     told = None
     if comparison is not None and comparison.beaten and (comparison.rival == RAW.name or comparison.measure == _ACCURACY.key):
         lines.append(comparison.sentence)
@@ -223,6 +228,10 @@ def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
     return ["the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart"]
 
 
+def _is_poor(accuracy: float, majority: float) -> bool:
+    return accuracy <= majority or accuracy - majority < POOR_SHARE * (100 - majority)
+
+
 def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: int) -> list[Score]:
     """The link AUC, the accuracy and the effective rank, of those that were measured, and whether each is good.
 
@@ -245,7 +254,7 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
             majority = finite["majority_accuracy"]
             meaning += f" (majority-class baseline: {majority:.1f} %)"
             good = majority + GOOD_SHARE * (100 - majority)
-            verdict = "poor" if accuracy <= majority else "good" if accuracy >= good else "fair"
+            verdict = "poor" if _is_poor(accuracy, majority) else "good" if accuracy >= good else "fair"
         shown.append(_beside(_ACCURACY, Score("accuracy", f"{accuracy:.1f} %", meaning, verdict), scores, baselines))
     if "effective_rank" in finite:
         meaning = "dimensions in use; near 1 it has collapsed, and nodes are hardly told apart"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clnr.errors import DataError, one_line
+from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, FALSE, TRUE, ColumnEncoder
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
@@ -103,7 +104,7 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
-                cure = f"{form}; choose another --as {column}=KIND"
+                cure = f"{form}; choose another {option('--as', f'{column}=KIND')}"
                 raise DataError(f"{table.name}: '{column}' is not a {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))
@@ -128,7 +129,8 @@ def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
     if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
         (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
         if distinct == rows:
-            return f"all its values are distinct whole numbers, as ids are; --as {column}=number makes it a feature"
+            taken = option("--as", f"{column}=number")
+            return f"all its values are distinct whole numbers, as ids are; {taken} makes it a feature"
     return (yield from _number(table, column, sql, "number", spans=spans))
 
 
@@ -148,7 +150,7 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return "all its values are the same"
     if numbers == present and codes:
         if distinct == rows and (rows >= _ID_ROWS or _ID_NAME.search(column)):
-            return f"all its values are distinct codes, as ids are; --as {column}=category makes it a feature"
+            return f"all its values are distinct codes, as ids are; {option('--as', f'{column}=category')} makes it a feature"
         return (yield from _categories(table, column, distinct, present < rows))
     if numbers == present:
         return (yield from _unless_ids(table, column, f"TRY_CAST({text} AS DOUBLE)"))
@@ -294,7 +296,7 @@ def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | Non
             return None
         raise DataError(
             f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; make all rows "
-            f"equally long, or leave it out: --ignore {column}"
+            f"equally long, or leave it out: {option('--ignore', column)}"
         )
     if longest > 1 << 20:
         return f"{longest:,} numbers per row are too many"

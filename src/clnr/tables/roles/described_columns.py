@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from clnr.errors import one_line
+from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -106,14 +107,18 @@ def case_twins(values: Iterable[str]) -> str:
     return ""
 
 
-def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder]) -> list[str]:
-    """Lines about columns that are not read as numbers although most values are, and about values that differ by case."""
+def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder], chosen: Collection[str] = ()) -> list[str]:
+    """Lines about columns that are not read as numbers although most values are, and about values that differ by case.
+
+    Of ``chosen`` columns, whose type a user has named, only about values that it does not have.
+    """
     lines = []
+    outside = [_query_outside(table, encoder) for encoder in encoders if encoder.unit and encoder.missing]
+    encoders = [encoder for encoder in encoders if encoder.column not in chosen]
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
     notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
-    outside = [_query_outside(table, encoder) for encoder in encoders if encoder.unit and encoder.missing]
     return lines + [line for some in (*notes, *run_column_queries(db, table.name, outside)) for line in some]
 
 
@@ -124,8 +129,9 @@ def _query_outside(table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[s
     present, count, row, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"), "i")
     if not count:
         return []
-    message = f"numbers in {encoder.unit}; {count:,} of {present:,} values are none"
-    other = f"such as '{one_line(value)}' in row {row + 1:,}, and count as empty; --as {encoder.column}=text changes that"
+    message = f"numbers in {encoder.unit}; {count:,} of {present:,} values are not"
+    text = option("--as", f"{encoder.column}=text")
+    other = f"such as '{one_line(value)}' in row {row + 1:,}, and count as empty; {text} changes that"
     return [f"{table.name}: '{encoder.column}' is read as {message}, {other}"]
 
 
@@ -141,10 +147,12 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> Colu
     if numbers == present:
         first_code = tuple(f"{each} FILTER ({is_code('v')})" for each in ("min(i)", "arg_min(v, i)"))
         row, value = yield ColumnQuery(table.columns[column], table.sql, first_code, trimmed("c"), "i")
-        message = f"'{one_line(value)}' in row {row + 1:,} begins with 0; --as {column}=number makes numbers of them"
+        message = (
+            f"'{one_line(value)}' in row {row + 1:,} begins with 0; {option('--as', f'{column}=number')} makes numbers of them"
+        )
         return [f"{table.name}: '{column}' is read as codes, not as numbers: {message}"]
     message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
-    other = f"'{one_line(value)}' in row {row + 1:,} is none; --as {column}=number takes such values as empty"
+    other = f"'{one_line(value)}' in row {row + 1:,} is not; {option('--as', f'{column}=number')} takes such values as empty"
     return [f"{table.name}: '{column}' {message}: {other}"]
 
 
