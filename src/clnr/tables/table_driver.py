@@ -22,7 +22,7 @@ from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.roles.described_columns import type_warnings
+from clnr.tables.roles.described_columns import type_warnings, unit_warnings
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
@@ -140,7 +140,10 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
     node_table, base = loaded.node_table, arguments.base
     given = arguments.feature_encoder if base is None else base.feature_encoder
     if given is not None:
-        return given, _check_encoder(given, loaded, arguments)
+        notes = _check_encoder(given, loaded, arguments)
+        if node_table is not None and node_table.outputs is None:
+            notes += unit_warnings(db, node_table, given.column_encoders, is_earlier=True)
+        return given, notes
     if node_table is None:
         return FeatureEncoder(), []
     remarks: list[str] = []

@@ -98,6 +98,9 @@ def test_nearly_all_are_enough_and_the_others_are_told():
     assert "in $, scaled to mean 0 and variance 1, 2 features, 3 empty" in line_of(found)
     said = "is read as numbers in $; 2 of 40 values are not, such as 'unknown' in row 39, and count as empty; --as x=text"
     assert said in remarks_of(found)[0]
+    later = read(["€7", *values[1:]], feature_encoder=found.feature_encoder)
+    said = "3 of 40 values are not, such as '€7' in row 1, and count as empty; write them as in training"
+    assert said in remarks_of(later)[0]
     unclear = [*values, "unclear"]
     assert columns_of(read(unclear))["x"] == "category"
     # Also if it is asked for.

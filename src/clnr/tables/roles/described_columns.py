@@ -113,16 +113,26 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     Of ``chosen`` columns, whose type a user has named, only about values that it does not have.
     """
     lines = []
-    outside = [_query_outside(table, encoder) for encoder in encoders if encoder.unit and encoder.missing]
+    outside = unit_warnings(db, table, [encoder for encoder in encoders if encoder.missing])
     encoders = [encoder for encoder in encoders if encoder.column not in chosen]
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
     notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
-    return lines + [line for some in (*notes, *run_column_queries(db, table.name, outside)) for line in some]
+    return lines + [line for some in notes for line in some] + outside
 
 
-def _query_outside(table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
+def unit_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:
+    """Lines about columns of numbers with a unit, some of whose values have another, or are no numbers.
+
+    Encoders of an earlier training read what they have always read.
+    """
+    there = (encoder for encoder in encoders if encoder.unit and encoder.column in table.columns)
+    lines = run_column_queries(db, table.name, [_query_outside(table, encoder, is_earlier) for encoder in there])
+    return [line for some in lines for line in some]
+
+
+def _query_outside(table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[list[str]]:
     """A line if some values of a column of numbers with a unit have another, or are no numbers."""
     odd = f"FILTER (v IS NOT NULL AND ({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL)"
     counts = ("count(v)", f"count(*) {odd}", f"min(i) {odd}", f"arg_min(v, i) {odd}")
@@ -130,8 +140,8 @@ def _query_outside(table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[s
     if not count:
         return []
     message = f"numbers in {encoder.unit}; {count:,} of {present:,} values are not"
-    text = option("--as", f"{encoder.column}=text")
-    other = f"such as '{one_line(value)}' in row {row + 1:,}, and count as empty; {text} changes that"
+    cure = "write them as in training" if is_earlier else f"{option('--as', f'{encoder.column}=text')} changes that"
+    other = f"such as '{one_line(value)}' in row {row + 1:,}, and count as empty; {cure}"
     return [f"{table.name}: '{encoder.column}' is read as {message}, {other}"]
 
 
