@@ -218,16 +218,16 @@ def similar(
     if answer.id != node:
         print_stderr(f"'{node}' is the name of '{answer.id}'")
     if as_json:
-        known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.has_labels else [])]
+        known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.label_column else [])]
         rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in answer.nodes]
         print_json([{title: row[title] for title in ("id", *known)} for row in rows])
         return
     named = any(each.name for each in answer.nodes)
-    titles = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.has_labels else [])]
-    table = Table(*titles, box=None, pad_edge=False)
+    keys = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.label_column else [])]
+    table = Table(*((answer.label_column or "") if key == "label" else key for key in keys), box=None, pad_edge=False)
     for each in answer.nodes:
         texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
-        table.add_row(*(str(texts[title] or "") for title in titles))
+        table.add_row(*(str(texts[key] or "") for key in keys))
     out.print(table)
 
 

@@ -50,7 +50,8 @@ def test_the_column_of_labels_is_shown_once():
     edges = pa.table({"source": range(20), "target": [i * 3 % 20 for i in range(20)]})
     nodes = pa.table({"id": range(20), "age": [i % 7 for i in range(20)], "subject": ["xyz"[i % 3] for i in range(20)]})
     made = report_data(fitted(read_tables(edges, nodes, label="subject"), method="Raw"), "mine")
-    assert [column.name for column in made.columns] == ["label", "cluster", "age", "number of edges"]
+    assert [column.name for column in made.columns] == ["subject", "cluster", "age", "number of edges"]
+    assert made.columns[0].names == ("x", "y", "z")
 
 
 WORDS = ["red", "green", "blue"]

@@ -57,7 +57,7 @@ def by_hand(group):
     """All traits of a group that are large enough, by column and value."""
     made = {}
     present = {
-        "label": lambda row: [row["area"]],
+        "area": lambda row: [row["area"]],
         "trade": lambda row: [row["trade"]],
         "tags": lambda row: row["tags"].split("|"),
         "about": lambda row: row["about"].split(),

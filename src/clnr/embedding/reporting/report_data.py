@@ -161,18 +161,15 @@ def _columns(shown: ShownNodes, clusters: Clusters, colour: str | None) -> list[
     """
     table_graph, ids = shown.table_graph, _id_texts(shown)
     labels, table, columns = table_graph.graph.labels, table_graph.columns, list[Column]()
-    encoder = table_graph.feature_encoder
+    encoder, report = table_graph.feature_encoder, table_graph.ingest_report
     encoders = {
         plain_name(each.column) if each.node_kind else each.column: each
         for each in (() if encoder is None else encoder.column_encoders)
     }
     if labels is not None:
-        columns.append(_classes(labels[shown.places], table_graph.classes))
+        columns.append(_classes(report.label_column, labels[shown.places], table_graph.classes))
     if table is not None:
-        report = table_graph.ingest_report
-        # Classes have a column of their own.
-        left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
-        others = [name for name in table.column_names if name not in left_out]
+        others = [name for name in table.column_names if name != report.names]
         coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, encoders.get(name)) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in coloured if column is not None and column.name not in taken]
@@ -197,11 +194,11 @@ def _has_few_values(column: Column, encoder: ColumnEncoder | None) -> bool:
     return 2 <= len(np.unique(known)) <= min(_FEW_VALUES, len(known) / _LEAST_NODES_OF_VALUE)
 
 
-def _classes(labels: Array, names: tuple[str, ...]) -> Column:
+def _classes(title: str, labels: Array, names: tuple[str, ...]) -> Column:
     """Classes by name; a class without a name by its number, if it occurs."""
     bare = np.unique(labels[labels >= len(names)])
     codes = np.where(labels < len(names), np.maximum(labels, -1), len(names) + np.searchsorted(bare, labels))
-    return Column("label", codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
+    return Column(title, codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
 
 
 def _rank(column: Column) -> int:

@@ -25,7 +25,7 @@ class Trait(NamedTuple):
     """What sets a group of nodes apart from all others.
 
     Attributes:
-        column: The column of the node table, or ``label``.
+        column: The column of the node table; ``label`` for labels without one.
         value: The value, word or tag that is commoner inside; None for a column of numbers.
         inside: The share of nodes that have it; or the mean of a number, or of a date in seconds since 1970.
         outside: The same for all other nodes.
@@ -88,7 +88,7 @@ def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
         codes = np.array(labels)
         classes = np.unique(codes[codes >= 0])
         names = tuple(nodes.info.class_name(label) for label in classes.tolist())
-        yield _Values("label", names, "share", sp.csc_array(codes[:, None] == classes), everyone)
+        yield _Values(nodes.info.ingest_report.label_column, names, "share", sp.csc_array(codes[:, None] == classes), everyone)
     encoder, features = nodes.info.feature_encoder, nodes.features_of(sample)
     if encoder is None or features is None or features.shape[1] != encoder.width:
         return
