@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from math import nan
 
+import networkx
 import numpy as np
 import pytest
 
@@ -29,11 +30,26 @@ def test_the_table_has_raw_features_the_best_and_this_embedding():
     assert found.headings == ("", "link AUC", "strict accuracy %")
     assert found.rows == (
         ("raw features", "0.700", "60.0"),
-        ("A: the best of 2 baselines", "0.900", "70.0"),
+        ("A: the best of 3 baselines", "0.900", "70.0"),
         ("CLNR: this embedding", "0.950", "80.0"),
     )
     assert found.sentence == "CLNR scores higher than the best baseline, A: strict accuracy 80.0 against 70.0 %"
     assert not found.beaten
+
+
+def test_the_table_names_the_baselines_that_the_headlines_name():
+    baselines = {"Raw": scored(60, 0.7), "A": scored(70, 0.9), "B": scored(75, 0.8)}
+    found = compare(CLNR, scored(80, 0.85), baselines)
+    names = ["raw features", "A: the best of 3 by link AUC", "B: the best of 3 by validation accuracy"]
+    assert [row[0] for row in found.rows] == [*names, "CLNR: this embedding"]
+    auc, accuracy = headline_scores(scored(80, 0.85), baselines, 8)
+    assert auc.meaning.endswith("; beaten by A, 0.900")
+    assert accuracy.meaning.endswith("; beats B, 75.0 %")
+    # Raw features may be the best, too.
+    raw = {"Raw": scored(76, 0.95), "A": scored(70, 0.9)}
+    found = compare(CLNR, scored(80, 0.85), raw)
+    assert [row[0] for row in found.rows] == ["raw features: the best of 2 baselines", "CLNR: this embedding"]
+    assert all("raw features" in each.meaning for each in headline_scores(scored(80, 0.85), raw, 8))
 
 
 def test_the_best_is_chosen_by_validation_and_never_by_test_nodes():
@@ -73,12 +89,19 @@ LEVEL = "A and CLNR score alike, within 2 standard errors: strict accuracy"
         (CLNR, 80, {"Raw": 60, "A": 50}, "CLNR scores higher than the best baseline, raw features: strict accuracy 80.0"),
         (CLNR, 70, {"Raw": 70}, "raw features and CLNR score alike, within 2 standard errors: strict accuracy 70.0"),
         (CLNR, 50, {"Raw": 70, "A": 60}, "raw features score higher than CLNR: strict accuracy 70.0 against 50.0 %, without"),
+        (
+            UNTRAINED,
+            70,
+            {"Raw": 70},
+            "raw features and Untrained score alike, within 2 standard errors: strict accuracy 70.0 against 70.0 %; to use them: "
+            "--method Raw; --effort standard trains, and may score higher",
+        ),
         # To leave out training is no gain where there was none.
         (
             UNTRAINED,
             50,
             {"A": 70},
-            "A scores higher than Untrained: strict accuracy 70.0 against 50.0 %; to use it: --method",
+            "A scores higher than Untrained: strict accuracy 70.0 against 50.0 %; to use it: --method A; --effort standard trains",
         ),
     ],
 )
@@ -110,7 +133,7 @@ def test_an_unknown_error_is_noise_and_nothing_is_compared_with_nothing():
     assert compare(CLNR, scored(80, 0.9), {}) is None
     assert compare(CLNR, {"effective_rank": 3.0}, {"A": scored(80)}) is None
     half = compare(CLNR, scored(80, 0.9), {"Raw": scored(auc=0.8), "A": scored(70, 0.7)})
-    assert half.rows[0] == ("raw features", "0.800", "-")
+    assert half.rows[0] == ("raw features: the best of 2 by link AUC", "0.800", "-")
     assert half.rival == "A"
 
 
@@ -146,6 +169,16 @@ def test_bipartite_graphs_are_recognised(edges, bipartite, undirected):
     graph = Graph.from_edges(source, target, np.eye(5), undirected=undirected)
     (line,) = score_warnings(graph, CLNR, scored(auc=0.4), {})
     assert ("bipartite" in line) == bipartite
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_graphs_are_bipartite_if_networkx_finds_so(seed):
+    random = np.random.default_rng(seed)
+    source, target = random.integers(0, 30, (2, int(random.integers(5, 40))))
+    odd = random.random() < 0.5
+    graph = Graph.from_edges(2 * source, 2 * target + odd, np.eye(60), undirected=bool(seed % 2))
+    (line,) = score_warnings(graph, CLNR, scored(auc=0.4), {})
+    assert ("bipartite" in line) == networkx.is_bipartite(networkx.Graph(zip(2 * source, 2 * target + odd, strict=True)))
 
 
 @pytest.mark.parametrize(("strict", "warned"), [(29, "not"), (30, "not"), (33.4, "hardly"), (33.6, "")])

@@ -10,10 +10,12 @@ from dataclasses import replace
 from math import inf, isfinite, nan
 from typing import NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from clnr.graph import Graph
+from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.report import Score
 from clnr.support.humanize import plural
@@ -94,7 +96,7 @@ _ACCURACY = _Measure(
 
 
 class BaselineComparison(NamedTuple):
-    """A small table and one sentence.
+    """A small table, with the best baseline by each measure, and one sentence.
 
     ``measure`` is the score that decides, and ``rival`` the best baseline by it, raw features among them; the embedding is
     ``beaten`` if that is better by more than noise.
@@ -115,15 +117,12 @@ def compare(method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> 
     the link AUC decides both.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
-    compared = [(each, best) for each in columns if (best := _best(each, baselines)) is not None]
-    if not compared:
+    best = {each: name for each in columns if (name := _best(each, baselines)) is not None}
+    if not best:
         return None
-    measure, rival = compared[-1]
-    others = {name: each for name, each in baselines.items() if name != RAW.name}
-    best = _best(measure, others)
-    rows = [("raw features", baselines[RAW.name])] if RAW.name in baselines else []
-    if best is not None:
-        rows.append((f"{best}: the best of {len(others)} baselines" if len(others) > 1 else best, others[best]))
+    measure, rival = [*best.items()][-1]
+    shown = dict.fromkeys([*({RAW.name} & baselines.keys()), *best.values()])
+    rows = [(_title(name, best, len(baselines)), baselines[name]) for name in shown]
     rows.append((f"{method.name}: this embedding", scores))
     ahead = measure.ahead(baselines[rival], scores)
     return BaselineComparison(
@@ -144,6 +143,14 @@ def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
     )
 
 
+def _title(baseline: str, best: Mapping[_Measure, str], count: int) -> str:
+    """What a row of the table is called: a baseline, and by which measure it is the best of how many."""
+    by = [each.chosen_by.replace("_", " ").replace("auc", "AUC") for each, name in best.items() if name == baseline]
+    if not by or count == 1:
+        return _called(baseline)
+    return f"{_called(baseline)}: the best of {count} {'baselines' if len(by) == len(best) else f'by {by[0]}'}"
+
+
 def _called(baseline: str) -> str:
     return "raw features" if baseline == RAW.name else baseline
 
@@ -162,6 +169,8 @@ def _sentence(
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
     advice = measure.hint or f"{free}; to use {'them' if several else 'it'}: --method {rival}"
+    if method.objective is None and (several or ahead > 0):
+        advice += "; --effort standard trains, and may score higher"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
         return f"{measure.task}{called} and {method.name} score alike, {noise}: {against}{advice}"
@@ -209,16 +218,24 @@ def _why_chance(graph: Graph, raw: Scores, has_kinds: bool) -> str:
 
 
 def _is_bipartite(graph: Graph) -> bool:
-    """Whether every edge leads from one half of the nodes to the other.
+    """Whether every edge joins a node of even depth and one of odd depth, in a breadth-first search of each component."""
+    indptr, indices, _ = graph.outgoing
+    adjacency, root = _adjacency(indices, indptr), graph.num_nodes
+    if graph.directed:
+        adjacency = adjacency + adjacency.T
+    _, component = connected_components(adjacency, connection="strong")
+    # A root that leads to one node of each component: a single search reaches all.
+    indices = np.append(adjacency.indices, np.unique(component, return_index=True)[1].astype(np.int32))
+    _, parent = breadth_first_order(_adjacency(indices, np.append(adjacency.indptr, len(indices))), root)
+    parent[root] = root
+    odd = np.arange(root + 1) != root
+    while (parent != root).any():
+        odd, parent = odd ^ odd[parent], parent[parent]
+    return not (np.repeat(odd[:-1], np.diff(adjacency.indptr)) == odd[adjacency.indices]).any()
 
-    Then, and only then, each component falls apart in two where every node is doubled and edges lead from one copy to the
-    other.
-    """
-    adjacency = abs(graph.to_scipy())
-    adjacency = adjacency + adjacency.T
-    doubled = sp.block_array([[None, adjacency], [adjacency, None]], format="csr")
-    parts, twice = (connected_components(each, directed=False, return_labels=False) for each in (adjacency, doubled))
-    return bool(twice == 2 * parts)
+
+def _adjacency(indices: Array, indptr: Array) -> sp.csr_array:
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(indptr) - 1,) * 2)
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
