@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -28,8 +29,8 @@ def _check(
     """What can be wrong without looking at a graph is told before torch is imported, which takes seconds."""
     from clnr.embedding.defaults import check_labels, choose_method
     from clnr.embedding.reporting.map_layouts import check_layout
-    from clnr.embedding.store.artifact_files import check_artifact, check_output
-    from clnr.embedding.store.export import parse_formats
+    from clnr.embedding.store.artifact_files import RECIPE, check_artifact, check_output
+    from clnr.embedding.store.export import EXPORT_FORMATS, parse_formats
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used, parse
     from clnr.support.storage.checked_files import read_stable
@@ -37,6 +38,12 @@ def _check(
 
     place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
+    formats = parse_formats(options["formats"] or [])
+    if folder is not None and options["resume"] and not options["force"] and (folder / RECIPE).is_file():
+        missing = [name for name in formats if not (folder / EXPORT_FORMATS[name][0]).is_file()]
+        command = shlex.join(["clnr", "export", str(folder), "--format", ",".join(missing)])
+        if missing:
+            raise ClnrError(f"{folder} is finished, so there is nothing to resume; to add formats: {command}")
     memory, duckdb_memory = options["memory"], options["duckdb_memory"]
     if graph is None and memory is not None:
         if duckdb_memory is not None:
@@ -74,7 +81,6 @@ def _check(
     check_used(method, changes)
     Recipe().but(**changes)
     check_labels(method, has_nodes or graph is not None or model is not None)
-    parse_formats(options["formats"] or [])
     # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
     if ray is not None or place is not None:
         return
@@ -352,9 +358,13 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
         out.print(f"scores of the training, before these tables: {known or 'none'}")
         _print_warnings(lost)
-    out.print(", ".join(files), style="dim")
     if stages:
+        out.print(f"files: {', '.join(files)}", style="dim")
         out.print(console_tables.stages(stages))
+    node = str(result.nodes.ids[0])
+    similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]
+    commands = similar, ["clnr", "report", str(folder), "--open"]
+    print_stdout("\n  ".join(["next:", *map(shlex.join, commands)]))
 
 
 def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...], verbose: bool) -> None:

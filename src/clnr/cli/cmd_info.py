@@ -1,5 +1,5 @@
 """Commands that show something: ls, recipe, runs, env; the speed of this machine: bench; an embedding: similar, clusters,
-report."""
+export, report."""
 
 from __future__ import annotations
 
@@ -264,6 +264,24 @@ def clusters(
         out.print(f"silhouette {answer.silhouette:.2f} (0: they overlap, 1: far apart); -k takes another number of clusters")
     if file is not None:
         out.print(str(file), markup=False)
+
+
+@app.command()
+def export(
+    folder: Folder,
+    formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy, word2vec, pyg.")],
+) -> None:
+    """Write the vectors of an embedding in more formats, into its folder; embeddings.parquet is there already."""
+    from clnr.embedding.store.artifact_files import check_artifact
+    from clnr.embedding.store.export import parse_formats
+
+    check_artifact(folder)
+    names = parse_formats(formats)
+
+    from clnr.embedding.store.output_folder import write_formats
+
+    for file in write_formats(folder, names):
+        print_stdout(str(file))
 
 
 @app.command()

@@ -38,18 +38,18 @@ _MOST_CATEGORIES = 50
 _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
 _SCORES = {
-    "link_auc": "AUC of held-out edges (chance: 0.5)",
-    "link_average_precision": "their average precision (chance: 0.5)",
-    "links_held_out": "held-out edges, which the method did not see",
+    "link_auc": "link AUC: held-out edges against non-edges (chance: 0.5)",
+    "link_average_precision": "average precision of the same (chance: 0.5)",
+    "links_held_out": "number of held-out edges, which were not trained on",
     "effective_rank": "effective rank: dimensions in use",
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",
-    "strict_accuracy": "accuracy of a linear probe, %, test nodes read once (strict)",
-    "strict_macro_f1": "its macro-F1, %: the mean of all classes, rare ones too",
+    "strict_accuracy": "accuracy of a linear probe on test nodes, %",
+    "strict_macro_f1": "its macro-F1, %: all classes count the same",
     "strict_roc_auc": "its ROC AUC (chance: 0.5)",
     "strict_average_precision": "its average precision for the rarer class",
-    "validation_accuracy": "its validation accuracy, %, by which it was chosen",
-    "majority_accuracy": "accuracy of the majority-class baseline, %",
+    "validation_accuracy": "its accuracy on validation nodes, %, which choose its penalty",
+    "majority_accuracy": "majority-class baseline, %",
 }
 
 

@@ -90,9 +90,7 @@ _LINKS = _Measure(
     hint="; to see which helps your task, give labels of some nodes: --label COLUMN",
     counted="links_held_out",
 )
-_ACCURACY = _Measure(
-    "strict_accuracy", "validation_accuracy", "strict accuracy %", 1, " %", "; perhaps neighbours are too unlike"
-)
+_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "; perhaps linked nodes are too unlike")
 
 
 class BaselineComparison(NamedTuple):
