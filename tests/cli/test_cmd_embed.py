@@ -403,6 +403,9 @@ def test_similar_nodes(clnr, files):
     assert all(row["id"] in shown.out for row in nearest)
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
+    assert "to find nodes by name, name the column: clnr report FOLDER --name COLUMN" in assert_refused(
+        clnr("similar", "mine", "Zebra")
+    )
 
 
 @pytest.mark.full

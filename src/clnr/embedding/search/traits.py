@@ -19,6 +19,8 @@ _MOST_TRAITS, _MOST_LETTERS = 5, 40
 # Cohen's small effect; and what a single node has is its own.
 _LEAST_DIFFERENCE, _LEAST_NODES = 0.2, 2
 _LEAST_VARIANCE = 1e-9
+# A title is beyond chance by so many standard errors, as many values are looked at; and many nodes inside have its value.
+_TELLING_ERRORS, _TELLING_SHARE = 4.0, 0.2
 
 
 class Trait(NamedTuple):
@@ -31,6 +33,7 @@ class Trait(NamedTuple):
         outside: The same for all other nodes.
         difference: Standardised: inside less outside, over the standard deviation of all nodes.
         kind: ``share``, ``number`` or ``datetime``.
+        telling: Whether it can name the group: beyond chance and, if it is a value, shared by a fifth of the nodes inside.
     """
 
     column: str
@@ -39,6 +42,7 @@ class Trait(NamedTuple):
     outside: float
     difference: float
     kind: str
+    telling: bool = False
 
     def __str__(self) -> str:
         name = self.column if self.value is None else f"{self.column} '{shorten(self.value, _MOST_LETTERS)}'"
@@ -78,7 +82,9 @@ def traits_of(nodes: GraphNodes, sample: Array, groups: Array, count: int) -> li
     for values in _values(nodes, sample):
         for group, trait in _differences(values, groups, count):
             traits[group].append(trait)
-    return [tuple(sorted(each, key=lambda trait: -abs(trait.difference))[:_MOST_TRAITS]) for each in traits]
+    return [
+        tuple(sorted(each, key=lambda trait: (not trait.telling, -abs(trait.difference)))[:_MOST_TRAITS]) for each in traits
+    ]
 
 
 def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
@@ -129,7 +135,11 @@ def _differences(values: _Values, groups: Array, count: int) -> Iterator[tuple[i
         large = (np.abs(difference) >= _LEAST_DIFFERENCE) & (sizes >= _LEAST_NODES)
         if values.names is not None:
             large &= (difference > 0) & (inside_sums >= _LEAST_NODES)
+        telling = np.abs(difference) >= _TELLING_ERRORS * np.sqrt(1 / sizes + 1 / (len(places) - sizes))
+        if values.names is not None:
+            telling &= inside >= _TELLING_SHARE
     for group, at in zip(*np.nonzero(large), strict=True):
         name = None if values.names is None else values.names[at]
         within, beyond = (float(each[group, at] * values.scale + values.centre) for each in (inside, outside))
-        yield int(group), Trait(values.column, name, within, beyond, float(difference[group, at]), values.kind)
+        how = float(difference[group, at]), values.kind, bool(telling[group, at])
+        yield int(group), Trait(values.column, name, within, beyond, *how)
