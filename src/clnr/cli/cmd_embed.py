@@ -361,7 +361,8 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     if stages:
         out.print(f"files: {', '.join(files)}", style="dim")
         out.print(console_tables.stages(stages))
-    node = str(result.nodes.ids[0])
+    # Those of the new tables come last.
+    node = str(result.nodes.ids[0 if trained else nodes - 1])
     similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]
     commands = similar, ["clnr", "report", str(folder), "--open"]
     print_stdout("\n  ".join(["next:", *map(shlex.join, commands)]))

@@ -167,7 +167,7 @@ def _sentence(
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
     advice = measure.hint or f"{free}; to use {'them' if several else 'it'}: --method {rival}"
-    if method.objective is None and (several or ahead > 0):
+    if method.objective is None and (several or (ahead > 0 and not measure.hint)):
         advice += "; --effort standard trains, and may score higher"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
