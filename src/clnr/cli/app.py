@@ -46,7 +46,7 @@ PANELS = {
         "similar": "Find the nodes most similar to a node.",
         "clusters": "Find clusters, their typical nodes and what sets them apart.",
         "export": "Write the vectors as csv, npy, word2vec or pyg.",
-        "report": "Draw the report of an embedding again.",
+        "report": "Open the report of an embedding, or draw it again.",
         "ingest": "Write large tables as a graph folder, for: clnr embed --graph.",
     },
     "Methods and data sets": {
@@ -104,7 +104,7 @@ class Program(TyperGroup):
 app = typer.Typer(
     cls=Program,
     help="Learn node embeddings of a graph without labels.",
-    epilog="Examples: clnr run; clnr run CLNR cora --seeds 20; clnr embed --edges edges.csv --out folder",
+    epilog="Examples: clnr embed --edges edges.csv --out folder; clnr run; clnr run CLNR cora --seeds 20",
     add_completion=False,
     pretty_exceptions_enable=False,
     # Boxes take so much of a narrow terminal that names of options would be cut.
@@ -135,7 +135,7 @@ Threads = Annotated[
     typer.Option(
         metavar="N",
         callback=check_threads,
-        help="CPU threads; by default as many as the work is worth. Last bits depend on it.",
+        help="CPU threads; by default chosen by the amount of work. Rounding depends on it.",
     ),
 ]
 Assign = Annotated[

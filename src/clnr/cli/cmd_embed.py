@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _check(
     tables: dict[str, Any], graph: Path | None, folder: Path | None, model: Path | None, ray: str | None, **options: Any
 ) -> None:
-    """What can be wrong without looking at a graph is told before torch is imported, which takes seconds."""
+    """Raise what can be wrong without looking at a graph, before the slow import of torch."""
     from clnr.embedding.defaults import check_labels, choose_method
     from clnr.embedding.reporting.map_layouts import check_layout
     from clnr.embedding.store.artifact_files import RECIPE, check_artifact, check_output
@@ -124,17 +124,17 @@ def embed(
     ] = False,
     allow_missing_columns: Annotated[
         bool,
-        typer.Option("--allow-missing-columns", help="With --model: take a node table with none of the columns of its own."),
+        typer.Option("--allow-missing-columns", help="With --model: accept a node table that has none of the model's columns."),
     ] = False,
     allow_disjoint: Annotated[
-        bool, typer.Option("--allow-disjoint", help="With --model: take edges none of which leads to a node of its graph.")
+        bool, typer.Option("--allow-disjoint", help="With --model: accept edges that reach no node of the model's graph.")
     ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Method, instead of the effort's (list: clnr ls methods); auto: the standard one or what beats it."),
+        typer.Option(help="Method, instead of --effort (list: clnr ls methods); auto: the default or a better baseline."),
     ] = None,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
@@ -182,7 +182,7 @@ def embed(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="With --graph: memory limit, such as '4 GB'; a graph that needs more is trained on from its files."),
+        typer.Option(help="With --graph: memory limit, such as '4 GB'; a larger graph is trained from its files."),
     ] = None,
     from_files: Annotated[
         bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")

@@ -288,10 +288,10 @@ def export(
 def report(
     folder: Folder,
     name: Annotated[
-        str | None, typer.Option(help="Column of node names, remembered from now on; the column of ids for none.")
+        str | None, typer.Option(help="Column of node names, kept for later commands; the id column turns names off.")
     ] = None,
     layout: Annotated[
-        str | None, typer.Option(help="Layout of the map: fast, tsne or umap; that of the report there, if not given.")
+        str | None, typer.Option(help="Layout of the map: fast, tsne or umap; by default the present one.")
     ] = None,
     colour: Annotated[
         str | None,

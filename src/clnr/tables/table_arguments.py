@@ -66,7 +66,8 @@ class TableArguments:
     edges_query: str | None = _option("Instead of --edges: one SELECT (DuckDB) over files.", metavar="SQL")
     nodes_query: str | None = _option("Instead of --nodes: one SELECT (DuckDB) over files.", metavar="SQL")
     feature_matrix: Any = _option(  # noqa: RUF009
-        "More features: .npy, .npz (SciPy) or .mtx, a row for each of --nodes; without it, for 0, 1, 2 ...", metavar="FILE"
+        "Matrix of more features (.npy, .npz, .mtx): a row for each row of --nodes or, without it, each id 0, 1, 2 ...",
+        metavar="FILE",
     )
     source: str | None = _option("Column of edge sources; found by name, such as source or from, if not given.")
     target: str | None = _option("Column of edge targets; found by name if not given.")

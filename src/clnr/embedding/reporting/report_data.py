@@ -32,9 +32,9 @@ Log = Callable[[str], None]
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
 _WORD_LETTERS = 30
-# Columns of at most so many categories come before numbers, others after them.
+# The most categories of a column that comes before numbers; others come after them.
 _MOST_CATEGORIES = 50
-# A map opens with a column of at most so many values, each of which so many nodes have on the mean.
+# The most values of a column that a map opens with, and the fewest nodes of each, on average.
 _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
 _SCORES = {
@@ -92,7 +92,7 @@ def report_data(
     table = compare(model.method, result.scores, result.baselines)
     notes = [*table_warnings(table_graph), *result.warnings]
     if count < total:
-        notes.append(f"the map shows {count:,} of {total:,} nodes, drawn at random; neighbours are among those")
+        notes.append(f"the map and its neighbours are a random sample: {count:,} of {total:,} nodes")
     return ReportData(
         title=title,
         sections=[
@@ -121,7 +121,7 @@ def report_data(
 
 
 def _shorten(text: str) -> str:
-    """At most so many characters, cut where a word ends if that loses little."""
+    """At most 200 characters, cut where a word ends if that loses little."""
     if len(text) <= _MOST_LETTERS:
         return text
     cut = text[: _MOST_LETTERS - 1]

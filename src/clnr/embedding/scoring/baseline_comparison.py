@@ -25,7 +25,7 @@ Scores = Mapping[str, float]
 MOST_EDGES = 20_000_000
 """Baselines are not scored on a graph of more edges, both directions counted; nor are reasons looked for."""
 NOISE = 2.0
-"""Two scores are equal if they differ by less than so many standard errors of the difference, on the same nodes or pairs."""
+"""The least difference of two scores, in standard errors of the difference on the same nodes or pairs."""
 NEAR_CHANCE = 0.55
 """A link AUC below this is near chance."""
 COLLAPSED_RANK = 1.5
@@ -37,7 +37,7 @@ GOOD_SHARE = 0.5
 POOR_SHARE = 0.05
 """An accuracy is poor until it removes this share of it."""
 FEW_EDGES = 30
-"""From so many held-out edges on a link AUC says something; with fewer, its standard error is 0.05 and more."""
+"""The least number of held-out edges for a link AUC; with fewer, its standard error is 0.05 or more."""
 
 
 class _Measure(NamedTuple):
@@ -159,14 +159,14 @@ def _sentence(
     called, several = _called(rival), rival == RAW.name
     if few := measure.few(scores):
         against = f"{measure.against(scores, baselines[rival])} of {called}"
-        return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 has more"
+        return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 holds out more"
     if ahead < 0:
         best = "" if len(baselines) == 1 else "the best baseline, "
         against = measure.against(scores, baselines[rival])
         return f"{measure.task}{method.name} scores higher than {best}{called}: {against}{measure.hint}"
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
-    advice = measure.hint or f"{free}; to use {'them' if several else 'it'}: --method {rival}"
+    advice = measure.hint or f"; to use {called}{free}: --method {rival}"
     if method.objective is None and (several or (ahead > 0 and not measure.hint)):
         advice += "; --effort standard trains, and may score higher"
     if ahead == 0:
@@ -184,7 +184,7 @@ def score_warnings(
     comparison = compare(method, scores, baselines)
     if few := _LINKS.few(scores):
         if comparison is None or comparison.measure != _LINKS.key:
-            lines.append(f"{few} to judge by: the link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 has more")
+            lines.append(f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 holds out more")
     elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
         lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw, has_kinds)}")
@@ -237,10 +237,10 @@ def _adjacency(indices: Array, indptr: Array) -> sp.csr_array:
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
-    """A line if an embedding of so many columns uses hardly more than one dimension."""
+    """A line if an embedding of ``width`` columns uses hardly more than one dimension."""
     if scores["effective_rank"] >= COLLAPSED_RANK or width < 2:
         return []
-    return ["the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart"]
+    return ["the embedding has collapsed to about one dimension, so that nodes can hardly be told apart"]
 
 
 def _is_poor(accuracy: float, majority: float) -> bool:
@@ -272,7 +272,7 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
             verdict = "poor" if _is_poor(accuracy, majority) else "good" if accuracy >= good else "fair"
         shown.append(_beside(_ACCURACY, Score("accuracy", f"{accuracy:.1f} %", meaning, verdict), scores, baselines))
     if "effective_rank" in finite:
-        meaning = "dimensions in use; near 1 it has collapsed, and nodes are hardly told apart"
+        meaning = "dimensions in use; near 1, the embedding has collapsed"
         verdict = "poor" if collapse_warnings(finite, dimension) else ""
         shown.append(Score("effective rank", f"{finite['effective_rank']:.3g} of {dimension:,}", meaning, verdict))
     return shown
