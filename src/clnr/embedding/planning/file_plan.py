@@ -266,7 +266,7 @@ class FilePlan(Plan):
         }
 
     def check_disk(self, out: Path, there: int = 0) -> None:
-        """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
+        """Raise if the disk of a folder is too small for its shards and layers, of which ``there`` bytes are written."""
         free = shutil.disk_usage(resolve_path(out).parent).free + there
         if self.disk > free:
             raise DataError(

@@ -16,7 +16,7 @@ from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning, loses_much
 
 _LONGEST_WARNING_LETTERS = 500
-# From so many labelled nodes on, classes should have so many nodes each.
+# The number of labelled nodes from which on classes should have a least number of nodes each.
 _LEAST_LABELLED_NODES = 20
 _LEAST_NODES_OF_CLASS = 5
 

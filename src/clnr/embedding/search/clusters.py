@@ -20,7 +20,7 @@ from clnr.graph.kind_rows import unit
 # The most clusters that are found without being asked for: as many as the report has colours. How many are taken where none
 # are clearly separated, and the silhouette from which they are (Kaufman and Rousseeuw, 1990).
 _MOST_CLUSTERS, _USUAL_CLUSTERS, _CLEAR_SILHOUETTE = 12, 8, 0.25
-# Clusters are fitted and described on a sample of so many nodes, and their number is chosen on so many of these.
+# The size of the sample on which clusters are fitted and described, and of the part on which their number is chosen.
 _FITTED_NODES, _JUDGED_NODES = 10_000, 1_000
 _ITERATIONS, _RESTARTS = 10, 3
 _TYPICAL_NODES, _MOST_LETTERS, _TITLE_TRAITS = 5, 60, 3

@@ -19,7 +19,7 @@ _MOST_TRAITS, _MOST_LETTERS = 5, 40
 # Cohen's small effect; and what a single node has is its own.
 _LEAST_DIFFERENCE, _LEAST_NODES = 0.2, 2
 _LEAST_VARIANCE = 1e-9
-# A title is beyond chance by so many standard errors, as many values are looked at; and many nodes inside have its value.
+# How far, in standard errors, a title is beyond chance, as many values are compared; and its least share inside.
 _TELLING_ERRORS, _TELLING_SHARE = 4.0, 0.2
 
 
