@@ -31,7 +31,16 @@ from clnr.version import __version__
 
 _EPOCHS_BY_DEVICE = {"cpu": 5, "cuda": 50}
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Written by clnr embed.")]
+
+
+def _check_folder(folder: Path) -> Path:
+    from clnr.embedding.store.artifact_files import check_artifact
+
+    check_artifact(folder)
+    return folder
+
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=_check_folder, help="Written by clnr embed.")]
 
 
 @app.command(name="ls")
@@ -205,10 +214,6 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
-    from clnr.embedding.store.artifact_files import check_artifact
-
-    check_artifact(folder)
-
     from clnr.embedding.search.similar import similar_nodes
     from clnr.support.console import Table
     from clnr.support.progress import log_progress
@@ -241,9 +246,6 @@ def clusters(
     as_json: Json = False,
 ) -> None:
     """Clusters of nodes by k-means of their vectors: sizes, typical nodes, and what sets each cluster apart."""
-    from clnr.embedding.store.artifact_files import check_artifact
-
-    check_artifact(folder)
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
 
@@ -272,10 +274,8 @@ def export(
     formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy, word2vec, pyg.")],
 ) -> None:
     """Write the vectors of an embedding in more formats, into its folder; embeddings.parquet is there already."""
-    from clnr.embedding.store.artifact_files import check_artifact
     from clnr.embedding.store.export import parse_formats
 
-    check_artifact(folder)
     names = parse_formats(formats)
 
     from clnr.embedding.store.output_folder import write_formats
@@ -308,9 +308,7 @@ def report(
 
     from clnr.embedding.reporting.map_layouts import check_layout
     from clnr.embedding.reporting.report_file import current_report
-    from clnr.embedding.store.artifact_files import check_artifact
 
-    check_artifact(folder)
     if layout is not None:
         check_layout(layout)
     path = current_report(folder, layout) if show and name is None and colour is None else None
