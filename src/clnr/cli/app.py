@@ -45,7 +45,7 @@ PANELS = {
         "embed": "From tables of edges and nodes to vectors, a model and a report.",
         "similar": "Find the nodes most similar to a node.",
         "clusters": "Find clusters, their typical nodes and what sets them apart.",
-        "export": "Write the vectors as csv, npy, word2vec or pyg.",
+        "export": "Write the vectors in other formats, such as CSV.",
         "report": "Open the report of an embedding, or draw it again.",
         "ingest": "Write large tables as a graph folder, for: clnr embed --graph.",
     },

@@ -32,7 +32,6 @@ from clnr.version import __version__
 _EPOCHS_BY_DEVICE = {"cpu": 5, "cuda": 50}
 
 
-
 def _check_folder(folder: Path) -> Path:
     from clnr.embedding.store.artifact_files import check_artifact
 

@@ -72,7 +72,7 @@ def by_hand(group):
     for column, parts in present.items():
         for value in {part for row in ROWS for part in parts(row)} - {None}:
             inside, outside, difference, nodes = counted(group, lambda row, v=value, of=parts: v in of(row))
-            if difference >= 0.2 and nodes >= 2:
+            if difference >= 0.2 and nodes >= 2 and inside >= 0.05:
                 made[column, value] = (inside, outside, difference, telling(difference, inside, group))
     inside, outside, difference, _ = counted(group, lambda row: row["member"])
     if abs(difference) >= 0.2:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from clnr.embedding.search.nodes import GraphNodes
 
 _MOST_TRAITS, _MOST_LETTERS = 5, 40
-# Cohen's small effect; and what a single node has is its own.
-_LEAST_DIFFERENCE, _LEAST_NODES = 0.2, 2
+# Cohen's small effect; what a single node has is its own; and a value of fewer nodes says little about the group.
+_LEAST_DIFFERENCE, _LEAST_NODES, _LEAST_SHARE = 0.2, 2, 0.05
 _LEAST_VARIANCE = 1e-9
 # How far, in standard errors, a title is beyond chance, as many values are compared; and its least share inside.
 _TELLING_ERRORS, _TELLING_SHARE = 4.0, 0.2
@@ -134,7 +134,7 @@ def _differences(values: _Values, groups: Array, count: int) -> Iterator[tuple[i
         difference = np.where(variance > _LEAST_VARIANCE, (inside - outside) / np.sqrt(variance), 0)
         large = (np.abs(difference) >= _LEAST_DIFFERENCE) & (sizes >= _LEAST_NODES)
         if values.names is not None:
-            large &= (difference > 0) & (inside_sums >= _LEAST_NODES)
+            large &= (difference > 0) & (inside_sums >= _LEAST_NODES) & (inside >= _LEAST_SHARE)
         telling = np.abs(difference) >= _TELLING_ERRORS * np.sqrt(1 / sizes + 1 / (len(places) - sizes))
         if values.names is not None:
             telling &= inside >= _TELLING_SHARE
