@@ -71,8 +71,10 @@ def _check(
             raise ClnrError("--layout is that of the report's map: leave out --no-report")
         check_layout(options["layout"])
     if model is not None:
+        set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
         only_training = ("method", "effort", "tune", "checkpoint_every", "resume")
-        _check_no_training(set=options["assign"], **{name: options[name] for name in only_training})
+        if unused := [*set_by, *(option_of(name) for name in only_training if options[name])]:
+            raise ClnrError(f"--model trains nothing: leave out {', '.join(unused)}")
         if options["workers"] > 1 or (place is not None and place.size > 1):
             raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not options["dry_run"]:
@@ -299,13 +301,6 @@ def embed(
     else:
         stages = clock.stages if shows_stages else []
         _print_result(result, folder, perf_counter() - began, as_json, model is None, stages)
-
-
-def _check_no_training(**given: Any) -> None:
-    """Raise if an option is given that only a training has a use for."""
-    if named := [option_of(name) for name, value in given.items() if value]:
-        shown = [f"--set {' '.join(given['set'])}" if each == "--set" else each for each in named]
-        raise ClnrError(f"--model trains nothing: leave out {', '.join(shown)}")
 
 
 def _print_stopped(checkpoint: Path | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, summary, table_warnings
+from clnr.embedding.planning.graph_facts import facts_in_words, facts_line, graph_counts, summary, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
@@ -170,7 +170,7 @@ class ExtensionPlan:
     @property
     def details(self) -> list[str]:
         """All counts of the graph."""
-        return [facts_line(graph_facts(self.table_graph.graph))]
+        return [facts_line(facts_in_words(graph_counts(self.table_graph.graph)))]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

@@ -341,5 +341,5 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
         advice = "--method CLNR with its defaults works, and so does more memory"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
             half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
-            advice = f"the graph is small, so leave out --from-files, or say: {half}"
+            advice = f"the graph is small, so leave out --from-files, or add {half}"
         raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")

@@ -83,11 +83,6 @@ def facts_in_words(counts: dict[str, Any], feature_type: str | None = None) -> d
     return facts
 
 
-def graph_facts(graph: Graph) -> dict[str, str]:
-    """Counts of a graph in words."""
-    return facts_in_words(graph_counts(graph))
-
-
 def folder_facts(folder: GraphFolder) -> dict[str, str]:
     """Counts of a graph folder in words."""
     return facts_in_words(folder_counts(folder), folder.feature_type)
