@@ -54,11 +54,18 @@ AUTO = "auto"
 """In place of a method's name: the standard one, or a baseline that proves better."""
 
 
-def choose_method(method: Method | str | None, effort: str | None = None) -> dict[str, Any]:
-    """The settings that a method, its name, ``auto`` or an effort stand for: by keyword of ``Settings``."""
+def choose_method(method: Method | str | None, effort: str | None = None, encoder: Any = None) -> dict[str, Any]:
+    """The settings that a method, its name, ``auto`` or an effort stand for: by keyword of ``Settings``.
+
+    An encoder of one's own takes the place of the method's; without a method, of CLNR's.
+    """
     if effort is not None:
         check_choice("effort", effort, EFFORTS)
     auto = isinstance(method, str) and method == AUTO
+    if encoder is not None:
+        if effort is not None:
+            raise RecipeError("effort chooses an encoder, and encoder=... is another: leave one out")
+        return {"method": (CLNR if method is None or auto else method_of(method)).with_encoder(encoder), "auto": auto}
     if method is None or auto:
         chosen = EFFORTS[effort or STANDARD]
         return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
