@@ -152,6 +152,9 @@ def test_another_class_or_other_sizes_are_refused_and_no_class_is_imported(saved
     sys.modules.pop("this", None)
     assert np.array_equal(NodeEmbedder.load(folder, encoder=mean()).embedding_, made.embedding_)
     assert "this" not in sys.modules
+    recipe.write_text(recipe.read_text().replace('"this.Mean"', r'"\u001b[1m.Mean"'))
+    with pytest.raises(DataError, match="which is not the name of a class"):
+        NodeEmbedder.load(folder, encoder=mean())
     NodeEmbedder("CLNR", epochs=1).fit(tiny()).save(tmp_path / "ours")
     with pytest.raises(DataError, match="CLNR has an encoder of clnr's: leave out encoder"):
         NodeEmbedder.load(tmp_path / "ours", encoder=mean())

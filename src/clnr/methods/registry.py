@@ -125,7 +125,7 @@ class Method:
             raise MethodError(f"{self.name} trains no encoder; take a method that does, such as {CLNR.name}")
         if self.encoder.asymmetric or self.encoder.encoders > 1:
             raise MethodError(f"{self.name} has two encoders, and yours is one; take a method with one, such as {CLNR.name}")
-        return self.but(f"{self.name} with {own.name}", f"{self.summary}; the encoder is {own.class_name}", encoder=own)
+        return self.but(f"{self.name} with {own.name}", f"{self.summary}; with an encoder of your own", encoder=own)
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
         """A new method: this one with some places changed.

@@ -102,6 +102,8 @@ def _with_encoder(method: Method, class_name: Any, encoder: Any) -> Method:
         if encoder is not None:
             raise MethodError(f"{method.name} has an encoder of clnr's: leave out encoder")
         return method
+    if not str(class_name).replace(".<locals>", "").replace(".", "").isidentifier():
+        raise DataError(f"{_ENCODER_KEY} is {class_name!r:.40}, which is not the name of a class")
     saved = OwnEncoder(None, str(class_name))
     given = saved if encoder is None else OwnEncoder.of(encoder)
     if given.name != saved.name:
