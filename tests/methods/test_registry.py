@@ -190,7 +190,7 @@ weight_decay_mode=decoupled patience=1 temperature=0.3 sampled_nodes=10 edge_dro
 edge_drop_mode=pairs feature_mask=0.5 feature_mask_2=0.6 feature_mask_mode=elements centrality=pagerank head_width=8
 decorrelation=0.1 momentum=0.5 ppr_alpha=0.5 diffusion_error=0.1 diffusion_scale=columns heads=3 output_heads=2 dropout=0.5
 probe_steps=4 probe_learning_rate=0.02 probe_weight_decay=0.3 structure=3 walk_steps=3 power=3 degree_power=0.5 hops=1
-hop_rows=unit reduced=4 walk_columns=5 edge_weight=measured feature_weights=none moments=all max_neighbors=2
+hop_rows=unit reduced=4 walk_columns=5 edge_weight=measured mix=own feature_weights=none moments=all max_neighbors=2
 """
 FROM, TO = Recipe.of(parse(FROM_VALUES.split())), parse(TO_VALUES.split())
 
