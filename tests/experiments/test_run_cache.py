@@ -185,9 +185,6 @@ def test_an_older_run_cache_is_brought_up_to_date_by_whoever_writes_first(old, f
     assert old.find("newer") == made(10)
 
 
-# -- several writers, and kills --------------------------------------------------------------------------------------------
-
-
 def test_a_run_cache_of_before_opens_under_todays_names(clnr, tmp_path):
     path = shutil.copy(CACHE_OF_0_1, tmp_path)
     cache = RunCache(Path(path))
@@ -208,6 +205,9 @@ def test_a_run_cache_of_before_opens_under_todays_names(clnr, tmp_path):
     ended = clnr("runs")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.count("toy") == 3
+
+
+# -- several writers, and kills --------------------------------------------------------------------------------------------
 
 
 def write_rows(path: Path, writer: int, count: int, barrier, old: Path) -> None:
