@@ -227,7 +227,6 @@ def _effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -
 
 
 def _grid(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
-    """``count`` panels in rows of ``columns``."""
     figure, axes = _axes(-(-count // columns), columns, height)
     flat = [axis for line in axes for axis in line]
     for axis in flat[count:]:
