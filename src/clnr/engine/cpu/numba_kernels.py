@@ -181,28 +181,6 @@ def copy_rows(source, rows, places, out, exponent, wrong, low, high):
         wrong[i] = is_wrong and exponent != 0
 
 
-@_compiled()
-def count_nonzero(indptr, values, counts, low, high):
-    """How many entries of each row are not zero."""
-    for i in range(low, high):
-        count = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            count += values[e] != 0
-        counts[i] = count
-
-
-@_compiled()
-def fill_nonzero(indptr, columns, values, begin, to, weights, low, high):
-    """Write the entries of each row that are not zero, from ``begin`` on."""
-    for i in range(low, high):
-        n = begin[i]
-        for e in range(indptr[i], indptr[i + 1]):
-            if values[e] != 0:
-                to[n] = columns[e]
-                weights[n] = values[e]
-                n += 1
-
-
 def _wide(x):
     """A number of a row in float32; where it is in bfloat16, given as its bits."""
 
