@@ -148,6 +148,7 @@ class ExtensionPlan:
 
     @property
     def lines(self) -> list[str]:
+        """All of it, a line each."""
         new = [] if self.new_nodes is None else [plural(self.new_nodes, "new node")]
         more = (*new, *self.columns, *table_warnings(self.table_graph))
         return [f"read: {summary(graph_counts(self.table_graph.graph))}", *(f"- {line}" for line in more)]
