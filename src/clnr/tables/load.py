@@ -156,6 +156,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
 
 
 def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
+    """The roles of the columns of each table."""
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
         if edge_table is not None:
