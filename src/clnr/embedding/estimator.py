@@ -37,7 +37,6 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
-from clnr.support.deprecation import renamed
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.tables import IngestReport
@@ -394,10 +393,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.scores_, self.baselines_ = result.scores, result.baselines
         self.warnings_ = (*result.nodes.warnings, *result.warnings)
         self.ingest_report_ = result.nodes.info.ingest_report
-
-    @property
-    def findings_(self) -> IngestReport:  # The name of earlier versions.
-        return getattr(self, renamed("attribute", "findings_", {"findings_": "ingest_report_"}))
 
     @property
     def _n_features_out(self) -> int:

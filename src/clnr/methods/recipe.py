@@ -15,9 +15,8 @@ from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.hyper_parameters import HyperParameter, declared
 from clnr.nn.objectives import SampledObjective
 from clnr.support.arguments import check_choice, check_int, check_type
-from clnr.support.deprecation import renamed
 
-OLD_KEYS = {
+_OLD_KEYS = {
     "decay": "weight_decay_mode",
     "drop": "edge_drop_mode",
     "mask": "feature_mask_mode",
@@ -55,11 +54,10 @@ class Recipe:
         self._fill(recipe_keys(), values)
 
     def _fill(self, keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
-        current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
-        for name in current:
+        for name in values:
             check_choice("recipe key", name, keys)
         object.__setattr__(self, "_keys", keys)
-        checked = {name: each.check(name, current.get(name, each.default)) for name, each in keys.items()}
+        checked = {name: each.check(name, values.get(name, each.default)) for name, each in keys.items()}
         object.__setattr__(self, "_values", checked)
         return self
 
@@ -79,8 +77,7 @@ class Recipe:
         Traceback (most recent call last):
         clnr.errors.RecipeError: epochs must be a whole number, not 'many'
         """
-        current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
-        return _made(self._keys, self._values | current)
+        return _made(self._keys, self._values | values)
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have values of its own."""
@@ -97,7 +94,6 @@ class Recipe:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        name = renamed("recipe key", name, OLD_KEYS)
         if name not in self._values:
             raise AttributeError(f"a recipe has no '{name}'")
         return self._values[name]
@@ -152,10 +148,10 @@ def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
 
 
 def with_current_keys(values: Any) -> Any:
-    """Values of a recipe that was saved, maybe by the version before: under the names that keys have now, if they have one."""
+    """Values of a recipe that was saved, maybe by an earlier version: under the names that keys have now, if they have one."""
     if not isinstance(values, Mapping):
         return values
-    return {OLD_KEYS.get(name, name): value for name, value in values.items() if name not in REMOVED_KEYS}
+    return {_OLD_KEYS.get(name, name): value for name, value in values.items() if name not in REMOVED_KEYS}
 
 
 def parse(assignments: list[str]) -> dict[str, Any]:
@@ -166,7 +162,7 @@ def parse(assignments: list[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
-        name = check_choice("recipe key", renamed("recipe key", name, OLD_KEYS), keys)
+        name = check_choice("recipe key", name, keys)
         values[name] = keys[name].parse(name, text)
     return values
 

@@ -446,10 +446,8 @@ REMOVED = {
 
 def find(name: str, *, saved: bool = False) -> Method:
     """A method by name, in any case; of a file that was ``saved``, it may be one that was removed."""
-    for method in (*METHODS.values(), *REMOVED.values()):
+    for method in (*METHODS.values(), *(REMOVED.values() if saved else ())):
         if isinstance(name, str) and method.name.casefold() == name.casefold():
-            if not saved:
-                method.check_kept()
             return method
     raise UnknownName("method", name, METHODS)
 

@@ -149,11 +149,6 @@ class MemoryPlan(Plan):
         return tuple(lines)
 
     @property
-    def other_seconds(self) -> float:
-        """Estimated seconds of everything but tuning and training."""
-        return self.seconds() - self.seconds("tune", "train")
-
-    @property
     def read(self) -> tuple[str, ...]:
         return *self.columns, *(each for each in self.warnings if each != self.hint)
 
@@ -185,7 +180,7 @@ class MemoryPlan(Plan):
             "stage_seconds": self.estimate,
             "tune_seconds": self.seconds("tune"),
             "train_seconds": self.seconds("train"),
-            "other_seconds": self.other_seconds,
+            "other_seconds": self.seconds() - self.seconds("tune", "train"),
             "memory_bytes": self.memory,
             "free_memory_bytes": self.free_memory,
             "workers": self.sizes.workers,
