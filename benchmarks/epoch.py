@@ -26,17 +26,14 @@ from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
-from clnr.support.deprecation import renamed
 from clnr.support.machine import environment, memory
 
 SYNTHETIC = {"arxiv-sized": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
-OLD_NAMES = {"arxiv-shape": "arxiv-sized"}
 IMPLEMENTATIONS = {"plain PyG": (plain, "all"), "clnr, full": (ours, "all"), "clnr, sampled": (ours, "sampled")}
 
 
 def subject(name: str) -> tuple[Graph, Recipe]:
     """A graph and CLNR's recipe for it."""
-    name = renamed("graph", name, OLD_NAMES)
     if name in SYNTHETIC:
         like, *sizes = SYNTHETIC[name]
         return shaped(*sizes), recipe_for(CLNR, like)

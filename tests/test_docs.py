@@ -120,6 +120,16 @@ def test_the_python_of_the_page_on_reproducing_runs(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+@pytest.mark.full
+def test_the_python_of_the_page_on_methods_runs(tmp_path, monkeypatch, capsys):
+    """On a small graph in place of the built-in one."""
+    pytest.importorskip("torch_geometric")
+    monkeypatch.chdir(tmp_path)
+    ((_, block),) = blocks("methods.md", "python")
+    exec(compile(block.replace('load("toy")', "small"), "methods.md", "exec"), {"small": tiny()})
+    assert capsys.readouterr().out == "(40, 64)\n"
+
+
 def as_parquet(csv: str, name: str) -> None:
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(csv), name)
 
@@ -255,7 +265,7 @@ ELSEWHERE = {"--fix", "--group", "--help", "--methods", "--pyg-loss", "--strict"
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere_and_lines_and_options_are_right(page):
-    """Options of before a release are the changelog's."""
+    """Options of before a release are the changelog's, and the upgrade page's, in the column of names before."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
         assert ((ROOT / page).parent / target).exists(), target
@@ -263,6 +273,8 @@ def test_links_lead_somewhere_and_lines_and_options_are_right(page):
     parameters = [parameter for command in COMMANDS.values() for parameter in command.params]
     known = {option for each in parameters for option in (*each.opts, *each.secondary_opts)} | ELSEWHERE
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    if page == "docs/upgrading.md":
+        prose = re.sub(r"^(\|[^|]*)\|[^|]*(\|[^|]*\|)$", r"\1\2", prose, flags=re.MULTILINE)
     inline = [word for code in re.findall(r"`([^`\n]+)`", prose) if "benchmarks." not in code for word in code.split()]
     assert page == "CHANGELOG.md" or {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known
 

@@ -83,7 +83,6 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
     ("words", "said"),
     [
         (["run", "clrn"], "unknown method 'clrn'; did you mean 'CLNR'?"),
-        (["compare", "toy", "--methods", "CLNR,CLNR-BN"], "CLNR-BN was removed in 0.2.0: take CLNR-hops with encoder=gcn-bn"),
         (["run", "CLNR", "coar"], "unknown data set 'coar'; did you mean 'cora'?"),
         (["run", "cora"], "'cora' is a data set; the method comes first: CLNR cora"),
         (["run", "--set", "epochs"], "'epochs' is not of the form key=value"),

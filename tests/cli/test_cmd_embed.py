@@ -259,6 +259,9 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
         (["embed", "--graph", "g", "--no-nodes-header", "--out", "mine"], "leave out --nodes-header"),
         (["embed", "--graph", "g", "--memory", "much", "--out", "mine"], "--memory must be an amount such as '4 GB'"),
+        (["embed", "--graph", "g", "--duckdb-memory", "1 GB", "--out", "mine"], "leave out --duckdb-memory"),
+        ([*EMBED, "--out", "mine", "--memory", "1 GB"], "the limit while tables are read is --duckdb-memory"),
+        ([*EMBED, "--out", "mine", "--duckdb-memory", "much"], "(--duckdb-memory) must be an amount such as '4 GB'"),
         (["similar", "none", "paper:1"], "no such folder"),
     ],
 )

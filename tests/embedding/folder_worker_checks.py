@@ -34,7 +34,7 @@ from clnr.engine import cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_group import join
 from clnr.graph.graph_folder import GraphFolder
-from clnr.nn import inputs, readout_blocks
+from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import ingest
@@ -194,7 +194,7 @@ class Cases:
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES, block_passes.BLOCK_STEP = NODES // BLOCKS, 1
-    for module in (block_passes, job_plan, inputs, readout_blocks, stored_inputs, stored_readout):
+    for module in (block_passes, job_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

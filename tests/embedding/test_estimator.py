@@ -23,7 +23,6 @@ from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.methods import BASELINES
 from clnr.methods.model import Model
-from clnr.support.deprecation import RenamedWarning
 from tests.conftest import tiny
 from tests.support.test_arguments import WRONG
 
@@ -459,12 +458,6 @@ def test_a_folder_has_further_formats_and_the_report_if_asked(tmp_path):
     with pytest.raises(UnknownName, match="format"):
         made.save(tmp_path / "other", formats=["xml"])
     assert not (tmp_path / "other").exists()
-
-
-def test_the_name_of_earlier_versions_works_and_warns():
-    made = embedder().fit(tiny())
-    with pytest.warns(RenamedWarning, match="'findings_' is now 'ingest_report_'"):
-        assert made.findings_ is made.ingest_report_
 
 
 def refused_in_one_line(call):

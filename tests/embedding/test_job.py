@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 
+import numpy as np
 import pytest
 
 from clnr import NodeEmbedder, Recipe
 from clnr.cli import cmd_embed
 from clnr.embedding import job
-from clnr.embedding.defaults import choose_method
+from clnr.embedding.defaults import PURPOSES, choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.job import embed_tables
-from clnr.embedding.stages import stages
+from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.export import EXPORT_FORMATS
@@ -108,30 +109,44 @@ def test_nothing_is_shown_in_python(tables, capsys):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("labels", [True, False])
-def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, tmp_path, monkeypatch):
-    if not labels:
-        tables = {"edges": tables["edges"]}
+def test_a_purpose_takes_a_baseline_that_is_better(tables, tmp_path, monkeypatch):
     asked = Settings(**{"engine": cpu_engine(), "recipe": SMALL, "hold_out": 0.2, **choose_method("auto")})
-    scored = dict.fromkeys(("validation_accuracy", "strict_accuracy", "link_auc"), 0.3)
-    real = stages.score
-
-    def fake(samples, model, settings):
-        result = real(samples, model, settings)
-        best = scored | {"validation_accuracy": 1000.0, "link_auc": 1000.0}
-        better = {"Cleora": best} if settings.method != METHODS["Cleora"] else {}
-        return result._replace(baselines=result.baselines | better)
-
-    monkeypatch.setattr(stages, "score", fake)
+    monkeypatch.setattr(Judge, "best", lambda self, usual, others: METHODS["Cleora"] if METHODS["Cleora"] in others else None)
     taken = embed_tables(tables, tmp_path / "out", asked, layout=None)
     assert taken.model.method.name == "Cleora"
     assert taken.z.shape[1] == asked.recipe_for(taken.table_graph.graph)[0].dimension
     assert {"CLNR-mix", "Raw", "SVD"} <= taken.baselines.keys()
     assert "Cleora" not in taken.baselines
+    assert taken.warnings[0].startswith("labels choose Cleora: accuracy ")
     again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
     assert embed_tables(tables, tmp_path / "out", again, layout=None) is None
-    monkeypatch.setattr(stages, "score", lambda *a: real(*a)._replace(baselines={}))
+    monkeypatch.setattr(Judge, "best", lambda self, usual, others: None)
     assert embed_tables(tables, tmp_path / "own", asked, layout=None).model.method == CLNR_MIX
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_what_a_purpose_chooses_can_be_set(purpose, tables, monkeypatch):
+    """Vectors are bit for bit those of the hyper-parameter that is chosen, and the encoder is as it was."""
+    monkeypatch.setattr(Judge, "best", lambda self, usual, others: 4 if 4 in others else None)
+    given = read_tables(**tables)
+    chosen, default, by_hand = (
+        job.fit(given, Settings(engine=cpu_engine(), **{"hold_out": 0.2, "recipe": SMALL | changes} | asked))
+        for asked, changes in (
+            (choose_method(None, None, purpose), {}),
+            (choose_method(None), {}),
+            (choose_method(None), {"mix": "neighbors+walks"}),
+        )
+    )
+    assert chosen.model.recipe == by_hand.model.recipe
+    np.testing.assert_array_equal(chosen.z, by_hand.z)
+    assert not np.array_equal(chosen.z, default.z)
+    for name, value in default.model.parameters.items():
+        if not name.startswith("readout."):
+            assert (chosen.model.parameters[name] == value).all(), name
+    assert any("choose mix=neighbors+walks: " in line for line in chosen.warnings)
+    # Without labels to choose by, nothing is chosen.
+    assert default.model.recipe.mix == "all"
 
 
 def test_what_is_taken_instead_is_trained_by_one_worker(tables):
@@ -141,5 +156,5 @@ def test_what_is_taken_instead_is_trained_by_one_worker(tables):
     graph = GraphInMemory(read_tables(**tables), settings(workers=workers, **choose_method("auto")))
     other, recipe = graph.beside(METHODS["Cleora"], Recipe(dimension=24))
     assert other.settings.workers is ALONE
-    assert not other.settings.auto
+    assert other.settings.purpose is None
     assert recipe.dimension == 24

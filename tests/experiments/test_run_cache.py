@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,9 @@ import pytest
 from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
 from clnr.experiments.run_cache import RunCache
+from clnr.methods.recipe import recipe_keys
+
+CACHE_OF_0_1 = Path(__file__).parent / "old" / "runs.sqlite"
 
 
 def made(seed: int = 0, **changes) -> Run:
@@ -179,6 +183,28 @@ def test_an_older_run_cache_is_brought_up_to_date_by_whoever_writes_first(old, f
     assert old.runs()[0][0] == "2026-01-01T00:00:00+00:00"
     old.add("newer", made(10))
     assert old.find("newer") == made(10)
+
+
+def test_a_run_cache_of_before_opens_under_todays_names(clnr, tmp_path):
+    path = shutil.copy(CACHE_OF_0_1, tmp_path)
+    cache = RunCache(Path(path))
+    runs = [run for _, run in cache.runs()]
+    assert [(run.method, run.dataset, run.seed, run.parallel_seeds) for run in runs] == [
+        ("CLNR", "toy", 0, 1),
+        ("CLNR", "toy", 1, 1),
+        ("MVGRL", "toy", 0, 1),
+    ]
+    assert [run.method for _, run in cache.runs(dataset="TOY", last=1)] == ["MVGRL"]
+    cache.prepare()
+    assert len(cache.runs()) == 3
+    assert all(re.fullmatch("[0-9a-f]{16}", run.versions["code"]) for run in runs)
+    # Later keys are missing, and none has an old name.
+    assert all(set(run.recipe) < recipe_keys().keys() for run in runs)
+    RunCache().path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CACHE_OF_0_1, RunCache().path)
+    ended = clnr("runs")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.count("toy") == 3
 
 
 # -- several writers, and kills --------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from clnr.datasets import DATASETS
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.methods import CLNR, METHODS, presets
 from clnr.methods.presets import ANY_DATASET, Published, preset
-from clnr.methods.recipe import OLD_KEYS, REMOVED_KEYS, Recipe, parse, recipe_keys, with_current_keys
-from clnr.support.deprecation import RenamedWarning
+from clnr.methods.recipe import REMOVED_KEYS, Recipe, parse, recipe_keys, with_current_keys
 
 # The paper's table of hyper-parameters, typed from its print.
 COLUMNS = """
@@ -267,30 +266,11 @@ def test_recipes_do_not_change():
         recipe.epoch  # noqa: B018
 
 
-# -- keys of the version before ----------------------------------------------------------------------------------------------
-
-OLD_VALUES = {"drop": "pairs", "mask": "elements", "decay": "decoupled", "teleport": 0.3}
-
-
-@pytest.mark.parametrize("old", OLD_KEYS)
-def test_an_old_key_works_and_warns(old):
-    value = OLD_VALUES[old]
-    now = Recipe.of({OLD_KEYS[old]: value})
-    for made in (
-        lambda: Recipe(**{old: value}),
-        lambda: Recipe.of({old: value}),
-        lambda: Recipe().but(**{old: value}),
-        lambda: Recipe.from_toml(f"{old} = {value!r}"),
-        lambda: Recipe.of(parse([f"{old}={value}"])),
-    ):
-        with pytest.warns(RenamedWarning, match=f"recipe key '{old}' is now '{OLD_KEYS[old]}'"):
-            assert made() == now
-    with pytest.warns(RenamedWarning, match=f"recipe key '{old}' is now '{OLD_KEYS[old]}'"):
-        assert getattr(Recipe(), old) == getattr(Recipe(), OLD_KEYS[old])
-
-
-def test_a_stored_recipe_with_old_keys_is_read_without_a_word():
-    assert Recipe.of(with_current_keys(OLD_VALUES)).to_dict().keys() == recipe_keys().keys()
-    assert with_current_keys({"epochs": 3, "decay": "l2"}) == {"epochs": 3, "weight_decay_mode": "l2"}
-    assert with_current_keys({"epochs": 3, "components": 4, "half_hop": 0.5}) == {"epochs": 3}
+def test_a_stored_recipe_with_keys_of_earlier_versions_is_read():
+    old = {"drop": "pairs", "mask": "elements", "decay": "decoupled", "teleport": 0.3}
+    now = {"edge_drop_mode": "pairs", "feature_mask_mode": "elements", "weight_decay_mode": "decoupled", "ppr_alpha": 0.3}
+    assert with_current_keys(old | {"epochs": 3, "components": 4, "half_hop": 0.5}) == now | {"epochs": 3}
     assert recipe_keys().keys().isdisjoint(REMOVED_KEYS)
+    for name, value in old.items():
+        with pytest.raises(UnknownName, match=f"unknown recipe key '{name}'"):
+            Recipe.of({name: value})

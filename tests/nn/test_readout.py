@@ -8,10 +8,11 @@ from sklearn.decomposition import PCA
 from clnr.engine import Reference, View, cpu_engine
 from clnr.errors import RecipeError
 from clnr.graph import Graph
-from clnr.nn.edge_blocks import EdgeWeight, Walks
+from clnr.nn.edge_blocks import MIXES, EdgeWeight, Mix, Walks
 from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import (
     Block,
+    Family,
     FeatureHops,
     Hops,
     OwnFeatures,
@@ -354,3 +355,50 @@ def test_a_weight_below_1_is_told(weighed):
     for equal in (1.0, 0.97):
         assert readout.remarks({**parameters, "block.2.weight": torch.tensor(equal)}) == []
     assert Readout((OwnFeatures(8), EdgeWeight()), 9).remarks({}) == []
+
+
+def families(mix):
+    return [family.name for family in Family if family in MIXES[mix]]
+
+
+@ENGINES
+def test_a_mix_leaves_out_all_other_matrices(engine):
+    graph = planted()
+    a, x, (paths,) = oracles.propagation(graph), oracles.dense(graph.features), blocks(Walks(4), graph)
+    z = np.random.default_rng(3).standard_normal((graph.num_nodes, 6))
+    matrices = {"NEIGHBORS": [z, a @ z], "FEATURES": [x], "PROPAGATED": [a @ a @ x], "WALKS": [paths]}
+    parts = Hops(1), OwnFeatures(99), PropagatedFeatures(99), Walks(4)
+    for mix in ("features", "propagated+walks", "neighbors", "no-walks"):
+        _, found = embedded(Readout((*parts, Mix(mix)), 99), graph, z, engine=engine)
+        kept = [(0.7 if name == "WALKS" else 1, rows) for name in matrices if name in families(mix) for rows in matrices[name]]
+        # All of the columns are kept, and all of their inner products.
+        np.testing.assert_allclose(gram(found), gram(resized(standing(*kept), 99)), atol=1e-2)
+    with pytest.raises(RecipeError, match="none of the columns that mix asks for"):
+        embedded(Readout((Walks(4), Mix("features")), 9), graph, engine=engine)
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_trials_are_what_other_read_outs_would_make(some, monkeypatch):
+    graph = planted()
+    if some:
+        monkeypatch.setattr("clnr.nn.readout_blocks.FITTED_NODES", graph.num_nodes // 2)
+    z = np.random.default_rng(3).standard_normal((graph.num_nodes, 6))
+    parts = Hops(1), OwnFeatures(9), PropagatedFeatures(9), Walks(4), EdgeWeight("measured")
+    usual = Readout((*parts, Mix("all")), 12)
+    others = [Readout((*parts, Mix(mix)), 12) for mix in MIXES]
+    seen, nodes = context(graph, z), torch.tensor([0, 3, 17, 40])
+    tried = list(usual.trials(usual.fit(seen), seen, others, nodes))
+    for other, found in zip(others, tried, strict=True):
+        _, expected = embedded(other, graph, z)
+        expected = expected[nodes.numpy()]
+        # Directions of nearly equal variance may be turned; distances and angles stay.
+        np.testing.assert_allclose(gram(found.numpy()), gram(expected), atol=2e-2 * np.abs(gram(expected)).max())
+
+
+def test_a_read_out_without_columns_is_not_tried():
+    graph = planted()
+    usual, empty = (Readout((OwnFeatures(9), Mix(mix)), 5) for mix in ("all", "walks"))
+    seen = context(graph)
+    first, second = usual.trials(usual.fit(seen), seen, [empty, usual], torch.arange(5))
+    assert first is None
+    assert second.shape == (5, 5)

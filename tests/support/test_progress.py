@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from clnr.support import progress
-from clnr.support.progress import Bar, Tenths, log_progress, logger
+from clnr.support.progress import Bar, log_progress, logger
 
 
 @pytest.fixture
@@ -14,14 +14,6 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress, "monotonic", lambda: now[0])
     return now
-
-
-def test_tenths_are_told_once():
-    said = []
-    tenths = Tenths(said.append, "work", 40)
-    for count in (0, 1, 4, 7, 8, 30, 40):
-        tenths.done(count)
-    assert said == ["work: 0 %", "work: 10 %", "work: 20 %", "work: 75 %", "work: 100 %"]
 
 
 def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):

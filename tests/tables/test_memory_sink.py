@@ -10,9 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr import ClnrError
 from clnr.errors import DataError
-from clnr.support.deprecation import RenamedWarning
 from clnr.support.humanize import parse_bytes
 from clnr.support.machine import memory
 from clnr.tables import FeatureEncoder, folder_ingest, ingest, read, read_tables
@@ -203,18 +201,6 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
     assert edge_weights(two.graph).keys() == expected
     assert two.columns["x"].to_pylist() == [both[each][0] for each in names]
     assert two.classes[: len(one.classes)] == one.classes
-
-
-@pytest.mark.parametrize(("old", "new"), [("onto", "base"), ("encoding", "feature_encoder")])
-def test_old_names_of_arguments_work_and_warn(old, new):
-    first = read_tables(edges((1, 2)), nodes([1, 2], x=[1.0, 2.0]))
-    value = {"base": first, "feature_encoder": first.feature_encoder}[new]
-    tables = edges((2, 3)), nodes([2, 3], x=[5.0, 6.0])
-    with pytest.warns(RenamedWarning, match=f"argument '{old}' is now '{new}'"):
-        found = read_tables(*tables, **{old: value})
-    assert found.graph.digest == read_tables(*tables, **{new: value}).graph.digest
-    with pytest.warns(RenamedWarning), pytest.raises(ClnrError, match=f"{old} is the old name of {new}; leave out {old}"):
-        read_tables(*tables, **{old: value, new: value})
 
 
 # -- memory: reading keeps within what is unused, or says how much it needs -----------------------------------------------

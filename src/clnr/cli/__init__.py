@@ -13,7 +13,6 @@ from clnr.cli.app import app, print_stderr
 from clnr.cli.options import command_name, unknown_option
 from clnr.errors import ClnrError
 from clnr.support.arguments import command_line
-from clnr.support.deprecation import RenamedWarning
 from clnr.support.humanize import escape_control, gigabytes
 from clnr.support.processes.launch import end_process, end_with_parent
 
@@ -27,7 +26,6 @@ def main() -> None:
     """Entry point: a user's mistake becomes one line on standard error and exit code 2."""
     end_with_parent()
     with warnings.catch_warnings():
-        warnings.simplefilter("always", RenamedWarning)
         warnings.showwarning = _show_once(set())
         end_process(_main())
 

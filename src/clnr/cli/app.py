@@ -17,7 +17,6 @@ from clnr.cli.options import name_values, write_options, write_panels
 from clnr.errors import ClnrError, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
-from clnr.support.deprecation import renamed
 from clnr.support.humanize import escape_control
 from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.version import __version__
@@ -28,16 +27,6 @@ if TYPE_CHECKING:
 JSON_FORMAT = 1
 """Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
 _BOX_COLUMNS = 120
-OLD_OPTIONS = {
-    "--again": "--rerun",
-    "--alone": "--standalone",
-    "--anyway": "--ignore-memory-check",
-    "--as-is": "--cached-only",
-    "--older": "--any-version",
-    "--over": "--grid",
-    "--plan": "--dry-run",
-}
-OLD_COMMANDS = {"show": "recipe"}
 
 # In the order of the help, each in a line of 80 columns.
 PANELS = {
@@ -70,7 +59,7 @@ COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, lin
 
 
 class Program(TyperGroup):
-    """The group of all commands. Old names of commands and options work for one version, with a warning."""
+    """The group of all commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
@@ -93,12 +82,9 @@ class Program(TyperGroup):
         write_panels({panel: lines.items() for panel, lines in PANELS.items()}, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        parts = (arg.partition("=") for arg in args)
-        words = [f"{renamed('option', option, OLD_OPTIONS)}{equals}{value}" for option, equals, value in parts]
-        words[:1] = [renamed("command", word, OLD_COMMANDS) for word in words[:1]]
-        if words and not words[0].startswith("-"):
-            check_choice("command", words[0], COMMANDS)
-        return list(super().parse_args(ctx, words or ["--help"]))
+        if args and not args[0].startswith("-"):
+            check_choice("command", args[0], COMMANDS)
+        return list(super().parse_args(ctx, args or ["--help"]))
 
 
 app = typer.Typer(

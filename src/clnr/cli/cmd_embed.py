@@ -15,7 +15,6 @@ from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, r
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_natural, check_seed
-from clnr.support.deprecation import renamed
 from clnr.support.humanize import parse_bytes
 from clnr.support.processes.launch import Place, restarted
 
@@ -46,9 +45,7 @@ def _check(
             raise ClnrError(f"{folder} is finished, so there is nothing to resume; to add formats: {command}")
     memory, duckdb_memory = options["memory"], options["duckdb_memory"]
     if graph is None and memory is not None:
-        if duckdb_memory is not None:
-            raise ClnrError("--memory goes with --graph: leave it out beside --duckdb-memory")
-        renamed("option", "--memory", {"--memory": "--duckdb-memory"})
+        raise ClnrError("--memory goes with --graph; the limit while tables are read is --duckdb-memory")
     has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
@@ -227,8 +224,7 @@ def embed(
     drawn = (layout or DEFAULT_LAYOUT) if report else None
     bound = None if graph is None or memory is None else parse_bytes(memory)
     allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
-    # The old name of --duckdb-memory, without --graph.
-    tables = {"graph": graph} if graph is not None else {**tables, "duckdb_memory": duckdb_memory or memory, **allowed}
+    tables = {"graph": graph} if graph is not None else {**tables, "duckdb_memory": duckdb_memory, **allowed}
 
     from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError, UnknownName
-from clnr.support.deprecation import renamed
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -178,14 +177,11 @@ _CATALOG = (
 
 DATASETS = {row.name: row for row in _CATALOG}
 
-# Old names of data sets.
-OLD_NAMES = {"embedded": "toy"}
-
 
 def find(name: str) -> Dataset:
     """A data set by name, in any case."""
     key = name.lower() if isinstance(name, str) else ""
-    row = DATASETS.get(renamed("data set", key, OLD_NAMES))
+    row = DATASETS.get(key)
     if row is None:
         raise UnknownName("data set", name, DATASETS)
     return row
@@ -198,7 +194,7 @@ def name_of(name: str) -> str:
 
 def _is_folder(name: str) -> bool:
     """Whether a word is a folder and no data set's name."""
-    return isinstance(name, str) and bool(name) and name.lower() not in {*DATASETS, *OLD_NAMES} and Path(name).is_dir()
+    return isinstance(name, str) and bool(name) and name.lower() not in DATASETS and Path(name).is_dir()
 
 
 def load(name: str = "toy", root: str | Path | None = None, fetch: download.Fetch | None = None) -> Graph:

@@ -72,7 +72,6 @@ class Engine(ABC):
 
     @property
     def float32(self) -> Engine:
-        """The same engine in float32."""
         if self.dtype == torch.float32:
             return self
         same = copy.copy(self)

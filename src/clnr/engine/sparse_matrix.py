@@ -78,7 +78,6 @@ class SparseMatrix(Keeper):
         return (self.pattern or self).once("transpose", make)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """The same entries with other values."""
         matrix = replace(self, values=values, made={}, pattern=self.pattern or self)
         if not values.is_cpu:
             _ = matrix.transposed_values
@@ -115,7 +114,6 @@ def _transpose(indptr: Array, columns: Array, shape: tuple[int, int]) -> tuple[A
 
 
 def to_scipy(x: SparseMatrix) -> sp.csr_array:
-    """A sparse matrix on the host."""
     values, columns, indptr = (each.numpy(force=True) for each in (x.values, x.columns, x.indptr))
     parts = values, columns.astype(np.int32), indptr
     return sp.csr_array(parts, shape=x.shape)

@@ -202,7 +202,6 @@ class View(NamedTuple):
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The tensors that describe it."""
         rates = [part.rate for part in (self.drop, self.mask) if part is not None]
         return [each for each in (self.node_permutation, *rates) if isinstance(each, Tensor)]
 

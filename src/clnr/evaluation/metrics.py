@@ -64,7 +64,6 @@ EXTRA_METRICS: ExtraMetrics = {"clusters": clusters, "points": points, "time": t
 
 
 def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
-    """Extra metrics by name."""
     return {
         check_choice("metric", name, EXTRA_METRICS): EXTRA_METRICS[name]
         for name in check_list("extra_metrics", names, str, "a name")

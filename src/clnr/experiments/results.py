@@ -10,7 +10,6 @@ from typing import Any
 
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_choice, check_list
-from clnr.support.deprecation import renamed_arguments
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,6 @@ class Summary:
             raise ClnrError("runs must hold at least one run, and is empty")
         return cls(tuple(sorted(checked, key=lambda run: run.seed)))
 
-    @renamed_arguments(measure="metric")
     def mean(self, metric: str) -> float:
         return statistics.fmean(self._values("metric", metric, _NUMBER_FIELDS))
 

@@ -27,12 +27,10 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.methods.registry import method_of
 from clnr.support.arguments import check_int
-from clnr.support.deprecation import renamed_arguments
 from clnr.support.machine import environment, memory
 from clnr.training.loop import ProgressCallback
 
 
-@renamed_arguments(watch="progress", measures="extra_metrics")
 def run(
     method: Method | str = methods.CLNR,
     dataset: Graph | str = "toy",
@@ -71,7 +69,6 @@ def run(
     return result
 
 
-@renamed_arguments(watch="progress", measures="extra_metrics", together="parallel_seeds")
 def runs(
     method: Method | str = methods.CLNR,
     dataset: Graph | str = "toy",
@@ -129,7 +126,6 @@ def _within_memory(
             raise each
 
 
-@renamed_arguments(watch="progress")
 def embed(
     method: Method | str = methods.CLNR,
     dataset: Graph | str = "toy",

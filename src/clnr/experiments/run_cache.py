@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clnr.datasets.catalog import OLD_NAMES
 from clnr.errors import RunCacheError, shorten
 from clnr.experiments.results import Run
 from clnr.methods import Method
@@ -32,10 +31,8 @@ _COLUMNS = {field.name: _COLUMN_NAMES.get(field.name, field.name) for field in d
 _RUN_COLUMNS = tuple(_COLUMNS.values())
 _JSON_COLUMNS = ("recipe", "versions", "more")
 _OPTIONAL_COLUMNS = ("epoch_ms", "threads")
-# Data sets by their present name, whatever it was when a run was made.
-_COLUMN_EXPRESSIONS = {
-    "dataset": "CASE dataset " + " ".join(f"WHEN '{old}' THEN '{new}'" for old, new in OLD_NAMES.items()) + " ELSE dataset END"
-}
+# The built-in graph was called otherwise in 0.1.
+_COLUMN_EXPRESSIONS = {"dataset": "CASE dataset WHEN 'embedded' THEN 'toy' ELSE dataset END"}
 _TEXT_COLUMNS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
 _INTEGER_COLUMNS = ("seed", "epochs", "together", "peak_memory_bytes", "threads")
 _LARGEST_FLOAT = sys.float_info.max
@@ -133,8 +130,8 @@ class RunCache:
                 if not (version := _format(base)):
                     return []
                 before = {name: value for number, (name, value) in _ADDED_COLUMNS.items() if number > version}
-                names = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in _RUN_COLUMNS)
-                rows = base.execute(f"SELECT made, {names} FROM runs {clauses}", values).fetchall()
+                columns = ", ".join((_COLUMN_EXPRESSIONS | before).get(name, name) for name in _RUN_COLUMNS)
+                rows = base.execute(f"SELECT made, {columns} FROM runs {clauses}", values).fetchall()
             return [(_text("made", made), _run(row)) for made, *row in rows]
 
     @contextmanager
@@ -222,7 +219,7 @@ def _value(name: str, value: Any) -> Any:
         document = _document(name, value)
         return with_current_keys(document) if name == "recipe" else document
     if name in _TEXT_COLUMNS:
-        return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
+        return _text(name, value)
     if value is None and name in _OPTIONAL_COLUMNS:
         return None
     if value is None and name not in _INTEGER_COLUMNS:

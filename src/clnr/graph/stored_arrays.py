@@ -27,7 +27,6 @@ _CACHED_NUMBERS = 1 << 16
 
 
 def array_file(name: str) -> str:
-    """The file of an array."""
     return f"{name}.bin"
 
 

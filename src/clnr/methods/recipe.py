@@ -15,9 +15,8 @@ from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.hyper_parameters import HyperParameter, declared
 from clnr.nn.objectives import SampledObjective
 from clnr.support.arguments import check_choice, check_int, check_type
-from clnr.support.deprecation import renamed
 
-OLD_KEYS = {
+_OLD_KEYS = {
     "decay": "weight_decay_mode",
     "drop": "edge_drop_mode",
     "mask": "feature_mask_mode",
@@ -30,12 +29,12 @@ REMOVED_KEYS = ("components", "half_hop", "half_hop_2", "half_hop_alpha")
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
     """The hyper-parameters that a recipe has: those of all registered methods, and of a method of your own if given."""
     check_type("method", method, Method | None, "a Method or None")
-    return dict(_recipe_keys((*METHODS.values(), *([] if method is None else [method]))))
+    return dict(_recipe_keys(tuple(METHODS.values()), () if method is None else method.all_parts))
 
 
 @functools.lru_cache
-def _recipe_keys(methods: tuple[Method, ...]) -> dict[str, HyperParameter]:
-    parts = [part for method in methods for part in method.all_parts]
+def _recipe_keys(methods: tuple[Method, ...], more: tuple[type[Any], ...]) -> dict[str, HyperParameter]:
+    parts = [*(part for method in methods for part in method.all_parts), *more]
     return in_order(declared([Training, Probe, *dict.fromkeys(parts)]))
 
 
@@ -55,11 +54,10 @@ class Recipe:
         self._fill(recipe_keys(), values)
 
     def _fill(self, keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
-        current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
-        for name in current:
+        for name in values:
             check_choice("recipe key", name, keys)
         object.__setattr__(self, "_keys", keys)
-        checked = {name: each.check(name, current.get(name, each.default)) for name, each in keys.items()}
+        checked = {name: each.check(name, values.get(name, each.default)) for name, each in keys.items()}
         object.__setattr__(self, "_values", checked)
         return self
 
@@ -79,8 +77,7 @@ class Recipe:
         Traceback (most recent call last):
         clnr.errors.RecipeError: epochs must be a whole number, not 'many'
         """
-        current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
-        return _made(self._keys, self._values | current)
+        return _made(self._keys, self._values | values)
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have values of its own."""
@@ -97,7 +94,6 @@ class Recipe:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        name = renamed("recipe key", name, OLD_KEYS)
         if name not in self._values:
             raise AttributeError(f"a recipe has no '{name}'")
         return self._values[name]
@@ -152,10 +148,10 @@ def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
 
 
 def with_current_keys(values: Any) -> Any:
-    """Values of a recipe that was saved, maybe by the version before: under the names that keys have now, if they have one."""
+    """Values of a recipe that was saved, maybe by an earlier version: under the names that keys have now, if they have one."""
     if not isinstance(values, Mapping):
         return values
-    return {OLD_KEYS.get(name, name): value for name, value in values.items() if name not in REMOVED_KEYS}
+    return {_OLD_KEYS.get(name, name): value for name, value in values.items() if name not in REMOVED_KEYS}
 
 
 def parse(assignments: list[str]) -> dict[str, Any]:
@@ -166,7 +162,7 @@ def parse(assignments: list[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
-        name = check_choice("recipe key", renamed("recipe key", name, OLD_KEYS), keys)
+        name = check_choice("recipe key", name, keys)
         values[name] = keys[name].parse(name, text)
     return values
 
@@ -187,4 +183,6 @@ def check_used(method: Method, keys: Collection[str]) -> None:
                 why = ": it is supervised, and its labels (--label) say how wide its rows are"
             elif key in declared([SampledObjective]) and method.objective is not None:
                 why = f": {method.why_whole}"
-            raise RecipeError(f"{method.name} has no use for {key}{why}; see: clnr recipe {method.name}")
+            elif method.own_encoder is not None and method.parent is not None and key in method.parent.keys:
+                why = f": {method.own_encoder.name} is your own encoder, and has its sizes"
+            raise RecipeError(f"{method.name} has no use for {key}{why}; see: clnr recipe {method.registered.name}")

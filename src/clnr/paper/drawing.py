@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from clnr.paper.paper_runs.scope import Scope
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
 
 # Okabe and Ito's colours (2008), each with its own marker.
 _STYLES = {
@@ -83,6 +82,8 @@ def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
 
 def plane(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 2: a panel for each data set, a mark for each method, coloured by strict accuracy."""
+    from matplotlib.lines import Line2D
+
     panels = []
     for name in scope.sets(figures.SIX_SETS):
         summaries = {each.name: results.run_index.find(scope.batch(each, name)) for each in scope.lineup(figures.ABLATION)}
@@ -105,21 +106,21 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
                 x, min(y, top), c=[strict], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
                 edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
+            if y > top:
+                axis.annotate(f"({y:.2f})", (x, top), (6, -2), textcoords="offset points", fontsize=_SMALL_POINTS)
         axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
         axis.grid(alpha=0.25)
-        axis.margins(0.32, 0.22)
-        left, right = axis.get_xlim()
-        axis.set_xlim(left, right + 0.3 * (right - left))  # Room for names to the right of marks that are close together.
+        axis.margins(0.22)
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
         bar.ax.tick_params(labelsize=_SMALL_POINTS)
         if axis in axes[_PANELS_PER_ROW - 1 :: _PANELS_PER_ROW] or axis is axes[-1]:
             bar.set_label("strict accuracy, %", fontsize=_SMALL_POINTS)
     figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE_POINTS)
     figure.supylabel("alignment (lower is better)", fontsize=_LARGE_POINTS)
-    figure.draw_without_rendering()  # Positions are known from here on.
-    for axis, (_, means, top) in zip(axes, panels, strict=True):
-        named = {method if y <= top else f"{method} ({y:.2f})": (x, min(y, top)) for method, (x, y, _) in means.items()}
-        _labels(axis, named)
+    names = dict.fromkeys(method for _, means, _ in panels for method in means)
+    styles: dict[str, Any] = {"linestyle": "", "color": "#FFFFFF", "markeredgecolor": "#000000", "markeredgewidth": 0.6}
+    handles = [Line2D([], [], marker=_STYLES.get(each, _OTHER_STYLE)[1], label=each, **styles) for each in names]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(names), frameon=False, fontsize=_LARGE_POINTS)
     return figure
 
 
@@ -127,42 +128,6 @@ def _top(values: list[float]) -> float:
     """Where a panel ends: at the largest value, unless that is far above all others and would leave them no room."""
     *rest, largest = sorted(values)
     return 1.6 * rest[-1] if rest and largest > 2 * rest[-1] > 0 else largest
-
-
-def _labels(axis: Axes, marks: Mapping[str, tuple[float, float]]) -> None:
-    """Names next to their marks, each where it overlaps least, also with what is outside: above, below, right or left."""
-    from matplotlib.transforms import Bbox
-
-    to_points = 72 / axis.figure.dpi
-    inside = Bbox.from_extents(*(edge * to_points for edge in axis.bbox.extents))
-    places = {name: axis.transData.transform(mark) * to_points for name, mark in marks.items()}
-    taken = [Bbox.from_extents(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
-    for name, mark in marks.items():
-        half, high = 0.34 * _SMALL_POINTS * len(name), 1.1 * _SMALL_POINTS
-        px, py = places[name]
-        choices = {
-            (0, 5, "center", "bottom"): (px - half, py + 5, px + half, py + 5 + high),
-            (0, -5, "center", "top"): (px - half, py - 5 - high, px + half, py - 5),
-            (6, 0, "left", "center"): (px + 6, py - high / 2, px + 6 + 2 * half, py + high / 2),
-            (-6, 0, "right", "center"): (px - 6 - 2 * half, py - high / 2, px - 6, py + high / 2),
-        }
-        boxes = {place: Bbox.from_extents(*extents) for place, extents in choices.items()}
-        covered = {
-            place: sum(_shared(box, other) for other in (*taken, box)) - _shared(box, inside) for place, box in boxes.items()
-        }
-        best = min(covered, key=covered.__getitem__)
-        taken.append(boxes[best])
-        right, up, horizontal, vertical = best
-        axis.annotate(
-            name, mark, xytext=(right, up), textcoords="offset points", fontsize=_SMALL_POINTS,
-            ha=horizontal, va=vertical, zorder=4,
-        )  # fmt: skip
-
-
-def _shared(one: Bbox, other: Bbox) -> float:
-    """The area of the intersection."""
-    both = one.intersection(one, other)
-    return 0.0 if both is None else both.width * both.height
 
 
 def curves(shown: figures.Curves, scope: Scope, results: ResultSet) -> Figure | None:
@@ -262,7 +227,6 @@ def _effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -
 
 
 def _grid(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
-    """``count`` panels in rows of ``columns``."""
     figure, axes = _axes(-(-count // columns), columns, height)
     flat = [axis for line in axes for axis in line]
     for axis in flat[count:]:

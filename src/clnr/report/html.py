@@ -21,7 +21,6 @@ from clnr.errors import DataError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-VERDICTS = ("", "good", "fair", "poor")
 _LONG_CHARACTERS = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
 
@@ -127,9 +126,10 @@ def render_html(data: ReportData) -> str:
     script, loads nothing, and keeps text from becoming markup.
 
     Raises:
-        DataError: If sizes or values of the data are inconsistent.
+        DataError: If a point is not finite, where a layout has failed.
     """
-    _check(data)
+    if not np.isfinite(data.points).all():
+        raise DataError("points of the map must be finite")
     style = _part("page.css")
     script = "(() => {\n'use strict';\n" + "\n".join(_part(f"{name}.js") for name in _SCRIPTS) + "})();\n"
     policy = (
@@ -224,39 +224,3 @@ def _binary(name: str, values: Array, kind: str) -> str:
 
 def _text(text: str) -> str:
     return escape(text.encode("utf-8", "replace").decode())
-
-
-def _check(data: ReportData) -> None:
-    """Raise DataError if sizes or values are inconsistent."""
-    count = len(data.ids)
-    _require(data.points.shape == (count, 2), f"points must be {count} by 2, not of shape {data.points.shape}")
-    _require(bool(np.isfinite(data.points).all()), "points must be finite")
-    _require(len(data.names) in (0, count), f"names must be {count} long, not {len(data.names)}")
-    shape = data.near.shape
-    _require(len(shape) == 2 and shape[0] == count, f"near must have {count} rows, not shape {shape}")
-    _require(data.closeness.shape == shape, f"near has shape {shape} but closeness {data.closeness.shape}")
-    _require(data.start.shape == (count + 1,), f"start must be {count + 1} long, not of shape {data.start.shape}")
-    rising = data.start[0] == 0 and data.start[-1] == len(data.links) and bool((np.diff(data.start) >= 0).all())
-    _require(rising, f"start must rise from 0 to {len(data.links)}, the number of links")
-    if data.comparison is not None:
-        widths = {len(row) for row in (data.comparison.headings, *data.comparison.rows)}
-        _require(len(widths) == 1, f"rows of the comparison must be of one length, not {sorted(widths)}")
-    for score in data.scores:
-        _require(score.verdict in VERDICTS, f"a verdict must be one of {VERDICTS}, not {score.verdict!r}")
-    _within(data.near, -1, count, "near")
-    _within(data.links, 0, count, "links")
-    for column in data.columns:
-        what = f"column '{column.name}'"
-        _require(column.values.shape == (count,), f"{what} must be {count} long, not of shape {column.values.shape}")
-        if not column.is_number:
-            _within(column.values, -1, len(column.names), what)
-
-
-def _within(values: Array, low: int, high: int, what: str) -> None:
-    fits = values.dtype.kind in "iu" and (not values.size or (values.min() >= low and values.max() < high))
-    _require(bool(fits), f"{what} must be whole numbers from {low} to {high - 1}")
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise DataError(otherwise)

@@ -53,7 +53,6 @@ def check_int(argument: str, value: Any) -> int:
 
 
 def check_seed(seed: object) -> int:
-    """The seed, if it is valid."""
     number = int(seed) if isinstance(seed, numbers.Integral) else -1
     if not 0 <= number <= LARGEST_SEED:
         raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")

@@ -159,17 +159,3 @@ def _epoch_lines(print_line: Callable[[str], None], what: str, epochs: int) -> C
             print_line(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
 
     return on_epoch
-
-
-class Tenths:
-    """Says how far a piece of work is, at each tenth of it."""
-
-    def __init__(self, print_line: Callable[[str], None], what: str, total: int):
-        self._print_line, self._what, self._total = print_line, what, max(1, total)
-        self._shown = -1
-
-    def done(self, count: int) -> None:
-        """So much of it is done."""
-        if (percent := 100 * count // self._total) // 10 > self._shown // 10:
-            self._print_line(f"{self._what}: {percent} %")
-            self._shown = percent

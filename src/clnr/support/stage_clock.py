@@ -77,7 +77,6 @@ class StageClock:
         return [self._times[name] for name in STAGES if name in self._times and self._times[name].seconds >= _LEAST_SECONDS]
 
     def seconds(self, *stages: str) -> float:
-        """Those of some stages, or of all."""
         return sum(each.seconds for each in self.stages if not stages or each.stage in stages)
 
     @classmethod

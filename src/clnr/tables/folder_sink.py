@@ -15,7 +15,6 @@ from clnr.graph.csr import Array
 from clnr.graph.folder_writer import FolderWriter
 from clnr.graph.graph_folder import check_nodes
 from clnr.support.humanize import gigabytes, plural
-from clnr.support.progress import Tenths
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
@@ -167,11 +166,13 @@ class FolderSink(GraphSink):
                 total += block.nnz
 
     def _counted(self, blocks: Iterator[Any]) -> Iterator[Any]:
-        done, tenths = 0, Tenths(self._progress, "writing features", self._count)
+        done, shown = 0, -1
         for block in blocks:
             yield block
             done += block.shape[0]
-            tenths.done(done)
+            if (tenth := 10 * done // max(1, self._count)) > shown:
+                self._progress(f"writing features: {100 * done // max(1, self._count)} %")
+                shown = tenth
 
     def take_structure(self, structure: StructuralFeatures | None) -> StructuralFeatures:
         self._progress("writing features, from the structure of the graph")

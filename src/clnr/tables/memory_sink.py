@@ -185,19 +185,19 @@ def _merge_columns(old: Any, new: Any, before: int, rows: Array) -> Any:
     moved = not np.array_equal(rows, np.arange(len(rows)))
     columns = {}
     for name in names:
-        pair = [_column(pa, part, name, length) for part, length in parts]
+        pair = [
+            part.column(name) if part is not None and name in part.column_names else pa.chunked_array([pa.nulls(length)])
+            for part, length in parts
+        ]
         try:
             column = _concatenate(pa, pair)
-            columns[name] = _take(pa, column, rows) if moved else column
+            if moved and pa.types.is_string(column.type) and column.nbytes > 1 << 30:
+                column = column.cast(pa.large_string())
+            columns[name] = column.take(pa.array(rows)) if moved else column
         except (pa.ArrowException, ValueError, OverflowError):
             kind = " and ".join(dict.fromkeys(str(part.type) for part in pair))
             raise DataError(f"'{name}' of the earlier nodes and of the new ones cannot be combined: {kind}") from None
     return pa.table(columns)
-
-
-def _column(pa: Any, part: Any, name: str, length: int) -> Any:
-    there = part is not None and name in part.column_names
-    return part.column(name) if there else pa.chunked_array([pa.nulls(length)])
 
 
 def _concatenate(pa: Any, pair: list[Any]) -> Any:
@@ -213,9 +213,3 @@ def _cast(pa: Any, column: Any, kind: Any) -> Any:
         return column.cast(kind)
     except pa.ArrowException:
         return pa.chunked_array([[None if each is None else str(each) for each in column.to_pylist()]], kind)
-
-
-def _take(pa: Any, column: Any, rows: Array) -> Any:
-    if pa.types.is_string(column.type) and column.nbytes > 1 << 30:
-        column = column.cast(pa.large_string())
-    return column.take(pa.array(rows))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from clnr.support.deprecation import renamed_arguments
 from clnr.support.humanize import parse_bytes
 from clnr.support.machine import memory
 from clnr.tables.argument_checks import check_arguments
@@ -19,7 +18,6 @@ _DUCKDB_PARTS = 3
 _LEAST_DUCKDB_BYTES = 100_000_000
 
 
-@renamed_arguments(onto="base", memory="duckdb_memory")
 @takes(TableArguments)
 def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGraph:
     """Read a graph from a table of edges and one of nodes, or extend an earlier graph by such tables.
@@ -81,8 +79,6 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
-    if not isinstance(named.get("encoding"), str | None):
-        named = _with_feature_encoder(**named)
     arguments = check_arguments("read_tables", edges, nodes, **named)
     unused, duckdb_bytes = memory.unused_memory(), None
     if (limit := arguments.duckdb_memory) is not None:
@@ -97,9 +93,3 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         return TableGraph(sink.graph, *info, sink.columns)
     finally:
         db.close()
-
-
-@renamed_arguments(encoding="feature_encoder")
-def _with_feature_encoder(**named: Any) -> dict[str, Any]:
-    """The arguments of earlier versions, in which the encoding was that of features."""
-    return named

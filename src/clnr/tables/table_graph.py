@@ -49,7 +49,6 @@ class TableGraph(NamedTuple):
         return tuple(self.class_name(label) for label in range(max(len(self.classes), self.graph.num_classes)))
 
     def class_name(self, label: int) -> str:
-        """The name of a label."""
         return self.classes[label] if label < len(self.classes) else str(label)
 
     @property

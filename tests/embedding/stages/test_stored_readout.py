@@ -12,11 +12,13 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr import evaluation, methods
+from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.job import embed_folder
+from clnr.embedding.job import embed_folder, fit
 from clnr.embedding.planning import job_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.held_out import hold_out_links
+from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.store.artifact_files import ArtifactFiles
@@ -30,8 +32,9 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
-from clnr.nn import inputs, readout_blocks, structure
+from clnr.nn import edge_blocks, inputs, readout_blocks, structure
 from clnr.nn.structure import walks
+from clnr.tables import TableGraph
 from tests.embedding.stages.test_graph_in_files import vectors
 
 NODES = 300
@@ -61,7 +64,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (block_passes, job_plan, inputs, readout_blocks, stored_inputs, stored_readout, structure):
+    for module in (block_passes, job_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 
@@ -236,3 +239,33 @@ def test_a_read_out_is_fitted_to_the_same_sample_as_in_memory(folders, tmp_path,
     other = learn(chosen.method, graph, 0, found.model.recipe, chosen.engine).fitted.parameters
     for place in places:
         assert not torch.allclose(found.model.parameters[place], other[place], atol=1e-2)
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("small_blocks")
+def test_labels_choose_the_read_out_from_files_as_in_memory(tmp_path, monkeypatch):
+    """The same outcome of the same choices, and vectors of the one that is taken; a run that goes on has it, too."""
+    seen: dict[str, list[np.ndarray]] = {}
+    graph = dataclasses.replace(a_graph("dense"), labels=np.random.default_rng(3).integers(0, 2, NODES))
+    place = "memory"
+
+    def best(judge, usual, others):
+        if 4 in others:
+            seen[place] = [usual, *others.values()]
+        return 4 if 4 in others else None
+
+    monkeypatch.setattr(Judge, "best", best)
+    asked = {"engine": choose("cpu"), "recipe": RECIPE, "hold_out": 0.0, "seed": 5} | choose_method("auto")
+    ours = fit(TableGraph(graph, None), Settings(**asked))
+    place = "files"
+    folder = write_graph(graph, tmp_path / "graph")
+    theirs = embed_folder(folder, tmp_path / "out", Settings(**asked), MEMORY)
+    assert ours.model.recipe.mix == theirs.model.recipe.mix == "neighbors+walks"
+    for one, other in zip(seen["memory"], seen["files"], strict=True):
+        # Of some 60 nodes, hardly one is so near the boundary that rounding decides.
+        assert (one != other).mean() < 0.05
+    one, other = ours.z, vectors(tmp_path / "out")[1]
+    np.testing.assert_allclose(one @ one.T, other @ other.T, atol=0.02 * np.abs(one @ one.T).max())
+    assert any(line.startswith("labels choose mix=neighbors+walks: ") for line in theirs.warnings)
+    again = Settings(**asked, resume=True, checkpoint=tmp_path / "out.checkpoint")
+    assert embed_folder(folder, tmp_path / "out", again, MEMORY) is None

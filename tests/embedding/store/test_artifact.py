@@ -392,7 +392,6 @@ def test_a_folder_of_a_method_that_was_removed_opens_and_embeds_nothing_more(nam
     edges = pa.table({"source": ["n1"], "target": ["n2"]})
     for refused in (
         lambda: embedder.transform(graph),
-        lambda: embedder.fit(graph),
         lambda: embedder.save(tmp_path / "again"),
         lambda: back.model.embed(graph, cpu_engine()),
         lambda: extended(back, edges=edges),

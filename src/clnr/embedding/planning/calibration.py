@@ -11,7 +11,6 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from clnr.errors import ClnrError
@@ -61,33 +60,19 @@ def record(machine: str, modelled: Mapping[str, float], measured: Iterable[Stage
             by_size[size] = [float(f"{each:.3g}") for each in last[-_KEPT_RUNS:]]
     kept = dict(list(ratios.items())[-_KEPT_MACHINES:])
     with contextlib.suppress(OSError, ClnrError):
-        write_atomic(_path(), json.dumps(kept).encode())
-
-
-def _path() -> Path:
-    return cache_folder() / _FILE
+        write_atomic(cache_folder() / _FILE, json.dumps(kept).encode())
 
 
 def _read() -> Ratios:
     """What was kept; nothing, where the file is missing or not as it should be."""
     try:
-        content = json.loads(_path().read_bytes())
-    except (OSError, ValueError, ClnrError, RecursionError):
+        content: Ratios = json.loads((cache_folder() / _FILE).read_bytes())
+        stages = [each for machine in content.values() for each in machine.items()]
+        sizes = [size for _, stage in stages for size in stage.values()]
+        valid = all(len(size) <= _KEPT_RUNS and all(map(_is_ratio, size)) for size in sizes)
+    except (OSError, ValueError, ClnrError, RecursionError, AttributeError, TypeError):
         return {}
-    return content if _is_valid(content) else {}
-
-
-def _is_valid(content: Any) -> bool:
-    if not isinstance(content, dict):
-        return False
-    machines = list(content.values())
-    stages = [each for machine in machines if isinstance(machine, dict) for each in machine.items()]
-    sizes = [each for name, stage in stages if name in STAGES and isinstance(stage, dict) for each in stage.values()]
-    return (
-        all(isinstance(machine, dict) for machine in machines)
-        and all(name in STAGES and isinstance(stage, dict) for name, stage in stages)
-        and all(isinstance(size, list) and len(size) <= _KEPT_RUNS and all(map(_is_ratio, size)) for size in sizes)
-    )
+    return content if valid and all(name in STAGES for name, _ in stages) else {}
 
 
 def _is_ratio(value: Any) -> bool:

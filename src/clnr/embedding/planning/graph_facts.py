@@ -103,7 +103,6 @@ def summary(counts: dict[str, Any]) -> str:
 
 
 def facts_line(facts: dict[str, str]) -> str:
-    """Facts in one line."""
     return "; ".join(f"{name}: {value}" for name, value in facts.items())
 
 

@@ -138,7 +138,8 @@ class MemoryPlan(Plan):
     def notes(self) -> tuple[str, ...]:
         """What else to know, a line each: that nothing is trained, or that a GPU would help."""
         sizes, method = self.sizes, self.sizes.settings.method
-        lines, trainings = untrained(method, sizes.recipe), 1 + sizes.trainings
+        encoder, weighted = method.build(sizes.recipe).encoder, sizes.graph.incoming.weight is not None
+        lines, trainings = [*untrained(method, sizes.recipe), *encoder.notes(weighted)], 1 + sizes.trainings
         seconds = trainings * training_seconds(method, sizes.recipe, sizes.size, "cpu")
         on_gpu = trainings * training_seconds(method, sizes.recipe, sizes.size, "cuda")
         if sizes.settings.engine.device.type == "cpu" and seconds >= max(_HINT_SECONDS, _GPU_SPEEDUP * on_gpu):
@@ -146,11 +147,6 @@ class MemoryPlan(Plan):
             took = f"training would take about {duration(on_gpu)} in place of {duration(seconds)}"
             lines = [*lines, f"a GPU would help: {took}{how}"]
         return tuple(lines)
-
-    @property
-    def other_seconds(self) -> float:
-        """Estimated seconds of everything but tuning and training."""
-        return self.seconds() - self.seconds("tune", "train")
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -184,7 +180,7 @@ class MemoryPlan(Plan):
             "stage_seconds": self.estimate,
             "tune_seconds": self.seconds("tune"),
             "train_seconds": self.seconds("train"),
-            "other_seconds": self.other_seconds,
+            "other_seconds": self.seconds() - self.seconds("tune", "train"),
             "memory_bytes": self.memory,
             "free_memory_bytes": self.free_memory,
             "workers": self.sizes.workers,

@@ -249,7 +249,6 @@ def _count_pieces(part: Any, pieces: Iterable[str]) -> Array:
 
 
 def _texts_at(texts: Iterable[Any], nodes: Array) -> list[Any]:
-    """The texts of some nodes."""
     wanted: list[Any] = [None] * len(nodes)
     for first, part in _numbered(texts):
         for place in np.flatnonzero((nodes >= first) & (nodes < first + len(part))).tolist():

@@ -130,7 +130,6 @@ class ShardFiles:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of a shard."""
         return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(np.arange(0))).column_names
 
     def has(self, number: int) -> bool:

@@ -140,7 +140,6 @@ class Shards(Rows):
             return column
 
     def vectors(self, number: int) -> Array:
-        """The vectors of a shard."""
         import pyarrow as pa
 
         column = self._column(number, "vector")

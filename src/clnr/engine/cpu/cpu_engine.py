@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from clnr.engine.block_engine import BlockEngine
-from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows, allocated, numba_kernels, structure
-from clnr.engine.cpu.threads import share_rows
+from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows, structure
 from clnr.engine.files.mapped import multiply_stored
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
@@ -134,10 +133,8 @@ def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
     def build(transposed: bool) -> CSRArrays:
         indptr, columns = structure(x, transposed)
         each = (values[x.order] if transposed else values).numpy()
-        kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
-        share_rows(indptr, kernels.count_nonzero, indptr, each, counts)
-        kept = allocated(counts)
-        share_rows(indptr, kernels.fill_nonzero, indptr, columns, each, *kept)
-        return kept
+        kept = sp.csr_array((each, columns, indptr), shape=x.shape[::-1] if transposed else x.shape, copy=True)
+        kept.eliminate_zeros()
+        return CSRArrays(kept.indptr.astype(np.int64), kept.indices.astype(np.int32), kept.data)
 
     return CompiledMatrix(build, x.shape)

@@ -58,7 +58,6 @@ class CSRArrays(NamedTuple):
         return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
 
     def rows(self, rows: Array) -> CSRArrays:
-        """Some rows of the matrix."""
         start, count = self.indptr[rows], np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(count)])
         place = np.arange(indptr[-1]) + np.repeat(start - indptr[:-1], count)

@@ -181,28 +181,6 @@ def copy_rows(source, rows, places, out, exponent, wrong, low, high):
         wrong[i] = is_wrong and exponent != 0
 
 
-@_compiled()
-def count_nonzero(indptr, values, counts, low, high):
-    """How many entries of each row are not zero."""
-    for i in range(low, high):
-        count = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            count += values[e] != 0
-        counts[i] = count
-
-
-@_compiled()
-def fill_nonzero(indptr, columns, values, begin, to, weights, low, high):
-    """Write the entries of each row that are not zero, from ``begin`` on."""
-    for i in range(low, high):
-        n = begin[i]
-        for e in range(indptr[i], indptr[i + 1]):
-            if values[e] != 0:
-                to[n] = columns[e]
-                weights[n] = values[e]
-                n += 1
-
-
 def _wide(x):
     """A number of a row in float32; where it is in bfloat16, given as its bits."""
 
@@ -214,43 +192,32 @@ def _overload_wide(x):
     return lambda x: np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
 
 
-@_compiled()
-def _relu(x):
-    """ReLU, faster than with ``max``; a NaN stays a NaN."""
-    return np.float32(0) if x <= np.float32(0) else x
+def _above(x, floor):
+    """``floor`` where x is not above it; x itself if that is None, and where x is a NaN."""
+
+
+@numba.extending.overload(_above)
+def _overload_above(x, floor):
+    if isinstance(floor, numba.types.NoneType):
+        return lambda x, floor: x
+    return lambda x, floor: floor if x <= floor else x
 
 
 @_compiled()
-def _add(columns, values, e, end, h, o):
-    """Add to one row the rows of h that its entries point to, each times its value."""
+def _add(columns, values, e, end, h, floor, o):
+    """Add to one row the rows of h that its entries point to, with numbers of at least ``floor``, each times its value."""
     width = h.shape[1]
     while e + 4 <= end:
         u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
         p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
         for k in range(width):
-            o[k] += u * _wide(p[k]) + v * _wide(q[k]) + w * _wide(r[k]) + x * _wide(s[k])
+            two = u * _above(_wide(p[k]), floor) + v * _above(_wide(q[k]), floor)
+            o[k] += two + w * _above(_wide(r[k]), floor) + x * _above(_wide(s[k]), floor)
         e += 4
     while e < end:
         u, p = values[e], h[columns[e]]
         for k in range(width):
-            o[k] += u * _wide(p[k])
-        e += 1
-
-
-@_compiled()
-def _add_relu(columns, values, e, end, h, o):
-    """``_add`` of ReLU of h."""
-    width = h.shape[1]
-    while e + 4 <= end:
-        u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
-        p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
-        for k in range(width):
-            o[k] += u * _relu(_wide(p[k])) + v * _relu(_wide(q[k])) + w * _relu(_wide(r[k])) + x * _relu(_wide(s[k]))
-        e += 4
-    while e < end:
-        u, p = values[e], h[columns[e]]
-        for k in range(width):
-            o[k] += u * _relu(_wide(p[k]))
+            o[k] += u * _above(_wide(p[k]), floor)
         e += 1
 
 
@@ -264,9 +231,9 @@ def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
         for k in range(width):
             o[k] = bias[k]
         if relu:
-            _add_relu(columns, values, indptr[i], indptr[i + 1], h, o)
+            _add(columns, values, indptr[i], indptr[i + 1], h, zero, o)
         else:
-            _add(columns, values, indptr[i], indptr[i + 1], h, o)
+            _add(columns, values, indptr[i], indptr[i + 1], h, None, o)
         if len(mask):
             above = mask[i]
             for k in range(width):
@@ -282,9 +249,9 @@ def add_stored(indptr, next_entry, columns, values, h, stop, relu, out, low, hig
         while n < end and columns[n] < stop:
             n += 1
         if relu:
-            _add_relu(columns, values, e, n, h, out[i])
+            _add(columns, values, e, n, h, np.float32(0), out[i])
         else:
-            _add(columns, values, e, n, h, out[i])
+            _add(columns, values, e, n, h, None, out[i])
         next_entry[i] = n
 
 
@@ -305,7 +272,7 @@ def multiply_columns(indptr, columns, values, factor, h, bias, out, low, high):
         o = out[i]
         for k in range(h.shape[1]):
             o[k] = bias[k]
-        _add(to, weights, np.int64(0), n, h, o)
+        _add(to, weights, np.int64(0), n, h, None, o)
 
 
 @_compiled()
@@ -316,7 +283,7 @@ def multiply_rows(indptr, columns, values, factor, h, out, low, high):
         for k in range(h.shape[1]):
             o[k] = 0
         if factor[i] != 0:
-            _add(columns, values, indptr[i], indptr[i + 1], h, o)
+            _add(columns, values, indptr[i], indptr[i + 1], h, None, o)
             if factor[i] != 1:
                 for k in range(h.shape[1]):
                     o[k] *= factor[i]

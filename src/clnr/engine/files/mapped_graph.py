@@ -109,12 +109,10 @@ class MappedGraph(DeviceGraph):
 
 
 def mapped_edges(device_graph: DeviceGraph) -> MappedEdges:
-    """The edges of a graph in files."""
     return cast(MappedEdges, device_graph.edges)
 
 
 def mapped_features(device_graph: DeviceGraph) -> MappedFeatures:
-    """The features of a graph in files."""
     return cast(MappedGraph, device_graph).mapped
 
 

@@ -93,12 +93,10 @@ class RunIndex:
         return other
 
     def find(self, batch: Batch) -> Summary | None:
-        """The runs of a batch, if there are any."""
         runs = self.seeds(batch)
         return Summary.of(list(runs.values())) if runs else None
 
     def seeds(self, batch: Batch) -> dict[int, Run]:
-        """The runs of a batch by seed."""
         return {
             run.seed: run
             for run in self._runs[batch.kind]

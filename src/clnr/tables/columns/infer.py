@@ -311,7 +311,6 @@ def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | Non
 
 
 def _tags(db: Connection, table: Table, column: str, separator: str) -> ColumnQueries[Inferred]:
-    """A bag of tags."""
     given = table.columns[column]
     present, distinct, rows = yield ColumnQuery(given, table.sql, _COUNTS, tags_sql(given._replace(sql="c"), separator))
     if present == rows and distinct == 1:

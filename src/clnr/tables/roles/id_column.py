@@ -27,7 +27,9 @@ def find_id_column(
     It is compared with columns that are not taken, by how many of the ends of edges they have: a column of each table.
     """
     given = roles.id
-    others = [name for name, column in table.columns.items() if name not in (*taken, given) and _may_be_id(column.kind)]
+    kinds = ("VARCHAR", "UUID", *NUMBERS)
+    free = {name: kind for name, (_, kind) in table.columns.items() if name not in (*taken, given)}
+    others = [name for name, kind in free.items() if kind.startswith(kinds) and not kind.endswith("]")]
     if not others or not ends:
         return given, ""
     for rows in (_FEW_EDGE_ROWS, _EDGE_ROWS) if common else (_EDGE_ROWS,):
@@ -63,10 +65,6 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
         has = f"it has {covered[given]:.0%} of the ends of edges, '{rival}' has {covered[rival]:.0%}"
         return given, f"{table.name}: ids are read from '{given}': {has}; to use that: --id '{rival}' (id=)"
     return given, ""
-
-
-def _may_be_id(kind: str) -> bool:
-    return kind in ("VARCHAR", "UUID") or (kind.startswith(NUMBERS) and not kind.endswith("]"))
 
 
 def _is_distinct(db: Connection, table: Table, column: str) -> bool:

@@ -1,0 +1,95 @@
+"""What chooses for a purpose sees neither test nodes nor test edges, and takes no other choice for noise."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import datasets
+from clnr.embedding.defaults import LABELS, LINKS, choose_method
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.scoring import judges
+from clnr.embedding.scoring.judges import JUDGES, ByLabels, check_purpose, settle
+from clnr.engine import cpu_engine
+from clnr.errors import DataError
+from clnr.evaluation import hold_out
+from tests.conftest import tiny
+
+
+def settings(**more):
+    return Settings(engine=cpu_engine(), **more)
+
+
+def labelled(nodes=200, classes=2):
+    graph = tiny(nodes, 4 * nodes)
+    return dataclasses.replace(graph, labels=np.random.default_rng(0).integers(0, classes, nodes))
+
+
+def test_test_nodes_do_not_choose():
+    graph = labelled()
+    split = datasets.split_of(graph, 3)
+    judge, links = JUDGES[LABELS](graph, None, 3)
+    assert links is None
+    np.testing.assert_array_equal(judge.nodes, np.sort(np.concatenate([split.train, split.validation])))
+    changed = graph.labels.copy()
+    changed[split.test] = 1 - changed[split.test]
+    other, _ = JUDGES[LABELS](dataclasses.replace(graph, labels=changed), None, 3)
+    np.testing.assert_array_equal(judge.labels, other.labels)
+
+
+def test_of_many_labelled_nodes_some_choose(monkeypatch):
+    monkeypatch.setattr(judges, "MOST_NODES", 25)
+    judge, _ = JUDGES[LABELS](labelled(), None, 0)
+    assert len(judge.nodes) == len(judge.labels) == 25
+    assert (np.diff(judge.nodes) > 0).all()
+
+
+def test_edges_that_choose_are_not_those_that_score():
+    graph = tiny(200, 800)
+    held = hold_out(graph, 0.2, 0)
+    judge, left = JUDGES[LINKS](graph, held, 0)
+
+    def pairs(links):
+        return {tuple(pair) for pair in np.concatenate([links.positives, links.negatives], 1).T.tolist()}
+
+    assert not pairs(judge.links) & pairs(left)
+    assert pairs(judge.links) | pairs(left) == pairs(held)
+
+
+def test_a_choice_must_be_better_by_more_than_noise():
+    judge = ByLabels(np.arange(400), np.zeros(400, np.int64))
+    usual, little, much = (np.arange(400) < count for count in (200, 203, 260))
+    assert judge.best(usual, {"little": little}) is None
+    assert judge.best(usual, {"little": little, "much": much}) == "much"
+    assert judge.best(much, {"usual": usual}) is None
+    assert judge.best(usual, {"same": usual.copy()}) is None
+
+
+def test_what_is_settled_is_told():
+    graph = labelled(400)
+    judge, _ = JUDGES[LABELS](graph, None, 0)
+    noise = torch.randn(len(judge.nodes), 4, generator=torch.Generator().manual_seed(0))
+    telling = torch.from_numpy(judge.labels).double()[:, None] + 0.01 * noise
+    asked = settings(**choose_method("auto"))
+    taken = settle(asked, judge, noise, [None, noise, telling])
+    assert taken.changes == asked.tried[2]
+    assert taken.outcome.all()
+    assert taken.told.startswith(f"labels choose mix={asked.tried[2]['mix']}: accuracy 100.0 against ")
+    assert taken.told.endswith(f"with all columns, by cross-validation on {len(judge.nodes)} labelled nodes")
+    kept = settle(asked, judge, telling, [noise, noise])
+    assert (kept.changes, kept.told.count("none of 2 other choices")) == ({}, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"purpose": LABELS}, "labels are to choose .*--label COLUMN"),
+        ({"purpose": LINKS, "hold_out": 0.0}, "held-out edges are to choose .*--hold-out 0 holds out none"),
+    ],
+)
+def test_without_what_chooses_a_purpose_is_refused(more, said):
+    with pytest.raises(DataError, match=said):
+        check_purpose(settings(**choose_method(None) | more), dataclasses.replace(tiny(), labels=None))
