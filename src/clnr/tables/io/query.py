@@ -4,33 +4,81 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.tables.io.source import Table, describe, with_fields
-from clnr.tables.io.sql import Connection, quoted, run
-from clnr.tables.io.table_files import check_no_pipe
+from clnr.tables.io.encodings import in_utf_8, unpacked
+from clnr.tables.io.source import JSON_ENDINGS, TEXT_ENDINGS, Table, describe, with_fields
+from clnr.tables.io.sql import Connection, decoded_folder, quoted, run
+from clnr.tables.io.table_files import check_no_pipe, escaped
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
-_TABLES = {"read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_text", "read_blob"}
-_JSON = {"read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"}
-_FILES = _TABLES | _JSON
+_TEXTS = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "read_text"}
+_FILES = _TEXTS | {"read_parquet", "parquet_scan", "read_blob"}
 READERS = _FILES | {"glob", "json_each", "json_tree", "range", "generate_series", "repeat", "unnest"}
 """The functions that may stand after FROM in a query."""
 
 
-def query_table(db: Connection, query: str, what: str) -> Table:
-    """The result of a query, which is run once."""
+def query_table(db: Connection, query: str, what: str, encoding: str | None = None) -> Table:
+    """The result of a query, which is run once; text files that it names are read as those of tables are."""
     sql, name = query.strip().rstrip(";"), f"the query of {what}"
-    _check(db, sql, name)
-    # In a subquery DuckDB itself refuses to write as well.
-    run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
-    return with_fields(db, describe(db, name, f"{what}_query"))
+    parsed = _check(db, sql, name)
+    with _decoded(db, parsed, encoding) as (changed, found):
+        if changed:
+            ((sql,),) = run(db, "SELECT json_deserialize_sql(?::JSON)", name, [json.dumps(parsed)])
+        # In a subquery DuckDB itself refuses to write as well.
+        run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
+    return replace(with_fields(db, describe(db, name, f"{what}_query")), encoding=found)
 
 
-def _check(db: Connection, sql: str, name: str) -> None:
-    """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH."""
+@contextlib.contextmanager
+def _decoded(db: Connection, parsed: Any, encoding: str | None) -> Iterator[tuple[bool, str]]:
+    """Copies in UTF-8 take the place of text files in a parsed query; and the encoding that was found, as ``in_utf_8`` has it.
+
+    A function that says how its file is encoded is left alone.
+    """
+    folder, found, count = decoded_folder(db), "", 0
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        for source in list(_objects(parsed)):
+            is_reader = source.get("type") == "TABLE_FUNCTION" and source["function"]["function_name"].lower() in _TEXTS
+            texts = set(_texts(source)) if is_reader or source.get("type") == "BASE_TABLE" else set[str]()
+            for text in sorted(texts) if "encoding" not in texts else ():
+                ending = Path(unpacked(text)).suffix
+                if not (ending and is_reader) and ending.lower() not in (*TEXT_ENDINGS, *JSON_ENDINGS):
+                    continue
+                files = [file for (file,) in run(db, f"SELECT file FROM glob({quoted(text)}) ORDER BY file", text)]
+                copies, encoded = stack.enter_context(in_utf_8(files, encoding, folder / str(count)))
+                if copies != files:
+                    several = f"{escaped(str(folder / str(count)))}/*/*{ending}"
+                    _rename(source, text, escaped(copies[0]) if len(copies) == 1 else several)
+                    count, found = count + 1, found or encoded
+        yield count > 0, found
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    for each in _objects(tree):
+        for values in each.values():
+            yield from (value for value in (values if isinstance(values, list) else [values]) if isinstance(value, str))
+
+
+def _rename(tree: Any, old: str, new: str) -> None:
+    """Replace a text in a JSON value; which part of a parsed query has the name of a file depends on DuckDB's version."""
+    for each in _objects(tree):
+        for key, value in each.items():
+            if value == old:
+                each[key] = new
+            elif isinstance(value, list):
+                each[key] = [new if part == old else part for part in value]
+
+
+def _check(db: Connection, sql: str, name: str) -> Any:
+    """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH. Returns it parsed."""
     ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", name, [sql])
     try:
         parsed = json.loads(text)
@@ -48,6 +96,7 @@ def _check(db: Connection, sql: str, name: str) -> None:
             raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
         for file in _files(db, each, kind):
             check_no_pipe(file)
+    return parsed
 
 
 def _files(db: Connection, source: dict[str, Any], kind: str) -> list[str]:

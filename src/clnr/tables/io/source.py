@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import Header, KnownNames, check_names, read_header
-from clnr.tables.io.encodings import in_utf_8
+from clnr.tables.io.encodings import in_utf_8, unpacked
 from clnr.tables.io.sql import Connection, decoded_folder, fetch_columns, fetch_table, quoted, run
 from clnr.tables.io.table_files import files_sql, find_file, find_files
 
-_TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _PARQUET_ENDINGS = (".parquet", ".pq")
-_JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
@@ -89,7 +89,7 @@ def open_table(
     if ending in _PARQUET_ENDINGS:
         return replace(with_fields(db, _parquet(db, path, files)), from_sql=from_sql)
     with in_utf_8(files, encoding, decoded_folder(db)) as (copies, found):
-        if ending in _JSON_ENDINGS:
+        if ending in JSON_ENDINGS:
             table = _json(db, path, copies)
         else:
             table = _text(path, copies, read_header([Path(file) for file in copies], role, known, header))
@@ -108,10 +108,8 @@ def check_table(path: str) -> None:
 
 def _ending(path: str) -> str:
     """How the name of a table's file ends, without that of a compression; it tells the format."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
-    ending = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    known = (*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS)
+    ending = Path(unpacked(path)).suffix.lower()
+    known = (*TEXT_ENDINGS, *_PARQUET_ENDINGS, *JSON_ENDINGS)
     if ending not in known:
         raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(known)}")
     return ending

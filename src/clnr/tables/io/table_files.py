@@ -55,8 +55,12 @@ def check_is_file(path: Path) -> None:
 
 def files_sql(files: list[str]) -> str:
     """Files as a list in SQL, escaped so that DuckDB opens exactly these."""
-    escaped = (_GLOB.sub(r"[\g<0>]", file) for file in files)
-    return f"[{', '.join(quoted(_local(file)) for file in escaped)}]"
+    return f"[{', '.join(quoted(_local(escaped(file))) for file in files)}]"
+
+
+def escaped(path: str) -> str:
+    """A path in which no sign is one of a glob."""
+    return _GLOB.sub(r"[\g<0>]", path)
 
 
 def _local(path: str) -> str:
