@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -126,14 +126,16 @@ def _ends(
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
     b = find_column(table, target, targets, "target", (a, *taken))
-    key = find_column(table, None, IDS, "id")
-    if a is None and b is None and key is not None:
+    key, guessed = find_column(table, None, IDS, "id"), a is None and b is None
+    free = [column for column in left if column not in taken] or left
+    if guessed:
+        a, b = _alike_structs(free)
+    by_place = a is None and b is None
+    if by_place and key is not None:
         raise DataError(
             f"{table.name}: it looks like a table of nodes: it has a column '{key}', and none for source or target; give it as "
             "--nodes (nodes=), or name the two columns of edges: --source, --target"
         )
-    guessed = a is None and b is None
-    free = [column for column in left if column not in taken] or left
     a = a or next((column for column in free if column != b), free[0])
     b = b or next((column for column in free if column != a), a)
     if guessed and not table.is_text and (why := _no_ends(table.columns[a].kind, table.columns[b].kind)):
@@ -141,13 +143,33 @@ def _ends(
             f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
             "(nodes=), or name the two columns of edges: --source, --target"
         )
-    before = list(table.columns)[: list(table.columns).index(b)] if guessed else []
+    before = list(table.columns)[: list(table.columns).index(b)] if by_place else []
     if skipped := [column for column in before if column in ignored]:
         unsure = "which columns have the ends of edges; name them: --source, --target"
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
     return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])), guessed
+
+
+def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
+    """The ids of the only two structs with the same fields: ``caller.id`` and ``callee.id``; None if there are not two.
+
+    Nor if two other columns come before them.
+    """
+    structs: dict[str, dict[str, str]] = {}
+    others = 0
+    for column in columns:
+        struct, dot, field = column.rpartition(".")
+        if dot and others < 2:
+            structs.setdefault(struct, {})[field.strip().casefold()] = column
+        others += not dot and column.strip().casefold() not in IDS
+    for fields in structs.values():
+        alike = [each for each in structs.values() if each.keys() == fields.keys()]
+        if len(alike) == 2:
+            field = next((each for each in IDS if each in fields), next(iter(fields)))
+            return alike[0][field], alike[1][field]
+    return None, None
 
 
 def _no_ends(source: str, target: str) -> str | None:
