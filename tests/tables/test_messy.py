@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from clnr.tables import read_tables
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
 from clnr.tables.io.encodings import NOT_UTF_8
-from tests.tables.files import EDGES, saved
+from tests.tables.files import EDGES, columns_of, dense, saved, written
 
 
 @pytest.mark.parametrize(
@@ -263,6 +264,53 @@ def test_dates_and_numbers_that_are_written_otherwise_are_told(tmp_path, values,
     remarks = read_tables(saved(tmp_path, "e.csv", EDGES), nodes).ingest_report.remarks
     said = f"{nodes}: 'x' is read as category, though it looks like {what}: '{values[0]}'; write them as "
     assert [line.startswith(said) for line in remarks] == ([] if what is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["['a', 'b']", "['b', 'c d']", "['c d', 'a']"], ["a", "b", "c d"]),
+        (['["a", "b"]', '["b"]', '["a"]'], ["a", "b", "a"]),
+        (["[1, 2]", "[2, 3]", "[]", "[3]"], ["1", "2", None, "3"]),
+        (["a;b", "b", "a", "b;a"], ["a", "b", "a", "b"]),
+        (["x y|b", "b", "x y", "x y"], ["x y", "b", "x y", "x y"]),
+        (["<a><b>", "<b>", "<b><a>", "<a>"], ["a", "b", "b", "a"]),
+        (["a, b", "b, c", "c, a", "a, c", "b"], ["a", "b", "c", "a", "b"]),
+    ],
+)
+def test_a_label_of_lists_is_refused_with_a_query_that_takes_one(tmp_path, labels, classes):
+    edges = saved(tmp_path, "e.csv", EDGES)
+    nodes = written(tmp_path, "csv", {"id": list("abcdefg")[: len(labels)], "my label": labels})
+    with pytest.raises(DataError, match=r"the label .my label. has several values in a row, such as .* in row 1") as caught:
+        read_tables(edges, nodes, label="my label")
+    words = shlex.split(str(caught.value)[str(caught.value).index("--nodes-query") :])
+    read = read_tables(edges, nodes_query=words[1], label="my label")
+    assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == classes
+    frame = pa.table({"id": list("abcdefg")[: len(labels)], "my label": labels})
+    with pytest.raises(DataError, match=r"a query takes the first of them: .*string_split\(\"my label\""):
+        read_tables(edges, frame, label="my label")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["Paris, France", "Lyon, France", "Nice, France", "Nice, France", "Rome, Italy"],
+        ["[0, 10]", "[10, 20]", "[0, 10]"],
+        ["cs;AI", "cs;ML", "physics;optics", "cs;AI"],
+        ["a-b", "b-c", "c-a"],
+        ["['a']", "['b']", "['a']"],
+    ],
+)
+def test_labels_with_signs_in_them_are_classes(tmp_path, labels):
+    nodes = pa.table({"id": list("abcdefg")[: len(labels)], "label": labels})
+    assert read_tables(saved(tmp_path, "e.csv", EDGES), nodes).classes == tuple(sorted(set(labels)))
+
+
+def test_lists_of_words_as_text_are_tags_also_if_they_are_equally_long(tmp_path):
+    texts = ["['a', 'b']", "['b', 'c']", "['1', 'a']"]
+    read = read_tables(saved(tmp_path, "e.csv", EDGES), pa.table({"id": list("abc"), "x": texts}))
+    assert columns_of(read) == {"x": "tags"}
+    assert (dense(read.graph.features) != 0).tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]]
 
 
 def test_values_that_differ_only_by_case_are_told(tmp_path):

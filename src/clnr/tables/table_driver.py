@@ -15,6 +15,7 @@ from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import register_classes
+from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
 from clnr.tables.ingest_report import IngestReport
@@ -74,6 +75,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     loaded = load_tables(db, tables, arguments)
     sink.check_loaded(loaded)
     base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
+    if node_table is not None and label is not None:
+        check_one_class(db, node_table, label)
     new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()

@@ -123,7 +123,6 @@ def register_classes(db: Connection, node_table: Table, label: str, known: tuple
 
     New classes come after the known ones, in the order of numbers if they are numbers, else of text.
     """
-
     value = trimmed(node_table.columns[label].sql)
     sql = f"SELECT DISTINCT {value} AS class FROM node_table WHERE {value} IS NOT NULL"
     rows = run(db, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", node_table.name)
