@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import read_tables
+from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
 from clnr.tables.io.encodings import NOT_UTF_8
@@ -93,7 +93,9 @@ def test_empty_ends_kinds_and_ids_are_counted_and_can_be_left_out(tmp_path):
     assert read.ingest_report.remarks == (left,)
     assert (read.graph.ids.tolist(), read.graph.num_edges) == (["a", "b", "c", "d"], 4)
     # Only what is used is looked at: without weights and times, one row more stays.
-    assert read_tables(path, ignore=["weight"], drop_empty=True).ingest_report.remarks == (left.replace("4 rows", "3 rows"),)
+    assert read_tables(path, ignore=["weight", "day"], drop_empty=True).ingest_report.remarks == (
+        left.replace("4 rows", "3 rows"),
+    )
     frame = pa.table({"source": [1.0, np.nan, 2.0, None], "target": [2, 3, 1, 2], "weight": [1.0, 1.0, np.nan, 2.0]})
     assert read_tables(frame, drop_empty=True).ingest_report.rows == 1
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\n,2\n ,3\nb,5\nc,\nd,9\n")
@@ -180,6 +182,37 @@ def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
         assert str(caught.value) == f"{path}: {said}"
 
 
+@pytest.mark.parametrize(
+    ("values", "said", "right"),
+    [
+        (["<11", "12", "> 30", "?"], "this reads '<11' as 11", [11, 12, 30]),
+        (["12", "much", "nan", "7"], "this leaves such rows out", [12, 7]),
+        (["5", "", "~6", "7"], "this reads '~6' as 6", [5, 6, 7]),
+    ],
+)
+@pytest.mark.parametrize("name", ["weight", "No. of patients", "order"])
+def test_weights_that_are_no_numbers_are_refused_with_a_query_that_works(tmp_path, values, said, right, name):
+    columns = {"source": list("abcd"), "target": list("bcde"), name: values}
+    edges = written(tmp_path, "csv", columns)
+    with pytest.raises(DataError, match=f"which is not a weight; .*; in place of --edges, {said}: --edges-query") as caught:
+        read_tables(edges, weight=name, drop_empty=True)
+    query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
+    weights = read_tables(edges_query=query, weight=name).graph.edges()[2]
+    assert sorted(set(weights.tolist())) == sorted(right)
+
+
+def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
+    edges = saved(tmp_path, "e.csv", "buyer,seller,the amount,year,how\na,b,5,1999,x\nb,c,7,2000,y\n")
+    said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
+    assert read_tables(edges).ingest_report.remarks == (said.format("'the amount', 'year'", "'the amount'"),)
+    asked = read_tables(edges, ignore=["the amount"]).ingest_report.remarks
+    assert asked == (said.format("'year'", "year"),)
+    for more in ({"weight": "the amount"}, {"ignore": ["the amount", "year"]}):
+        assert read_tables(edges, **more).ingest_report.remarks == ()
+    first = read_tables(edges)
+    assert read_tables(edges, base=first).ingest_report.remarks == ()
+
+
 # -- untidy -----------------------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +266,22 @@ def test_whole_numbers_are_whole_whatever_their_type(kind):
     assert read_tables(edges_query=rows).graph.ids.tolist() == [0, 1, 2, 3]
     people = pa.table({"id": ["0", "1", "two"], "x": [1.0, 2.0, 3.0]})
     assert read_tables(edges_query=rows, nodes=people).graph.num_edges == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "pandas"])
+@pytest.mark.parametrize("ids", [[3, 1, 2], ["3", "1", "2"], ["x", "1", "2"], ["007", "1", "2"]])
+@pytest.mark.parametrize("ends", [["1", "2"], [1, 2]])
+def test_ids_of_columns_are_those_of_the_graph(tmp_path, form, ids, ends):
+    """Of one type: a number or its text, whatever the tables have."""
+    edges = pa.table({"source": ends, "target": ends[::-1]})
+    nodes = written(tmp_path, form, {"key": ids, "x": [0.5, 1.5, 2.5]})
+    read = read_tables(edges, nodes)
+    whole = form == "csv" and all(str(each) in "123" for each in ids) and isinstance(ends[0], int)
+    whole = whole or (isinstance(ids[0], int) and isinstance(ends[0], int))
+    assert read.graph.ids.tolist() == [(int if whole else str)(each) for each in ids]
+    assert read.columns["key"].to_pylist() == read.graph.ids.tolist()
+    ingest(edges, nodes, out=tmp_path / "graph")
+    assert load_graph_folder(tmp_path / "graph").columns.equals(read.columns)
 
 
 def test_numbers_with_fractions_are_texts_and_nan_is_empty():

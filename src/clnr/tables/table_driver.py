@@ -10,7 +10,7 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.humanize import plural
+from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -18,7 +18,7 @@ from clnr.tables.columns.node_columns import register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import IngestReport
+from clnr.tables.ingest_report import IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
@@ -28,6 +28,9 @@ from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables, open_tables
+
+# The most columns that a note names.
+_MOST_NAMED = 5
 
 
 class GraphSink(ABC):
@@ -60,7 +63,7 @@ class GraphSink(ABC):
         """Features from the edges that were taken; returns how they are scaled, which is fitted if it is not given."""
 
     @abstractmethod
-    def take_columns(self, node_table: Table | None) -> Any:
+    def take_columns(self, loaded: Loaded) -> Any:
         """The columns of the node table, if there is one; returns some rows of them, or all, as an Arrow table."""
 
     @abstractmethod
@@ -92,8 +95,12 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         sink.take_features(loaded, encoder)
     else:
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
-    names = name_of(loaded, sink.take_columns(node_table), arguments)
+    names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
+    if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
+        some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
+        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}"
+        edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}
         columns += tuple(info for info in base.ingest_report.columns if info.table not in given)
