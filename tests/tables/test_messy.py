@@ -213,6 +213,42 @@ def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
     assert read_tables(edges, base=first).ingest_report.remarks == ()
 
 
+def test_a_column_of_the_other_table_is_told(tmp_path):
+    ratings = saved(tmp_path, "ratings.csv", "user,film,rating\na,b,5\nb,c,3\nc,a,4\n")
+    films = saved(tmp_path, "films.csv", "film,year,genre\na,1,x\nb,2,y\nc,3,x\n")
+    swap = "; if these are swapped, exchange --edges and --nodes"
+    for edges, nodes, named, said in (
+        (ratings, films, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), not of {films}{swap}"),
+        (films, ratings, {"label": "Genre"}, f"'Genre' for label is a column of {films} (--edges), not of {ratings}{swap}"),
+        (films, ratings, {"weight": "rating"}, f"'rating' for weight is a column of {ratings} (--nodes), not of {films}{swap}"),
+        (ratings, None, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), and --nodes is missing"),
+        (ratings, None, {"id": "film2"}, "column 'film2' for id needs a node table: --nodes (nodes=)"),
+        (
+            {("u", "saw", "f"): ratings},
+            {"f": films},
+            {"label": "rating"},
+            f"'rating' for label is a column of {ratings} (--edges)",
+        ),
+    ):
+        with pytest.raises(DataError) as caught:
+            read_tables(edges, nodes, **named)
+        assert str(caught.value).startswith(said)
+    with pytest.raises(DataError, match=r"films\.csv: there is no column 'genres' for label; did you mean 'genre'\?"):
+        read_tables(ratings, films, label="genres")
+
+
+def test_tables_of_another_model_are_told_by_their_columns(tmp_path):
+    """Before anything about their ids, which are others, too."""
+    earlier = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,age,job\na,1,x\nb,5,y\nc,2,x\n"))
+    flights = saved(tmp_path, "flights.csv", "airline,start,end,hour\nLH,FRA,TXL,5\nBA,LHR,FRA,7\n")
+    ports = saved(tmp_path, "ports.csv", "code,city,area\nFRA,Frankfurt,1\nTXL,Berlin,2\nLHR,London,3\n")
+    said = f"{ports}: it has none of the columns that the model was trained with, such as 'age', 'job', so it seems to be of"
+    for how in ({"base": earlier}, {"feature_encoder": earlier.feature_encoder}):
+        with pytest.raises(DataError) as caught:
+            read_tables(flights, ports, **how)
+        assert str(caught.value).startswith(said)
+
+
 # -- untidy -----------------------------------------------------------------------------------------------------------------
 
 
@@ -360,6 +396,20 @@ def test_lists_of_words_as_text_are_tags_also_if_they_are_equally_long(tmp_path)
     read = read_tables(saved(tmp_path, "e.csv", EDGES), pa.table({"id": list("abc"), "x": texts}))
     assert columns_of(read) == {"x": "tags"}
     assert (dense(read.graph.features) != 0).tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]]
+
+
+def test_numbers_that_are_called_codes_are_told(tmp_path):
+    columns = {"id": list("abc"), "Clinic ZIP": [10115, 80331, 10115], "area_code": [30, 89, 30], "isic": [1, 2, 1]}
+    columns |= {"gzip": [1, 2, 1], "codeine": [1, 2, 1], "share code": [0.5, 1, 2], "sort code": ["01", "02", "02"]}
+    nodes = pa.table(columns)
+    read = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
+    said = "the data frame of nodes: '{}' is read as numbers, from {}; if they are codes, not amounts: --as {}=category"
+    told = (("Clinic ZIP", "10115 to 80331", "'Clinic ZIP"), ("area_code", "30 to 89", "area_code"), ("isic", "1 to 2", "isic"))
+    lines = [line for line in read.ingest_report.remarks if "codes, not amounts" in line]
+    assert lines == [said.format(*each) + ("'" if "'" in each[2] else "") for each in told]
+    assert not read_tables(
+        tmp_path / "e.csv", nodes, types={"area_code": "number"}, features=["area_code"]
+    ).ingest_report.remarks
 
 
 def test_values_that_differ_only_by_case_are_told(tmp_path):

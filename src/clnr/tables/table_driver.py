@@ -197,18 +197,6 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
         if (width := matrix.shape[1]) != given.matrix.width:
             raise DataError(f"{matrix.name}: it has {width:,} columns, but that of the model has {given.matrix.width:,}")
-    if node_table is None or loaded.from_edges:
-        return []
-    there = {"", *(kind.name for kind in loaded.node_kinds)}
-    encoded = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
-    lacks = [f"'{column}'" for column in encoded if column not in node_table.columns]
-    has_none = 0 < len(lacks) == len(encoded) - bool(loaded.node_kinds)
-    if has_none and loaded.roles.features and not arguments.allow_missing_columns:
-        raise DataError(
-            f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
-            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it anyway"
-        )
-    remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
-    if given.matrix is not None and matrix is None:
-        remarks.append(f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0")
-    return remarks
+    if node_table is not None and not loaded.from_edges and given.matrix is not None and matrix is None:
+        return [f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0"]
+    return []

@@ -240,7 +240,7 @@ def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str
 
 
 def check_named(arguments: TableArguments, tables: OpenTables) -> None:
-    """Raise if a column is named that no table has."""
+    """Raise if a column is named that only a table of the other sort has; or, where tables have kinds, that none has."""
     edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
     nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in tables.nodes]
     checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
@@ -253,6 +253,16 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
     ]
     for names, of, role in checks:
         for name, columns in named_columns(filter(None, names), of):
-            if not columns:
+            other = next((each for each, _ in (*edges, *nodes) if column_called(name, each)), None)
+            if not columns and other is not None:
+                own, others = ("nodes", "edges") if of is nodes else ("edges", "nodes")
+                lacks = ", ".join(each.name for each, _ in of)
+                cure = (
+                    f"not of {lacks}; if these are swapped, exchange --edges and --nodes" if of else f"and --{own} is missing"
+                )
+                raise DataError(f"'{one_line(name, 80)}' {role} is a column of {other.name} (--{others}), {cure}")
+            if not of and arguments.base is None:
+                raise DataError(f"column '{one_line(name, 80)}' {role} needs a node table: --nodes (nodes=)")
+            if not columns and tables.has_kinds:
                 there = ", ".join(dict.fromkeys(column for table, _ in of for column in table.columns)) or "none"
                 raise DataError(f"no table has a column '{name}' {role}; there are {there}")

@@ -7,14 +7,13 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.tables.io.encodings import in_utf_8, unpacked
-from clnr.tables.io.source import JSON_ENDINGS, TEXT_ENDINGS, Table, describe, with_fields
+from clnr.tables.io.encodings import in_utf_8
+from clnr.tables.io.source import Table, describe, with_fields
 from clnr.tables.io.sql import Connection, decoded_folder, quoted, run
-from clnr.tables.io.table_files import check_no_pipe, escaped
+from clnr.tables.io.table_files import JSON_ENDINGS, TEXT_ENDINGS, check_no_pipe, ending_of, escaped
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
 _TEXTS = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "read_text"}
@@ -48,13 +47,13 @@ def _decoded(db: Connection, parsed: Any, encoding: str | None) -> Iterator[tupl
             is_reader = source.get("type") == "TABLE_FUNCTION" and source["function"]["function_name"].lower() in _TEXTS
             texts = set(_texts(source)) if is_reader or source.get("type") == "BASE_TABLE" else set[str]()
             for text in sorted(texts) if "encoding" not in texts else ():
-                ending = Path(unpacked(text)).suffix
-                if not (ending and is_reader) and ending.lower() not in (*TEXT_ENDINGS, *JSON_ENDINGS):
+                ending = ending_of(text)
+                if not (ending and is_reader) and ending not in (*TEXT_ENDINGS, *JSON_ENDINGS):
                     continue
                 files = [file for (file,) in run(db, f"SELECT file FROM glob({quoted(text)}) ORDER BY file", text)]
                 copies, encoded = stack.enter_context(in_utf_8(files, encoding, folder / str(count)))
                 if copies != files:
-                    several = f"{escaped(str(folder / str(count)))}/*/*{ending}"
+                    several = f"{escaped(str(folder / str(count)))}/*/*{text[-len(ending) :]}"
                     _rename(source, text, escaped(copies[0]) if len(copies) == 1 else several)
                     count, found = count + 1, found or encoded
         yield count > 0, found

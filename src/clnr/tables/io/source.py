@@ -12,13 +12,10 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import Header, KnownNames, check_names, read_header
-from clnr.tables.io.encodings import in_utf_8, unpacked
+from clnr.tables.io.encodings import in_utf_8
 from clnr.tables.io.sql import Connection, decoded_folder, fetch_columns, fetch_table, quoted, run
-from clnr.tables.io.table_files import files_sql, find_file, find_files
+from clnr.tables.io.table_files import ENDINGS, JSON_ENDINGS, PARQUET_ENDINGS, ending_of, files_sql, find_file, find_files
 
-TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
-JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
-_PARQUET_ENDINGS = (".parquet", ".pq")
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
@@ -86,7 +83,7 @@ def open_table(
         return with_fields(db, _frame(db, given, role, kind))
     path = os.fspath(given)
     files, ending, from_sql = find_files(db, path), _ending(path), "" if kind else quoted(path)
-    if ending in _PARQUET_ENDINGS:
+    if ending in PARQUET_ENDINGS:
         return replace(with_fields(db, _parquet(db, path, files)), from_sql=from_sql)
     with in_utf_8(files, encoding, decoded_folder(db)) as (copies, found):
         if ending in JSON_ENDINGS:
@@ -108,10 +105,8 @@ def check_table(path: str) -> None:
 
 def _ending(path: str) -> str:
     """How the name of a table's file ends, without that of a compression; it tells the format."""
-    ending = Path(unpacked(path)).suffix.lower()
-    known = (*TEXT_ENDINGS, *_PARQUET_ENDINGS, *JSON_ENDINGS)
-    if ending not in known:
-        raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(known)}")
+    if (ending := ending_of(path)) not in ENDINGS:
+        raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(ENDINGS)}")
     return ending
 
 

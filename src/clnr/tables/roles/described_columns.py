@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from clnr.errors import one_line
@@ -21,6 +22,8 @@ _UNREAD = (
     ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
     ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 )
+# Names of columns whose whole numbers are hardly amounts.
+_CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
 
 def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind: str | None = None) -> list[ColumnInfo]:
@@ -119,8 +122,21 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
+    codes = (each for each in encoders if each.kind == "number" and not each.unit and _CODE_NAME.search(each.column.strip()))
+    lines += filter(None, run_column_queries(db, table.name, [_query_codes(table, each.column) for each in codes]))
     notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
     return lines + [line for some in notes for line in some] + outside
+
+
+def _query_codes(table: Table, column: str) -> ColumnQueries[str]:
+    """A line if a column that is called as codes are has whole numbers; "" if not."""
+    number = f"TRY_CAST({trimmed('c')} AS DOUBLE)"
+    spans = ("bool_and(v = floor(v))", "min(v)", "max(v)")
+    whole, low, high = yield ColumnQuery(table.columns[column], table.sql, spans, number)
+    if not whole or low < 0:
+        return ""
+    cure = f"if they are codes, not amounts: {option('--as', f'{column}=category')}"
+    return f"{table.name}: '{column}' is read as numbers, from {low:.0f} to {high:.0f}; {cure}"
 
 
 def unit_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:

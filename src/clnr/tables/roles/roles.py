@@ -91,9 +91,6 @@ def find_roles(
         roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
     if node_table is not None:
         return _of_nodes(node_table, arguments, roles, kind)
-    if arguments.features or arguments.types:
-        column = next(iter(arguments.features or arguments.types))
-        raise DataError(f"column '{column}' for features needs a node table")
     return roles
 
 
