@@ -28,7 +28,7 @@ from clnr.tables.roles.id_column import find_id_column
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, with_one_weight
+from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, weight_and_time
 
 # The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000
@@ -162,7 +162,7 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[Tabl
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
         if edge_table is not None:
-            arguments = with_one_weight(arguments, edge_table)
+            arguments = replace(arguments, **weight_and_time(arguments, edge_table))
         roles = find_roles(edge_table, node_table, arguments)
         return tuple((each, roles) for each in tables.edges), tuple((each, roles) for each in tables.nodes)
     edges = tuple(

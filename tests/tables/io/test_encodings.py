@@ -125,6 +125,7 @@ QUERIES = (
     "SELECT DISTINCT * FROM read_csv(['n.csv', 'parts/b/n2.csv'], header = true, delim = ';')",
     "SELECT * FROM read_csv('n.csv.gz')",
     "SELECT * FROM read_csv('parts/*/n?.csv', header = true, delim = ';')",
+    "FROM 'parts/*/N?.CSV.gz'",
     "WITH n AS (FROM 'n.csv') SELECT * FROM n WHERE id IN (SELECT source FROM read_csv('e.csv'))",
 )
 
@@ -138,6 +139,7 @@ def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, enc
     head, first, *rest = NODES.splitlines(keepends=True)
     texts = {"e.csv": EDGES, "n.csv": NODES, "n.csv.gz": NODES}
     texts |= {"parts/a/n1.csv": head + first, "parts/b/n2.csv": head + "".join(rest)}
+    texts |= {"parts/a/N1.CSV.gz": head + first, "parts/b/N2.CSV.gz": head + "".join(rest)}
     for name, text in texts.items():
         content = text.encode(encoding)
         saved(tmp_path, name, gzip.compress(content) if name.endswith(".gz") else content)

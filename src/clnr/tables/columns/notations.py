@@ -114,6 +114,12 @@ def sql_name(db: Connection, column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
+def replacing(table: Table, role: str, name: str, value: str, where: str = "") -> str:
+    """The option with a query in which a column has another value; of what is no file, this value alone."""
+    query = f"SELECT * REPLACE ({value} AS {name}) FROM {table.from_sql}{where}"
+    return option(f"--{role}-query", query) if table.from_sql else value
+
+
 _IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA_PATTERN)})"
 _IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
 _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT NULL" for notation in _ORDERS}
@@ -190,12 +196,10 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
         name = sql_name(db, label)
         first = f"string_split({name}, {quoted(separator)})[1]"
         first = first if value[0] not in "[<" else f"trim({first}, '[]<> ' || chr(34) || chr(39))"
-        query = (
-            option("--nodes-query", f"SELECT * REPLACE ({first} AS {name}) FROM {table.from_sql}") if table.from_sql else first
-        )
         raise DataError(
             f"{table.name}: the label '{label}' has several values in a row, such as '{one_line(value, 80)}' in row "
-            f"{row + 1:,}, and a node is of one class; in place of --nodes, a query takes the first of them: {query}"
+            f"{row + 1:,}, and a node is of one class; in place of --nodes, a query takes the first of them: "
+            f"{replacing(table, 'nodes', name, first)}"
         )
 
 

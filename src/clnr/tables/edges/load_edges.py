@@ -5,7 +5,7 @@ from __future__ import annotations
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
-from clnr.tables.columns.notations import rewrite_hint, sql_name, usual_sql
+from clnr.tables.columns.notations import replacing, rewrite_hint, sql_name, usual_sql
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_mistakes import check_guessed_ends
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
@@ -17,7 +17,7 @@ from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_kinds import NamedTable
 
 # What stands before a number that is only a bound.
-_BOUNDS = ("<", ">", "=", "~", "≤", "≥")
+_BOUNDS = "<>=~≤≥ "
 
 TablesAndRoles = tuple[tuple[NamedTable, Roles], ...]
 """Tables of edges or of nodes, and which column of each holds what."""
@@ -76,15 +76,10 @@ def _load_table(
 
 def _readable_weights(db: Connection, table: Table, weight: str, value: str) -> str:
     """A query that leaves out rows whose weights are no numbers; of bounds, such as <11, it takes the number."""
-    if not table.from_sql:
-        return ""
-    name, is_bound = sql_name(db, weight), value.startswith(_BOUNDS)
-    text = f"ltrim({name}, {quoted(''.join(_BOUNDS) + ' ')})" if is_bound else name
-    number = f"try_cast({text} AS DOUBLE)"
-    query = f"SELECT * REPLACE ({number} AS {name}) FROM {table.from_sql} WHERE isfinite({number})"
-    bound = value.lstrip("".join(_BOUNDS) + " ")
-    does = f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}" if is_bound else "leaves such rows out"
-    return f"in place of --edges, this {does}: {option('--edges-query', query)}; or "
+    name, bound = sql_name(db, weight), value.lstrip(_BOUNDS)
+    number = f"try_cast({name if bound == value else f'ltrim({name}, {quoted(_BOUNDS)})'} AS DOUBLE)"
+    does = f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}" if bound != value else "leaves such rows out"
+    return f"in place of --edges, a query {does}: {replacing(table, 'edges', name, number, f' WHERE isfinite({number})')}; or "
 
 
 def _negative_weights(db: Connection, table: Table, weight: str, choice: str, rows: str) -> list[str]:

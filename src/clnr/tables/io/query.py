@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.tables.io.encodings import in_utf_8
+from clnr.tables.io.encodings import in_utf_8, unpacked
 from clnr.tables.io.source import Table, describe, with_fields
 from clnr.tables.io.sql import Connection, decoded_folder, quoted, run
 from clnr.tables.io.table_files import JSON_ENDINGS, TEXT_ENDINGS, check_no_pipe, ending_of, escaped
@@ -45,35 +45,26 @@ def _decoded(db: Connection, parsed: Any, encoding: str | None) -> Iterator[tupl
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         for source in list(_objects(parsed)):
             is_reader = source.get("type") == "TABLE_FUNCTION" and source["function"]["function_name"].lower() in _TEXTS
-            texts = set(_texts(source)) if is_reader or source.get("type") == "BASE_TABLE" else set[str]()
+            places = list(_texts(source)) if is_reader or source.get("type") == "BASE_TABLE" else []
+            texts = {text for _, _, text in places}
             for text in sorted(texts) if "encoding" not in texts else ():
-                ending = ending_of(text)
-                if not (ending and is_reader) and ending not in (*TEXT_ENDINGS, *JSON_ENDINGS):
-                    continue
-                files = [file for (file,) in run(db, f"SELECT file FROM glob({quoted(text)}) ORDER BY file", text)]
+                ending, files = ending_of(text), list[str]()
+                if (ending and is_reader) or ending in (*TEXT_ENDINGS, *JSON_ENDINGS):
+                    files = _matches(db, f"glob({quoted(text)})")
                 copies, encoded = stack.enter_context(in_utf_8(files, encoding, folder / str(count)))
                 if copies != files:
-                    several = f"{escaped(str(folder / str(count)))}/*/*{text[-len(ending) :]}"
-                    _rename(source, text, escaped(copies[0]) if len(copies) == 1 else several)
+                    several = f"{escaped(str(folder / str(count)))}/*/*{unpacked(text)[-len(ending) :]}"
+                    for holder, key, _ in (place for place in places if place[2] == text):
+                        holder[key] = escaped(copies[0]) if len(copies) == 1 else several
                     count, found = count + 1, found or encoded
         yield count > 0, found
 
 
-def _texts(tree: Any) -> Iterator[str]:
-    """All texts in a JSON value."""
-    for each in _objects(tree):
-        for values in each.values():
-            yield from (value for value in (values if isinstance(values, list) else [values]) if isinstance(value, str))
-
-
-def _rename(tree: Any, old: str, new: str) -> None:
-    """Replace a text in a JSON value; which part of a parsed query has the name of a file depends on DuckDB's version."""
-    for each in _objects(tree):
-        for key, value in each.items():
-            if value == old:
-                each[key] = new
-            elif isinstance(value, list):
-                each[key] = [new if part == old else part for part in value]
+def _texts(tree: Any) -> Iterator[tuple[Any, Any, str]]:
+    """All texts in a JSON value, and where they are; which part of a parsed query names a file depends on DuckDB's version."""
+    for holder in _holders(tree):
+        items = holder.items() if isinstance(holder, dict) else enumerate(holder)
+        yield from ((holder, key, text) for key, text in items if isinstance(text, str))
 
 
 def _check(db: Connection, sql: str, name: str) -> Any:
@@ -113,21 +104,25 @@ def _files(db: Connection, source: dict[str, Any], kind: str) -> list[str]:
             listed.append(f"json_execute_serialized_sql({quoted(json.dumps(plan))})")
     else:
         return []
-    files: list[str] = []
-    for sql in listed:
-        # An argument that names no files is an option, or an error that the query itself will tell.
-        with contextlib.suppress(DataError):
-            files += [file for (file,) in run(db, f"SELECT file FROM {sql}", "glob")]
-    return files
+    return [file for sql in listed for file in _matches(db, sql)]
+
+
+def _matches(db: Connection, sql: str) -> list[str]:
+    """Files that are listed in SQL; what names none is an option, or an error that the query itself will tell."""
+    with contextlib.suppress(DataError):
+        return [file for (file,) in run(db, f"SELECT file FROM {sql} ORDER BY file", "glob")]
+    return []
 
 
 def _objects(tree: Any) -> Iterator[dict[str, Any]]:
     """All objects in a JSON value, at any depth."""
+    return (each for each in _holders(tree) if isinstance(each, dict))
+
+
+def _holders(tree: Any) -> Iterator[Any]:
+    """All objects and lists in a JSON value, at any depth."""
     left = [tree]
     while left:
-        each = left.pop()
-        if isinstance(each, dict):
+        if isinstance(each := left.pop(), dict | list):
             yield each
-            left.extend(each.values())
-        elif isinstance(each, list):
-            left.extend(each)
+            left.extend(each.values() if isinstance(each, dict) else each)

@@ -10,7 +10,7 @@ from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, rewrite_hint, sql_name
+from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, replacing, rewrite_hint, sql_name
 from clnr.tables.columns.units import query_mixed_units, relative_sizes
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
@@ -22,7 +22,7 @@ _UNREAD = (
     ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
     ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 )
-# Names of columns whose whole numbers are hardly amounts.
+# Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
 
@@ -122,21 +122,11 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
-    codes = (each for each in encoders if each.kind == "number" and not each.unit and _CODE_NAME.search(each.column.strip()))
-    lines += filter(None, run_column_queries(db, table.name, [_query_codes(table, each.column) for each in codes]))
+    for encoder in (encoder for encoder in encoders if encoder.kind == "number" and _CODE_NAME.search(encoder.column.strip())):
+        cure = option("--as", f"{encoder.column}=category")
+        lines.append(f"{table.name}: '{encoder.column}' is read as numbers; if they are codes, not amounts: {cure}")
     notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
     return lines + [line for some in notes for line in some] + outside
-
-
-def _query_codes(table: Table, column: str) -> ColumnQueries[str]:
-    """A line if a column that is called as codes are has whole numbers; "" if not."""
-    number = f"TRY_CAST({trimmed('c')} AS DOUBLE)"
-    spans = ("bool_and(v = floor(v))", "min(v)", "max(v)")
-    whole, low, high = yield ColumnQuery(table.columns[column], table.sql, spans, number)
-    if not whole or low < 0:
-        return ""
-    cure = f"if they are codes, not amounts: {option('--as', f'{column}=category')}"
-    return f"{table.name}: '{column}' is read as numbers, from {low:.0f} to {high:.0f}; {cure}"
 
 
 def unit_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:
@@ -208,8 +198,7 @@ def _mixed_units(db: Connection, table: Table, encoder: ColumnEncoder, units: di
         factors = " ".join(f"WHEN {quoted(unit)} THEN {size:.12g}" for unit, size in sizes.items())
         number = f"try_cast(regexp_extract({name}, '[-+0-9.]+') AS DOUBLE)"
         converted = f"{number} * CASE regexp_extract({name}, '[^-+0-9. ]+') {factors} END"
-        query = f"SELECT * REPLACE ({converted} AS {name}) FROM {table.from_sql}"
-        ways.insert(0, f"in place of --nodes, this converts all to {first}: {option('--nodes-query', query)}")
+        ways.insert(0, f"in place of --nodes, this converts all to {first}: {replacing(table, 'nodes', name, converted)}")
     shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
     message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}"
     return f"{table.name}: '{encoder.column}' {message}; {'; or '.join(ways)}"

@@ -20,7 +20,6 @@ from clnr.tables.roles.column_names import (
     find_column,
     id_names,
     named_columns,
-    no_column,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def find_roles(
     A table of nodes that is given for one of edges is recognised, and the other way round. Where there are several, the rows
     of a table are of a kind, and edges join nodes of the kinds ``ends``.
     """
-    ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
+    ignored = _named(arguments.ignore, edge_table, node_table)
     tables = {table_title("edges", kind): edge_table, table_title("nodes", kind): node_table}
     arguments = _as_before(arguments, tables, ignored)
     roles = Roles(ignored=ignored)
@@ -179,8 +178,8 @@ def _no_ends(source: str, target: str) -> str | None:
 
 
 def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str | None) -> Roles:
-    asked = tuple(_named(arguments.features or (), [table], "for features"))
-    types = {column: each for name, each in arguments.types.items() for column in _named((name,), [table], "as a type (--as)")}
+    asked = _named(arguments.features or (), table)
+    types = {column: each for name, each in arguments.types.items() for column in _named((name,), table)}
     if both := [column for column in (*asked, *types) if column in roles.ignored]:
         raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
     label, time = arguments.label, arguments.time
@@ -214,15 +213,10 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
     return roles._replace(id=key, label=label, time=time, features=tuple(features), types=types)
 
 
-def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[str]:
-    """Columns of some tables by their names, of the last one that has it; an error if none has."""
-    there = [table for table in tables if table is not None]
-    columns = []
-    for name, called in named_columns(names, [(table, None) for table in there]):
-        if not called:
-            raise no_column(name, role, there)
-        columns.append(called[-1])
-    return columns
+def _named(names: Iterable[str], *tables: Table | None) -> tuple[str, ...]:
+    """Columns of some tables by their names, of the last one that has it."""
+    there = [(table, None) for table in tables if table is not None]
+    return tuple(columns[-1] for _, columns in named_columns(names, there) if columns)
 
 
 def table_title(role: str, kind: str | None) -> str:
