@@ -267,7 +267,7 @@ def test_keys_are_a_recipes_in_its_order_each_declared_and_documented_with_its_p
 def test_places_that_a_row_does_not_name_are_its_parents():
     mix = METHODS["CLNR-mix"]
     assert mix.parts()["inputs"] == ["WeightFeatures", "AddStructure"]
-    assert mix.parts()["readout"] == ["Hops", "OwnFeatures", "PropagatedFeatures", "Walks", "EdgeWeight"]
+    assert mix.parts()["readout"] == ["Hops", "OwnFeatures", "PropagatedFeatures", "Walks", "EdgeWeight", "Mix"]
     plain = mix.but("plain", "its encoders alone", readout=())
     assert plain.inputs == mix.inputs
     assert plain.build(SMALL).readout is None

@@ -8,16 +8,15 @@ from sklearn.decomposition import PCA
 from clnr.engine import Reference, View, cpu_engine
 from clnr.errors import RecipeError
 from clnr.graph import Graph
+from clnr.nn.edge_blocks import EdgeWeight, Walks
 from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import (
     Block,
-    EdgeWeight,
     FeatureHops,
     Hops,
     OwnFeatures,
     PropagatedFeatures,
     ReadoutContext,
-    Walks,
     fitted_nodes,
 )
 from clnr.nn.structure import STEPS, walks

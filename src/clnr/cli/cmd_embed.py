@@ -64,13 +64,16 @@ def _check(
             raise ClnrError("--layout is that of the report's map: leave out --no-report")
         check_layout(options["layout"])
     if model is not None:
-        only_training = ("method", "effort", "tune", "checkpoint_every", "resume")
+        only_training = ("method", "effort", "purpose", "tune", "checkpoint_every", "resume")
         _check_no_training(set=options["assign"], **{name: options[name] for name in only_training})
         if options["workers"] > 1 or (place is not None and place.size > 1):
             raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
-    method, changes = choose_method(options["method"], options["effort"])["method"], parse(options["assign"] or [])
+    method, changes = (
+        choose_method(options["method"], options["effort"], options["purpose"])["method"],
+        parse(options["assign"] or []),
+    )
     check_used(method, changes)
     Recipe().but(**changes)
     check_labels(method, has_nodes or graph is not None or model is not None)
@@ -91,7 +94,7 @@ PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
     "Tables": (*TABLE_PANELS["Tables"], "duckdb_memory"),
-    "Method": ("method", "assign", "seed", "tune", "hold_out", "baselines"),
+    "Method": ("purpose", "method", "assign", "seed", "tune", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
@@ -128,7 +131,16 @@ def embed(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Method, instead of the effort's (list: clnr ls methods); auto: the standard one or what beats it."),
+        typer.Option(help="Method, instead of the effort's (list: clnr ls methods); auto: as --for labels."),
+    ] = None,
+    purpose: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="PURPOSE",
+            help="What the vectors are for, if not for everything: labels (those of --label choose what suits them) or "
+            "links (to predict edges).",
+        ),
     ] = None,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
@@ -203,7 +215,7 @@ def embed(
     from clnr.embedding.store.export import parse_formats
     from clnr.methods.recipe import parse
 
-    method_settings, recipe, exports = choose_method(method, effort), parse(assign or []), parse_formats(formats or [])
+    method_settings, recipe, exports = choose_method(method, effort, purpose), parse(assign or []), parse_formats(formats or [])
     drawn = (layout or DEFAULT_LAYOUT) if report else None
     bound = None if graph is None or memory is None else parse_bytes(memory)
     allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}

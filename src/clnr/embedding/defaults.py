@@ -11,6 +11,7 @@ from clnr.methods import CLNR, CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import method_of
+from clnr.nn.edge_blocks import MIXES
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 from clnr.support.lazy import lazy, sp, torch
@@ -50,20 +51,33 @@ EFFORTS = {
     "best": Effort(CLNR_MIX, {"hidden": 512, "epochs": 200}),
 }
 STANDARD = "standard"
+
+
+LABELS, LINKS = "labels", "links"
+PURPOSES = (LABELS, LINKS)
+"""What vectors may be for, if not for everything."""
+TRIED = tuple({"mix": mix} for mix in MIXES if mix != "all")
+"""Of these values, and of all baselines, a purpose chooses."""
 AUTO = "auto"
-"""In place of a method's name: the standard one, or a baseline that proves better."""
+"""In place of a method's name: the standard one, for labels."""
 
 
-def choose_method(method: Method | str | None, effort: str | None = None) -> dict[str, Any]:
-    """The settings that a method, its name, ``auto`` or an effort stand for: by keyword of ``Settings``."""
+def choose_method(method: Method | str | None, effort: str | None = None, purpose: str | None = None) -> dict[str, Any]:
+    """The settings that a method, its name, ``auto``, an effort or a purpose stand for: by keyword of ``Settings``."""
     if effort is not None:
         check_choice("effort", effort, EFFORTS)
-    auto = isinstance(method, str) and method == AUTO
-    if method is None or auto:
+    if purpose is not None:
+        check_choice("purpose", purpose, PURPOSES)
+    if isinstance(method, str) and method == AUTO:
+        if purpose not in (None, LABELS):
+            raise RecipeError(f"method='auto' chooses by labels, and the purpose is {purpose!r}: leave one out")
+        method, purpose = None, LABELS
+    if method is None:
         chosen = EFFORTS[effort or STANDARD]
-        return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
-    if effort is not None:
-        raise RecipeError(f"effort and method={method_of(method).name!r} both choose the method: leave one out")
+        return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}
+    for name, value in (("effort", effort), ("purpose", purpose)):
+        if value is not None:
+            raise RecipeError(f"{name} and method={method_of(method).name!r} both choose the method: leave one out")
     return {"method": method_of(method)}
 
 

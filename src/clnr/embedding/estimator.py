@@ -80,9 +80,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     'ring.html'
 
     Args:
-        method: A method, or its name (see ``clnr ls methods``). ``auto`` takes the default or a better baseline, by labels of
-            validation nodes or, without labels, by held-out edges. None: the effort's method.
+        method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with
+            ``purpose="labels"``. None: the effort's method.
         effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
+        purpose: What the vectors are for. ``labels``: labels of some nodes choose the columns of the read-out, or a baseline;
+            ``links``: to predict edges. None: for everything.
         dimension: Width of the embedding; None: the recipe's.
         epochs: Number of training epochs; None: the recipe's.
         seed: Seed of held-out edges, initial weights, augmentations and samples.
@@ -126,6 +128,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         method: Method | str | None = None,
         *,
         effort: str | None = None,
+        purpose: str | None = None,
         dimension: int | None = None,
         epochs: int | None = None,
         seed: int = 0,
@@ -146,6 +149,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ):
         self.method = method
         self.effort = effort
+        self.purpose = purpose
         self.dimension = dimension
         self.epochs = epochs
         self.seed = seed

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clnr import methods
-from clnr.embedding.defaults import Choice, default_recipe
+from clnr.embedding.defaults import TRIED, Choice, default_recipe
 from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Engine
 from clnr.errors import RecipeError
@@ -44,8 +44,7 @@ class Settings:
         checkpoint: The file that the state of training is saved to; None for none.
         checkpoint_every: Epochs between two saves; 0 to save none.
         resume: Whether to continue from the checkpoint, if there is one.
-        auto: Whether to take a baseline instead of the method where it has a better score by labels of validation nodes or,
-            without labels, by held-out edges.
+        purpose: What the vectors are for, if not for everything: one of ``PURPOSES``.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
         baselines: Whether to score raw features and training-free methods beside it, alike.
         ignore_memory_check: Whether to train even if memory seems too small.
@@ -63,7 +62,7 @@ class Settings:
     checkpoint: Path | None = None
     checkpoint_every: int = 0
     resume: bool = False
-    auto: bool = False
+    purpose: str | None = None
     evaluate: bool = True
     baselines: bool = True
     ignore_memory_check: bool = False
@@ -74,7 +73,7 @@ class Settings:
         check_hold_out(self.hold_out)
         for name in ("tune", "checkpoint_every"):
             check_natural(name, getattr(self, name))
-        for name in ("resume", "auto", "evaluate", "baselines", "ignore_memory_check"):
+        for name in ("resume", "evaluate", "baselines", "ignore_memory_check"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
@@ -91,7 +90,12 @@ class Settings:
     @property
     def compared(self) -> tuple[Method, ...]:
         """The baselines that are scored beside the embedding."""
-        return methods.BASELINES if self.auto else methods.QUICK_BASELINES if self.baselines else ()
+        return methods.BASELINES if self.purpose else methods.QUICK_BASELINES if self.baselines else ()
+
+    @property
+    def tried(self) -> tuple[dict[str, Any], ...]:
+        """Values of hyper-parameters that the user has not set, of which the purpose chooses."""
+        return tuple(each for each in TRIED if self.purpose and each.keys() <= {*self.method.keys} - {*self.fixed})
 
     @property
     def uses_checkpoint(self) -> bool:
@@ -122,12 +126,12 @@ class Settings:
 
     def differences(self, model: FittedModel, recipe: Recipe) -> list[str]:
         """How a model of earlier differs from what is asked for, a phrase each."""
-        one_of = (self.method, *self.compared) if self.auto else (self.method,)
+        one_of = (self.method, *self.compared) if self.purpose else (self.method,)
         method, provenance, asked = model.method, model.provenance, self.engine.asked
         differs = [] if method in one_of else [f"its method is {method.name}"]
         wanted = {"seed": (model.seed, int(self.seed)), "hold_out": (provenance.hold_out, float(self.hold_out))}
         # A tuned recipe is not known beforehand, nor which method wins.
-        if not (self.tune or self.auto):
+        if not (self.tune or self.purpose):
             # The dimension of a supervised method is its number of classes, whatever the recipe says.
             keys = [key for key in self.method.keys if not (self.method.supervised and key == "dimension")]
             wanted |= {key: (getattr(model.recipe, key), getattr(recipe, key)) for key in keys}
@@ -162,6 +166,7 @@ class Settings:
             "hold_out": float(self.hold_out),
             "engine": self.engine.name,
             "precision": self.engine.precision,
+            **({} if self.purpose is None else {"purpose": self.purpose}),
         }
 
     def remove_checkpoint(self) -> None:

@@ -101,7 +101,7 @@ def embed(
         job = source.begin(settings, recipe, planned, output, bar)
         run_stages(job, source.stages)
         # A run that goes on with an earlier one's stages, or takes another method, took other times than were planned.
-        as_planned = isinstance(planned, Plan) and not (settings.resume or settings.auto)
+        as_planned = isinstance(planned, Plan) and not (settings.resume or settings.purpose)
         if as_planned and output is not None and workers.first:
             calibration.record(planned.sizes.machine, planned.modelled, clock.stages)
         return None if job.scored is None else source.result(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -228,9 +229,23 @@ class Model:
         view = View(device_graph)
         eval_views = [engine.operators(view) for view in self.eval_views(view)]
         parameters = parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
+        return self.fit_readout(parameters, engine.float32, view)
+
+    @torch.no_grad()
+    def fit_readout(self, parameters: Parameters, engine: Engine, view: View) -> Parameters:
+        """The parameters, with those of the read-out."""
         if self.readout is None:
             return parameters
-        return parameters | add_prefix("readout", self.readout.fit(self._context(parameters, engine.float32, view)))
+        return parameters | add_prefix("readout", self.readout.fit(self._context(parameters, engine, view)))
+
+    def try_readouts(
+        self, parameters: Parameters, engine: Engine, view: View, others: Sequence[Model], nodes: Tensor
+    ) -> Iterator[Tensor | None]:
+        """Vectors of some nodes as other models would make them: with the same encoders, and another read-out each."""
+        if self.readout is None:
+            return iter(())
+        readouts = [other.readout for other in others if other.readout is not None]
+        return self.readout.trials(sub_dict(parameters, "readout"), self._context(parameters, engine, view), readouts, nodes)
 
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:

@@ -20,6 +20,7 @@ from clnr.augment.augmentations import (
 )
 from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName
 from clnr.methods.settings import Probe, RecipeValues, Training, in_order
+from clnr.nn.edge_blocks import EdgeWeight, Mix, Walks
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
 from clnr.nn.encoders.gcn import GAT, GCN, GaussianGCN, PReLUGCN
 from clnr.nn.encoders.mlp import Backbone
@@ -29,7 +30,7 @@ from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, Weight
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.nn.readout import Readout
-from clnr.nn.readout_blocks import Block, EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Walks
+from clnr.nn.readout_blocks import Block, FeatureHops, Hops, OwnFeatures, PropagatedFeatures
 from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ SVD_MIX = SVD_BOTH.but(
     "SVD-mix",
     "CLNR-mix without its encoders: SVDs of the features, propagated, and the structure",
     inputs=(WeightFeatures, AddStructure),
-    readout=(FeatureHops, PropagatedFeatures, Walks, EdgeWeight),
+    readout=(FeatureHops, PropagatedFeatures, Walks, EdgeWeight, Mix),
 )
 SPECTRAL = RAW.but("Spectral", "an SVD of the normalised adjacency matrix", inputs=(Spectral,))
 FASTRP = SPECTRAL.but("FastRP", "random projections of powers of the transition matrix", inputs=(FastRP,))
@@ -369,7 +370,7 @@ CLNR_MIX = CLNR_HOPS.but(
     "a GCN and an MLP, contrasted apart, read out beside features and structure: for any graph",
     encoder=GCNAndMLP,
     inputs=(WeightFeatures, AddStructure),
-    readout=(Hops, OwnFeatures, PropagatedFeatures, Walks, EdgeWeight),
+    readout=(Hops, OwnFeatures, PropagatedFeatures, Walks, EdgeWeight, Mix),
 )
 CLNR_TUNED = CLNR_HOPS.but(
     "CLNR-tuned",

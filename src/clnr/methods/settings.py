@@ -55,7 +55,7 @@ _KEY_ORDER = (
     *("momentum", "ppr_alpha", "diffusion_error", "diffusion_scale", "heads", "output_heads", "dropout"),
     *("probe_steps", "probe_learning_rate", "probe_weight_decay"),
     *("structure", "walk_steps", "power", "degree_power", "hops", "hop_rows", "reduced", "walk_columns", "edge_weight"),
-    *("feature_weights", "moments", "max_neighbors"),
+    *("mix", "feature_weights", "moments", "max_neighbors"),
 )
 
 

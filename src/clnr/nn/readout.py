@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from clnr import rng
 from clnr.errors import RecipeError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.low_rank import axes_of_inner_products, orthonormal
-from clnr.nn.readout_blocks import Block, Matrix, Product, ReadoutContext, Source
+from clnr.nn.readout_blocks import Block, Family, Measure, Product, ReadoutContext, Source
 from clnr.support.lazy import lazy
 from clnr.support.processes.workers import ALONE, Workers
 
@@ -30,6 +30,29 @@ else:
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 ROWS = 1 << 13
+
+
+class FittedRows(NamedTuple):
+    """Rows of the nodes that stand for all, of each of the blocks' matrices, the size of its block, and what it tells of."""
+
+    sizes: list[float]
+    families: list[Family]
+    rows: list[Tensor]
+    measure: Measure
+
+
+class _Moments(NamedTuple):
+    """Of columns side by side: the mean and the scale of each, and the covariance of the centred and scaled ones."""
+
+    mean: Tensor
+    scale: Tensor
+    covariance: Tensor
+
+    def scaled(self, ratio: Tensor) -> _Moments:
+        """Those of columns scaled once more, without those that are scaled by 0."""
+        kept = ratio.nonzero()[:, 0]
+        some, ratio = self.covariance.index_select(0, kept).index_select(1, kept), ratio[kept]
+        return _Moments(self.mean[kept], self.scale[kept] * ratio, some * ratio * ratio[:, None])
 
 
 @dataclass(frozen=True)
@@ -49,70 +72,87 @@ class Readout:
         parameters: Parameters = {}
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
-        of_node, workers = self.of_node(len(context.encoded), context.own), context.engine.workers
         sized, context = self._made(parameters, context)
-        products, graph = [product for _, product in sized], context.device_graph.graph
+        return parameters | self.fit_rows(self._fitted_rows(sized, context), context.engine.device, context.engine.workers)
 
-        def measure(numbers: list[int]) -> float:
+    def trials(
+        self, parameters: Parameters, context: ReadoutContext, others: Sequence[Readout], nodes: Tensor
+    ) -> Iterator[Tensor | None]:
+        """``try_rows`` of some nodes; ``parameters`` are what this read-out has learned."""
+        sized, context = self._made(parameters, context)
+        fitted, products = self._fitted_rows(sized, context), [product for _, product in sized]
+        all_rows = isinstance(context.fitted_nodes, slice)
+        rows = [each[nodes] for each in fitted.rows] if all_rows else context.matrices(products, nodes)
+        return self.try_rows(fitted, others, rows, context.engine.device, context.engine.workers)
+
+    def _fitted_rows(self, sized: list[tuple[float, Product]], context: ReadoutContext) -> FittedRows:
+        products, graph, workers = [product for _, product in sized], context.device_graph.graph, context.engine.workers
+
+        def measure(numbers: tuple[int, ...]) -> float:
             weight = 0.0
             if workers.first:
                 reads = [_reader(context, products[number]) for number in numbers]
                 weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
             return workers.broadcast_object(weight)
 
-        some = [(size, rows) for (size, _), rows in zip(sized, context.fitted_rows(products), strict=True)]
-        return parameters | self.fit_rows(some, of_node, measure, context.engine.device, workers)
+        rows = context.fitted_rows(products)
+        return FittedRows([size for size, _ in sized], self.families(products, context.num_outputs, context.own), rows, measure)
 
-    def fit_rows(
-        self,
-        matrices: list[tuple[float, Tensor]],
-        of_node: list[bool],
-        measure: Callable[[list[int]], float],
-        device: torch.device,
-        workers: Workers = ALONE,
-    ) -> Parameters:
-        """What is learned from rows of the blocks' matrices, each with the size of its block: as ``weigh`` and then
-        ``fit_components``. ``measure`` is given the numbers of matrices.
-        """
-        sizes, learned = self.weigh([(size, number) for number, (size, _) in enumerate(matrices)], of_node, measure)
-        return learned | self.fit_components([(size, matrices[number][1]) for size, number in sizes], device, workers)
+    def families(self, products: list[Product], outputs: int, own: Collection[int]) -> list[Family]:
+        """What each of the blocks' matrices tells of, where the encoders have so many outputs and those that are ``own``."""
+        made = [product.source.encoder is not None and product.source.encoder >= outputs for product in products]
+        return [Family.OTHER if each else product.family(own) for each, product in zip(made, products, strict=True)]
 
-    def of_node(self, outputs: int, own: Collection[int]) -> list[bool]:
-        """For each of the blocks' matrices, whether it comes from nodes' own features alone; [] where a block does not tell.
-
-        Of so many encoders' outputs, those that are ``own`` do.
-        """
-        products = [block.products({}, outputs) for block in self.blocks]
-        return [] if None in products else [each.of_node(own) for some in products for each in some or []]
-
-    def weigh(
-        self, matrices: list[tuple[float, Matrix]], of_node: list[bool], measure: Callable[[list[Matrix]], float]
-    ) -> tuple[list[tuple[float, Matrix]], Parameters]:
-        """The blocks' matrices with the sizes that blocks give to them all, and what these learned of that.
-
-        With each matrix, or what stands for it, comes the size of its block. ``measure`` tells what those that come from edges
-        should weigh, by those that come from nodes' own features.
-        """
-        parameters: Parameters = {}
-        for place, block in self.places():
-            matrices, learned = block.weigh(matrices, of_node, measure)
-            parameters |= add_prefix(place, learned)
-        return matrices, parameters
-
-    def fit_components(
-        self, matrices: list[tuple[float, Tensor]], device: torch.device, workers: Workers = ALONE
-    ) -> Parameters:
-        """The map of the blocks' matrices to the embedding, learned from rows of these; each has the size of its block.
+    def fit_rows(self, fitted: FittedRows, device: torch.device, workers: Workers = ALONE) -> Parameters:
+        """What is learned from rows of the blocks' matrices: what each weighs, and the map of all of them to the embedding.
 
         Where ``workers`` have the same rows, they share the work.
         """
-        if not matrices:
+        sizes, learned = self.weigh(fitted)
+        if not fitted.rows:
             raise RecipeError("the read-out has no columns; reduced must be above 0 where features are all that is read out")
-        means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for _, matrix in matrices]
-        scales = [size / _length(matrix, mean) for (size, matrix), mean in zip(matrices, means, strict=True)]
-        mean = torch.cat(means)
-        scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
-        covariance = _covariance([matrix for _, matrix in matrices], mean, scale, workers)
+        if not any(sizes):
+            raise RecipeError("the read-out has none of the columns that mix asks for; mix=all takes those that there are")
+        return learned | self._components(_moments(sizes, fitted.rows, workers), device, workers)
+
+    def try_rows(
+        self,
+        fitted: FittedRows,
+        others: Sequence[Readout],
+        rows: list[Tensor],
+        device: torch.device,
+        workers: Workers = ALONE,
+    ) -> Iterator[Tensor | None]:
+        """Vectors from rows of the blocks' matrices, as read-outs that differ in what these weigh would make them.
+
+        None for one that has no columns. The moments of all columns are computed once, as this read-out has them.
+        """
+        fitted = fitted._replace(measure=functools.cache(fitted.measure))
+        sizes, _ = self.weigh(fitted)
+        moments, widths = _moments(sizes, fitted.rows, workers), [each.shape[1] for each in rows]
+        for other in others:
+            ratios = [new / old if old else 0.0 for new, old in zip(other.weigh(fitted)[0], sizes, strict=True)]
+            kept = [number for number, ratio in enumerate(ratios) if ratio]
+            if not kept:
+                yield None
+                continue
+            ratio = torch.cat([torch.full((width,), each) for width, each in zip(widths, ratios, strict=True)]).to(device)
+            learned = self._components(moments.scaled(ratio), device, workers)
+            weights = learned["weight"].split([width for number, width in enumerate(widths) if number in kept])
+            yield learned["bias"] + sum((rows[number] @ weight for number, weight in zip(kept, weights, strict=True)))
+
+    def weigh(self, fitted: FittedRows) -> tuple[list[float], Parameters]:
+        """The sizes that blocks give to all matrices, and what they learned of that."""
+        parameters: Parameters = {}
+        sizes = list(fitted.sizes)
+        for place, block in self.places():
+            sizes, learned = block.weigh(sizes, fitted.families, fitted.measure)
+            parameters |= add_prefix(place, learned)
+        return sizes, parameters
+
+    def _components(self, moments: _Moments, device: torch.device, workers: Workers = ALONE) -> Parameters:
+        """The map of the blocks' columns to the embedding."""
+        mean, scale, covariance = moments
         directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"), workers)
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
@@ -168,7 +208,7 @@ class Readout:
                 products = [Product(Source(len(encoded) + number)) for number in range(len(made))]
                 encoded += [matrix.to(torch.float32) for matrix in made]
             sized += [(block.size, product) for product in products]
-        return sized, dataclasses.replace(context, encoded=encoded)
+        return sized, dataclasses.replace(context, encoded=encoded, made=len(encoded) - len(context.encoded))
 
     def products(self, parameters: Parameters, outputs: int) -> list[tuple[float, Product]]:
         """The blocks' matrices as products, each with the size of its block; all blocks must have them."""
@@ -216,6 +256,15 @@ def _length(matrix: Tensor, mean: Tensor) -> Tensor:
     length, offset = (torch.linalg.vector_norm(each, dtype=torch.float64) for each in (matrix - mean, mean))
     length = length / max(1, len(matrix)) ** 0.5
     return torch.where(length > 1e-5 * offset, length, torch.inf).to(torch.float32)
+
+
+def _moments(sizes: list[float], matrices: list[Tensor], workers: Workers) -> _Moments:
+    """Of matrices side by side, each centred, and scaled to a root mean square length of its rows, its size."""
+    means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for matrix in matrices]
+    scales = [size / _length(matrix, mean) for size, matrix, mean in zip(sizes, matrices, means, strict=True)]
+    mean = torch.cat(means)
+    scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
+    return _Moments(mean, scale, _covariance(matrices, mean, scale, workers))
 
 
 def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor, workers: Workers) -> Tensor:

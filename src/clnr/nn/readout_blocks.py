@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
@@ -27,13 +28,13 @@ else:
     unit_rows = lazy("clnr.engine", "unit_rows")
     IdentityKey = lazy("clnr.engine.streams", "IdentityKey")
 
-Matrix = TypeVar("Matrix")
+Measure = Callable[[tuple[int, ...]], float]
+"""What columns that come from edges should weigh, by the matrices with these numbers, which come from nodes alone."""
 MOST_INNER_PRODUCTS = 1024
 """Up to so many features, their principal directions are found by the inner products of all of them."""
 FITTED_NODES = 1 << 15
 """So many nodes, drawn uniformly, stand for all where a read-out is fitted."""
 _COLUMNS = 256
-_NEARLY_EQUAL = 0.95
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
 )
@@ -55,6 +56,22 @@ class Source(NamedTuple):
     unit: bool = False
 
 
+class Family(enum.Enum):
+    """What the columns of a matrix tell of."""
+
+    FEATURES = "features"
+    OWN = "a node's own encoded features"
+    PROPAGATED = "propagated features"
+    NEIGHBORS = "neighbors' encoded features"
+    WALKS = "walks"
+    OTHER = "others"
+
+    @property
+    def of_node(self) -> bool:
+        """Whether edges have no part in it."""
+        return self in (Family.FEATURES, Family.OWN)
+
+
 class Product(NamedTuple):
     r"""A matrix of a block, :math:`\hat A^h S W`: a source, a weight unless it is the identity, and how often to propagate."""
 
@@ -62,22 +79,28 @@ class Product(NamedTuple):
     hops: int = 0
     weight: Tensor | None = None
 
-    def of_node(self, own: Collection[int]) -> bool:
-        """Whether it comes from nodes' own features alone, given which encoders' outputs do."""
-        return not self.hops and not self.source.walk_columns and (self.source.encoder is None or self.source.encoder in own)
+    def family(self, own: Collection[int]) -> Family:
+        """What its columns tell of, given which encoders' outputs come from nodes' own features alone."""
+        encoder = self.source.encoder
+        if self.source.walk_columns:
+            return Family.WALKS
+        if self.hops or (encoder is not None and encoder not in own):
+            return Family.PROPAGATED if encoder is None else Family.NEIGHBORS
+        return Family.FEATURES if encoder is None else Family.OWN
 
 
 @dataclass(frozen=True, eq=False)
 class ReadoutContext:
     """What blocks are made from: a graph, and each encoder's output. Those that are ``own`` come from nodes' features alone.
 
-    The engine computes in float32.
+    The last ``made`` of them are blocks' own. The engine computes in float32.
     """
 
     engine: Engine
     view: View
     encoded: Sequence[Tensor]
     own: Collection[int] = ()
+    made: int = 0
 
     @functools.cached_property
     def operators(self) -> Operators:
@@ -93,6 +116,11 @@ class ReadoutContext:
         """The nodes that stand for all."""
         count = self.device_graph.graph.num_nodes
         return slice(None) if count <= FITTED_NODES else fitted_nodes(count).to(self.engine.device)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs the encoders have."""
+        return len(self.encoded) - self.made
 
     @property
     def num_features(self) -> int:
@@ -194,11 +222,9 @@ class Block:
         """What is learned from the training graph; by default nothing."""
         return {}
 
-    def weigh(
-        self, matrices: list[tuple[float, Matrix]], of_node: list[bool], measure: Callable[[list[Matrix]], float]
-    ) -> tuple[list[tuple[float, Matrix]], Parameters]:
+    def weigh(self, sizes: list[float], families: list[Family], measure: Measure) -> tuple[list[float], Parameters]:
         """As ``Readout.weigh``; by default all keep their sizes."""
-        return matrices, {}
+        return sizes, {}
 
     def remarks(self, parameters: Parameters) -> list[str]:
         """What a user should know of what was learned, a line each."""
@@ -298,55 +324,3 @@ class FeatureHops(OwnFeatures):
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         own = super().products(parameters, outputs)
         return [each._replace(hops=hops) for each in own for hops in range(3)]
-
-
-@dataclass(frozen=True)
-class Walks(Block):
-    """Where walks of 4, 8 and 16 steps lead, from edges alone."""
-
-    size: ClassVar[float] = 0.7
-
-    walk_columns: int = hyper_parameter(
-        128, 0, 65536, "columns from edges alone, for each of 4, 8 and 16 steps, in the read-out; 0 for none"
-    )
-
-    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
-        return [len(STEPS) * self.walk_columns] if self.walk_columns else []
-
-    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
-        return [Product(Source(walk_columns=self.walk_columns))] if self.walk_columns else []
-
-
-@dataclass(frozen=True)
-class EdgeWeight(Block):
-    """No columns: what matrices that come from edges weigh beside those that come from nodes' own features."""
-
-    edge_weight: str = hyper_parameter(
-        "equal",
-        choices=("equal", "measured"),
-        meaning="what columns that come from edges weigh in the read-out: as much as others, or as much as edges tell",
-        source="ours",
-    )
-
-    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
-        return []
-
-    def weigh(
-        self, matrices: list[tuple[float, Matrix]], of_node: list[bool], measure: Callable[[list[Matrix]], float]
-    ) -> tuple[list[tuple[float, Matrix]], Parameters]:
-        if self.edge_weight == "equal":
-            return matrices, {}
-        weight = 1.0
-        if any(of_node) and not all(of_node):
-            weight = measure([each for (_, each), own in zip(matrices, of_node, strict=True) if own])
-            matrices = [(size if own else weight * size, each) for (size, each), own in zip(matrices, of_node, strict=True)]
-        return matrices, {"weight": torch.tensor(weight)}
-
-    def remarks(self, parameters: Parameters) -> list[str]:
-        weight = float(parameters.get("weight", 1.0))
-        if weight > _NEARLY_EQUAL:
-            return []
-        return [
-            f"edges tell little about the nodes here, so they weigh {weight:.2f} in the vectors, and a node's own features 1; "
-            "--set edge_weight=equal weighs both alike"
-        ]

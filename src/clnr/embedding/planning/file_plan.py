@@ -13,11 +13,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from clnr.embedding.defaults import Choice
+from clnr.embedding.defaults import LINKS, Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
 from clnr.embedding.planning.remedies import SMALL_BYTES, Remedy, refusal, remedies
+from clnr.embedding.scoring import judges
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.block_passes import rows_of
 from clnr.embedding.stages.stages import all_stages
@@ -63,7 +64,7 @@ def for_files(folder: GraphFolder, settings: Settings, bound: int | None, worker
 
     Only where an effort has chosen the method, and that one trains. The arguments are those of ``plan``.
     """
-    if settings.effort is None or settings.auto or settings.method.objective is None:
+    if settings.effort is None or settings.purpose or settings.method.objective is None:
         return settings
     try:
         plan(folder, settings, bound, workers)
@@ -136,10 +137,16 @@ class FileSizes(JobSizes):
         mapped = self.embed_disk + sum(each.bytes for each in self.folder.arrays.values())
         return _PROGRAM_BYTES + min(self.resident, mapped) + 2 * _FLOAT_BYTES * self.folder.num_nodes
 
+    @property
+    def sampled_nodes(self) -> int:
+        """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
+        chosen_by = judges.MOST_NODES if self.settings.tried else 0
+        return min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES + chosen_by)
+
     @functools.cached_property
     def embed_disk(self) -> float:
         columns, count = self.columns, self.folder.num_nodes
-        sample = columns.fitted * min(count, FITTED_NODES + _LINK_NODES) + columns.compared * min(count, MOST_COMPARED)
+        sample = columns.fitted * self.sampled_nodes + columns.compared * min(count, MOST_COMPARED)
         return _MODEL_BYTES + _FLOAT_BYTES * max(columns.made * count + sample, columns.written * count)
 
     @property
@@ -191,8 +198,7 @@ class FileSizes(JobSizes):
 
     def fit_readout(self) -> StageCost:
         # By one of the workers, while the others wait.
-        nodes = min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES)
-        fitted = 2 * _FLOAT_BYTES * self.columns.fitted * nodes / self.local_workers
+        fitted = 2 * _FLOAT_BYTES * self.columns.fitted * self.sampled_nodes / self.local_workers
         gathered = float(_FLOAT_BYTES * self.folder.num_edges * self.columns.gathered)
         return StageCost(memory=self.fixed + fitted, passes=self.columns.passes, passes_bytes=gathered)
 
@@ -284,6 +290,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)
     settings.method.check(recipe)
+    judges.check_purpose(settings, cast(Any, folder))
     model = settings.method.build(recipe)
     _check_from_files(folder, settings, recipe, model)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
@@ -335,8 +342,8 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
         reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
-    if settings.tune or settings.auto:
-        reason = "tuning and --method auto score by held-out edges"
+    if settings.tune or settings.purpose == LINKS:
+        reason = "tuning and --for links score by held-out edges"
     if reason is not None:
         advice = "--method CLNR with its defaults works, and so does more memory"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:

@@ -15,6 +15,7 @@ from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
 from clnr.embedding.planning.remedies import SMALL_BYTES, refusal, remedies
 from clnr.embedding.reporting.map_layouts import drawing_seconds
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
+from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
 from clnr.embedding.stages.graph_in_memory import recipe_beside
 from clnr.embedding.stages.stages import all_stages
@@ -214,6 +215,7 @@ def plan(
     """
     graph, method = table_graph.graph, settings.method
     check_labels(settings.method, graph.labels is not None)
+    check_purpose(settings, graph)
     check_used(method, settings.fixed)
     recipe, choices = settings.recipe_for(graph, table_graph.feature_encoder)
     method.check(recipe)

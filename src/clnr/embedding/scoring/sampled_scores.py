@@ -56,7 +56,7 @@ def file_samples(
     ``link_rows`` are the vectors of ``link_ends``, None to compute them here, from ``most_rows`` at a time.
     """
     folder, ends = cast(GraphFolder, seen.graph), link_ends(links)
-    labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
+    labelled, labels, total = labelled_nodes(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
     features = cast(MappedFeatures, cast(Any, seen.features))
 
     renumbered = None if links is None else _renumbered(links, ends)
@@ -117,7 +117,7 @@ def _renumbered(links: HeldLinks, ends: Array) -> LinkSplit:
     return LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
 
 
-def _labelled(folder: GraphFolder, seed: int) -> tuple[Array, Array | None, int]:
+def labelled_nodes(folder: GraphFolder, seed: int) -> tuple[Array, Array | None, int]:
     """A sample of the nodes with a label, their labels, and how many have one; labels are read in parts."""
     if folder.labels is None:
         return np.empty(0, np.int64), None, 0

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
-from clnr.embedding.scoring.sampled_scores import file_samples
+from clnr.embedding.scoring.judges import JUDGES, Judge, settle
+from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
@@ -25,11 +28,13 @@ from clnr.embedding.store.row_files import SampleFiles, ShardFiles
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph
+from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters, add_prefix
+from clnr.nn.readout import FittedRows, Readout
 from clnr.nn.readout_blocks import fitted_nodes
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
@@ -54,7 +59,9 @@ class GraphInFiles(JobGraph):
         self.digest, self.num_nodes = folder.digest, folder.num_nodes
         self._block_rows, self._bar = block_rows, bar
         self._model = settings.method.build(recipe)
+        self._chosen: dict[str, Any] = {}
         folder.check_places()
+        self._judge = self._by_labels()
         self._seen, self._links = training_files(folder, settings)
 
     # -- training -----------------------------------------------------------------------------------------------------
@@ -99,7 +106,35 @@ class GraphInFiles(JobGraph):
     def _sample(self) -> SampleFiles:
         """The nodes of the graph without the held-out edges that the read-out is fitted to, and those of these edges."""
         nodes = np.union1d(fitted_nodes(self.num_nodes).numpy(), link_ends(self._links))
-        return SampleFiles(self._seen_passes.work / "sample", nodes, self.settings.workers)
+        judged = [] if self._judge is None else [self._judge[1]]
+        return SampleFiles(
+            self._seen_passes.work / "sample", functools.reduce(np.union1d, judged, nodes), self.settings.workers
+        )
+
+    def _by_labels(self) -> tuple[Judge, Array] | None:
+        """What chooses the read-out, and the nodes whose rows it looks at."""
+        settings = self.settings
+        nodes, labels, _ = labelled_nodes(self.folder, settings.seed) if settings.tried else (np.empty(0, np.int64), None, 0)
+        labelled = Graph.from_edges([], [], np.zeros((len(nodes), 0), np.float32), labels=labels, name=self.folder.name)
+        judge, _ = JUDGES[settings.purpose](labelled, None, settings.seed)
+        return None if judge is None else (judge, nodes[judge.nodes])
+
+    def _choose(self, model: FittedModel, usual: Readout, fitted: FittedRows, nodes: Array, rows: list[Tensor]) -> Readout:
+        """The read-out that the purpose chooses; what it changes in the recipe is kept."""
+        assert self._judge is not None
+        judge, judged = self._judge
+        places = torch.from_numpy(np.searchsorted(nodes, judged))
+        others = [model.method.build(model.recipe.but(**each)).readout for each in self.settings.tried]
+        tried = usual.try_rows(
+            fitted, [usual, *(each for each in others if each)], [each[places] for each in rows], torch.device("cpu")
+        )
+        first = next(tried)
+        assert first is not None
+        self._chosen, _, told = settle(self.settings, judge, first, tried)
+        self.told = [told]
+        chosen = model.method.build(model.recipe.but(**self._chosen)).readout
+        assert chosen is not None
+        return chosen
 
     def _uses(self) -> list[tuple[Passes, SampleFiles | None, bool]]:
         """Passes over each graph, the sample if it is made by them, and whether rows of all nodes are kept for the vectors."""
@@ -123,8 +158,12 @@ class GraphInFiles(JobGraph):
         self._seen_passes.run(encoders, features, *self._walks())
         learned, link_rows = Parameters(), np.empty((0, 0), np.float32)
         if self.settings.workers.first:
-            learned, link_rows = readouts[0][0].fit(self._sample, link_ends(self._links))
-        return dataclasses.replace(model, parameters=model.parameters | add_prefix("readout", learned)), link_rows
+            choose = None if self._judge is None else functools.partial(self._choose, model)
+            learned, link_rows = readouts[0][0].fit(self._sample, link_ends(self._links), choose)
+        recipe = model.recipe.but(**self._chosen)
+        return dataclasses.replace(
+            model, recipe=recipe, parameters=model.parameters | add_prefix("readout", learned)
+        ), link_rows
 
     # -- vectors ------------------------------------------------------------------------------------------------------
 
@@ -158,7 +197,7 @@ class GraphInFiles(JobGraph):
         passes.log("scoring samples")
         given = prepared(self._model, model.parameters, passes)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
-        return file_samples(model, self.settings, *sampled, bool(baselines))
+        return dataclasses.replace(file_samples(model, self.settings, *sampled, bool(baselines)), notes=[*self.told])
 
 
 def _in_turn(chains: Sequence[Chain[None]]) -> Chain[None]:

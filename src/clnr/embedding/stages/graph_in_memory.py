@@ -16,9 +16,10 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
 from clnr.embedding.scoring.held_out import held_out
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, cosines_of
+from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.tuning import tune
-from clnr.engine import DeviceGraph, Engine
+from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
@@ -58,11 +59,13 @@ class GraphInMemory(JobGraph):
         self._cosines: Array | None = None
         self._geometry: dict[str, float] = {}
         self._beside: dict[Method, BaselineRows | ClnrError] = {}
+        self._judge: Judge | None = None
+        self._outcomes: dict[Method, Array] = {}
 
     def beside(self, method: Method, recipe: Recipe) -> tuple[GraphInMemory, Recipe]:
         same_width = recipe_beside(method, self.settings.method, recipe, self.table_graph.graph)
         # By the worker that has the scores, alone.
-        settings = dataclasses.replace(self.settings, method=method, auto=False, workers=ALONE)
+        settings = dataclasses.replace(self.settings, method=method, purpose=None, workers=ALONE)
         return GraphInMemory(self.table_graph, settings), same_width
 
     def tune(self, job: Job) -> Recipe:
@@ -76,7 +79,8 @@ class GraphInMemory(JobGraph):
         settings, method, engine, workers = self.settings, self.settings.method, self.settings.engine, self.settings.workers
         self._recipe = recipe
         with stage("prepare"):
-            self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+            held, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+            self._judge, self._split = JUDGES[settings.purpose](self.table_graph.graph, held, settings.seed)
             self._on_device = self._seen_on_device()
             release_freed()
         self._embedders = _embedders(workers, recipe, self._seen)
@@ -84,6 +88,9 @@ class GraphInMemory(JobGraph):
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
         if trained is None:
             return None, ()
+        if self._judge is not None:
+            with stage("choose the read-out"), enough_memory(), engine.use_threads():
+                trained = self._choose(trained, self._judge)
         model = _fitted(method, trained, self._seen, Provenance.of(settings.hold_out, engine, trained.fitted.threads))
         # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
         if workers.first:
@@ -93,6 +100,35 @@ class GraphInMemory(JobGraph):
         if self._split is None:
             self._vectors = trained.z.cpu().numpy()
         return model, tuple(trained.fitted.losses.tolist())
+
+    def _choose(self, trained: TrainedEmbedding, judge: Judge) -> TrainedEmbedding:
+        """The embedding with the read-out that the purpose chooses; the encoders stay as they are."""
+        method, recipe, parameters = self.settings.method, trained.recipe, trained.fitted.parameters
+        engine, view = self.settings.engine.among(self._embedders).float32, View(trained.device_graph)
+        nodes = torch.from_numpy(judge.nodes).to(engine.device)
+        others = [method.build(recipe.but(**each)) for each in self.settings.tried]
+        with torch.no_grad():
+            tried = method.build(recipe).try_readouts(parameters, engine, view, others, nodes)
+            changes, self._outcomes[method], told = settle(self.settings, judge, trained.z[nodes], tried, engine.workers)
+        self.told = [told]
+        if not changes:
+            return trained
+        recipe = recipe.but(**changes)
+        model = method.build(recipe)
+        parameters = model.fit_readout(parameters, engine, view)
+        fitted = dataclasses.replace(trained.fitted, parameters=parameters)
+        return trained._replace(recipe=recipe, fitted=fitted, z=model.embed(parameters, engine, view))
+
+    def better_baseline(self) -> tuple[Method, str] | None:
+        """The baseline that the purpose prefers to the method, if there is one, and by how much."""
+        others, method = dict(self._outcomes), self.settings.method
+        if self._judge is None or method not in others:
+            return None
+        usual = others.pop(method)
+        best = self._judge.best(usual, others)
+        if best is None:
+            return None
+        return best, f"{self._judge.by} choose {best.name}: {self._judge.told(others[best], usual, method.name)}"
 
     def _seen_on_device(self) -> DeviceGraph | None:
         return self.settings.engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None
@@ -113,6 +149,9 @@ class GraphInMemory(JobGraph):
         try:
             trained = learn(baseline, self._seen, model.seed, recipe, engine, device_graph=self._on_device)
             cosines, fitted = cosines_of(trained.z, self._split), _fitted(baseline, trained, self._seen)
+            if self._judge is not None:
+                nodes = torch.from_numpy(self._judge.nodes).to(trained.z.device)
+                self._outcomes[baseline] = self._judge.outcome(trained.z[nodes])
         except ClnrError as error:
             return error
         return BaselineRows(lambda: cosines, lambda: fitted.embed_on(self._whole(fitted), engine))
@@ -163,7 +202,7 @@ class GraphInMemory(JobGraph):
             width=vectors.shape[1],
             baselines=self._beside,
             no_baselines=reason if baselines and self._too_large else None,
-            notes=untrained(model.method, self._recipe),
+            notes=[*untrained(model.method, self._recipe), *self.told],
         )
 
 

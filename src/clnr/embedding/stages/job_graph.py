@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ class JobGraph(ABC):
     digest: str
     num_nodes: int
     settings: Settings
+    told: Sequence[str] = ()
+    """What was chosen for a purpose, a line each."""
 
     @abstractmethod
     def train(

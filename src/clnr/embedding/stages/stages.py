@@ -6,12 +6,10 @@ import contextlib
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from math import isnan, nan
 from typing import ClassVar
 
 import torch
 
-from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.job_plan import JobSizes, StageCost
 from clnr.embedding.scoring.job_scores import score
@@ -151,6 +149,8 @@ class FitReadout(KeptStage):
             learned = {name: value.contiguous() for name, value in job.model.parameters.items() if name.startswith("readout.")}
             rows = {_LINK_ROWS: torch.from_numpy(job.link_rows)}
             write_atomic(work.path / READ_OUT, safetensors.torch.save(learned | rows))
+            usual, chosen = job.recipe.to_dict(), job.model.recipe.to_dict()
+            work.note(chosen={key: chosen[key] for key in chosen if chosen[key] != usual[key]}, told=list(job.graph.told))
 
     def load(self, job: Job, work: WorkFolder) -> None:
         import safetensors.torch
@@ -160,7 +160,8 @@ class FitReadout(KeptStage):
             with errors_name(work.path / READ_OUT):
                 learned = safetensors.torch.load((work.path / READ_OUT).read_bytes())
                 job.link_rows = learned.pop(_LINK_ROWS).numpy()
-            job.model = dataclasses.replace(job.model, parameters=job.model.parameters | learned)
+            recipe, job.graph.told = job.model.recipe.but(**work.notes["chosen"]), work.notes["told"]
+            job.model = dataclasses.replace(job.model, recipe=recipe, parameters=job.model.parameters | learned)
 
 
 class FitBaselines(Stage):
@@ -219,31 +220,25 @@ class Score(Stage):
 
 
 class TakeBest(Stage):
-    """Take the baseline with the best score by validation nodes or, without labels, by edges, if that is asked for."""
+    """Take the baseline that is better for the purpose, where baselines compete and one is."""
 
     name = "take the best"
 
     def run(self, job: Job) -> None:
-        # Only the first worker has scores.
-        if not (job.settings.auto and job.scored):
-            return
-        scores, baselines = job.scored.scores, job.scored.baselines
-        measure = "validation_accuracy" if "validation_accuracy" in scores else "link_auc"
-        name, own_score = job.settings.method.name, scores.get(measure, nan)
-        by_name = {name: own_score} | {each: scored[measure] for each, scored in baselines.items() if measure in scored}
-        best = max(by_name, key=by_name.__getitem__)
-        if best == name or isnan(by_name[best]):
-            return
-        job.log(f"{best} has the better {measure.replace('_', ' ')}, {by_name[best]:.4g} against {own_score:.4g}: it is taken")
         assert isinstance(job.graph, GraphInMemory)
+        better = job.graph.better_baseline()
+        # Only the first worker has scores.
+        if better is None or job.scored is None:
+            return
         assert job.model is not None
-        taken = methods.find(best)
+        taken, told = better
         other = Job(*job.graph.beside(taken, job.model.recipe), [each for each in job.baselines if each != taken])
         run_stages(other, FITTING)
         assert other.scored is not None
-        kept = {each: value for each, value in scores.items() if each.startswith(("link_a", "strict", "validation"))}
+        kept = {key: value for key, value in job.scored.scores.items() if key.startswith(("link_a", "strict", "validation"))}
         job.model, job.losses, job.vectors = other.model, other.losses, other.vectors
-        job.scored = other.scored._replace(baselines=other.scored.baselines | {name: kept})
+        beside = other.scored.baselines | {job.settings.method.name: kept}
+        job.scored = other.scored._replace(baselines=beside, warnings=(told, *other.scored.warnings))
 
 
 class WriteFolder(Stage):

@@ -22,12 +22,15 @@ from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import compared_nodes, edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.readout import source_weights
+from clnr.nn.readout import FittedRows, Readout, source_weights
 from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_nodes
 from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
 
 _ENCODED = "encoded"
+
+Choose = Callable[[Readout, FittedRows, Array, list[Tensor]], Readout]
+"""A read-out in place of another, given what that is fitted to, and the rows of some nodes in all matrices."""
 
 
 def direct_hops(products: list[Product]) -> int:
@@ -171,8 +174,11 @@ class StoredReadout:
 
     # -- the fit ------------------------------------------------------------------------------------------------------
 
-    def fit(self, sample: SampleFiles, nodes: Array) -> tuple[Parameters, Array]:
-        """What the read-out learns from rows of a sample, and the embedding of some nodes of it, sorted; for one worker."""
+    def fit(self, sample: SampleFiles, nodes: Array, choose: Choose | None = None) -> tuple[Parameters, Array]:
+        """What the read-out learns from rows of a sample, and the embedding of some nodes of it, sorted; for one worker.
+
+        Another read-out over the same blocks may be chosen.
+        """
         count = self._passes.folder.num_nodes
         some_nodes = fitted_nodes(count).numpy(), nodes
         fitted, of_nodes = (torch.from_numpy(np.searchsorted(sample.nodes, each)) for each in some_nodes)
@@ -186,15 +192,18 @@ class StoredReadout:
                     parameters |= add_prefix(place, {"directions": block.directions(rows)})
             products = self._readout.products(parameters, self._outputs)
             matrices = [self._matrix(each, read(_stored(each.source), each.hops)) for _, each in products]
-            some = [(size, matrix.index_select(0, fitted)) for (size, _), matrix in zip(products, matrices, strict=True)]
-            of_node = self._readout.of_node(self._outputs, self._built.encoder.own_outputs)
+            some = [matrix.index_select(0, fitted) for matrix in matrices]
+            own = self._built.encoder.own_outputs
+            families = self._readout.families([each for _, each in products], self._outputs, own)
 
-            def measure(numbers: list[int]) -> float:
+            def measure(numbers: tuple[int, ...]) -> float:
                 near = functools.cache(sample.rows)
-                own = [functools.partial(self._own_rows, near, products[number][1]) for number in numbers]
-                return edge_weight(functools.partial(draw_stored_neighbours, self._graph), own, count)
+                reads = [functools.partial(self._own_rows, near, products[number][1]) for number in numbers]
+                return edge_weight(functools.partial(draw_stored_neighbours, self._graph), reads, count)
 
-            parameters |= self._readout.fit_rows(some, of_node, measure, torch.device("cpu"))
+            sampled = FittedRows([size for size, _ in products], families, some, measure)
+            readout = self._readout if choose is None else choose(self._readout, sampled, sample.nodes, matrices)
+            parameters |= readout.fit_rows(sampled, torch.device("cpu"))
             z = parameters["bias"] + torch.cat([matrix[of_nodes] for matrix in matrices], 1) @ parameters["weight"]
         return parameters, z.numpy()
 

@@ -1,0 +1,177 @@
+"""What chooses between vectors for a purpose: labels of some nodes, or edges; test nodes and test edges have no part in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clnr import datasets, rng
+from clnr.embedding.defaults import LABELS, LINKS
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.scoring.baseline_comparison import NOISE
+from clnr.embedding.scoring.job_scores import cosines_of
+from clnr.errors import DataError
+from clnr.evaluation import LinkSplit, accuracy_error, auc_error, score_cosines
+from clnr.evaluation.ridge import leave_one_out
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.support.processes.workers import ALONE, Workers
+
+MOST_NODES = 10_000
+"""The most labelled nodes that choose."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judge(ABC):
+    """Compares vectors of ``nodes``, which are sorted."""
+
+    nodes: Array
+
+    by: ClassVar[str]
+    """What chooses, in words."""
+
+    @abstractmethod
+    def outcome(self, vectors: Tensor) -> Array:
+        """What some vectors of the nodes achieve, item by item."""
+
+    @abstractmethod
+    def score(self, outcome: Array) -> float: ...
+
+    @abstractmethod
+    def error(self, outcome: Array, other: Array) -> float:
+        """The standard error of the difference of two scores."""
+
+    @abstractmethod
+    def told(self, outcome: Array, other: Array, of_other: str) -> str:
+        """Both scores in words."""
+
+    def best(self, usual: Array, others: Mapping[Any, Array]) -> Any:
+        """The key of the highest score, of those that are higher than the usual one by more than noise; None for none."""
+        better = {
+            key: self.score(each)
+            for key, each in others.items()
+            if self.score(each) - self.score(usual) > NOISE * self.error(each, usual)
+        }
+        return max(better, key=better.__getitem__, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class ByLabels(Judge):
+    """Which nodes ridge regression classifies right that was fitted to all others: of training and validation nodes."""
+
+    labels: Array
+
+    by = "labels"
+
+    def outcome(self, vectors: Tensor) -> Array:
+        return leave_one_out(vectors, torch.from_numpy(self.labels).to(vectors.device)).cpu().numpy()
+
+    def score(self, outcome: Array) -> float:
+        return 100 * float(outcome.mean())
+
+    def error(self, outcome: Array, other: Array) -> float:
+        return accuracy_error(outcome, other)
+
+    def told(self, outcome: Array, other: Array, of_other: str) -> str:
+        both = f"accuracy {self.score(outcome):.1f} against {self.score(other):.1f} % with {of_other}"
+        return f"{both}, by cross-validation on {len(self.nodes):,} labelled nodes"
+
+
+@dataclass(frozen=True, eq=False)
+class ByEdges(Judge):
+    """How well cosines separate held-out edges from non-edges: the half of them that is not scored by."""
+
+    links: LinkSplit
+
+    by = "edges"
+
+    def outcome(self, vectors: Tensor) -> Array:
+        cosines = cosines_of(vectors, self.links)
+        assert cosines is not None
+        return cosines
+
+    def score(self, outcome: Array) -> float:
+        return score_cosines(outcome)["auc"]
+
+    def error(self, outcome: Array, other: Array) -> float:
+        return auc_error(outcome, other)
+
+    def told(self, outcome: Array, other: Array, of_other: str) -> str:
+        both = f"link AUC {self.score(outcome):.3f} against {self.score(other):.3f} with {of_other}"
+        return f"{both}, on {self.links.positives.shape[1]:,} edges held out to choose by"
+
+
+Made = tuple[Judge | None, LinkSplit | None]
+"""A judge, if there is one, and the held-out edges that are left to score by."""
+
+
+def _no_judge(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+    return None, links
+
+
+def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+    assert labelled.labels is not None
+    split = datasets.split_of(labelled, seed)
+    nodes = np.sort(np.concatenate([split.train, split.validation]))
+    if len(nodes) > MOST_NODES:
+        drawn = rng.permute(rng.key(seed, "judge"), torch.arange(MOST_NODES), len(nodes))
+        nodes = nodes[np.sort(drawn.numpy())]
+    _, labels = np.unique(labelled.labels[nodes], return_inverse=True)
+    return ByLabels(nodes, labels.astype(np.int64)), links
+
+
+def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+    if links is None:
+        raise DataError("edges cannot choose what predicts edges: the graph has too few to hold out")
+    chosen_by, scored_by = (
+        links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
+    )
+    return ByEdges(np.arange(labelled.num_nodes), chosen_by), scored_by
+
+
+def check_purpose(settings: Settings, graph: Graph) -> None:
+    """Fail if what a purpose chooses by is not there."""
+    if settings.purpose == LABELS and graph.labels is None:
+        raise DataError(
+            "labels are to choose (--for labels, --method auto), and there are none: name their column of the node table "
+            "with --label COLUMN, which may be empty for most nodes; without labels, the default is the best guess"
+        )
+    if settings.purpose == LINKS and not settings.hold_out:
+        raise DataError("held-out edges are to choose (--for links), and --hold-out 0 holds out none: leave it out")
+
+
+JUDGES: Mapping[str | None, Callable[[Graph, LinkSplit | None, int], Made]] = {
+    None: _no_judge,
+    LABELS: _by_labels,
+    LINKS: _by_edges,
+}
+"""By purpose: what makes the judge from a graph with labels, held-out edges and a seed."""
+
+
+class Verdict(NamedTuple):
+    """Hyper-parameters that are changed, what vectors with them achieve, and a line that says so."""
+
+    changes: dict[str, Any]
+    outcome: Array
+    told: str
+
+
+def settle(
+    settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None], workers: Workers = ALONE
+) -> Verdict:
+    """Which of the values that a purpose tries is better than the usual one, given vectors with each; the first worker says."""
+    before = judge.outcome(usual)
+    outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
+    best = workers.broadcast_object(judge.best(before, outcomes))
+    if best is None:
+        others = f"none of {len(outcomes)} other choices is better by more than noise"
+        return Verdict({}, before, f"{judge.by} choose all columns of the read-out: {others}")
+    changes = settings.tried[best]
+    values = ", ".join(f"{name}={value}" for name, value in changes.items())
+    return Verdict(changes, outcomes[best], f"{judge.by} choose {values}: {judge.told(outcomes[best], before, 'all columns')}")
