@@ -105,7 +105,7 @@ def text_of(name: Any) -> str:
 
 
 def json_id(name: Any) -> int | str:
-    """An id as JSON has it: an integer or text, as in embeddings.parquet."""
+    """An id as JSON has it: an integer, as in embeddings.parquet, else its text."""
     plain = _plain(name)
     return plain if type(plain) is int else str(plain)
 
