@@ -120,6 +120,16 @@ def test_the_python_of_the_page_on_reproducing_runs(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+@pytest.mark.full
+def test_the_python_of_the_page_on_methods_runs(tmp_path, monkeypatch, capsys):
+    """On a small graph in place of the built-in one."""
+    pytest.importorskip("torch_geometric")
+    monkeypatch.chdir(tmp_path)
+    ((_, block),) = blocks("methods.md", "python")
+    exec(compile(block.replace('load("toy")', "small"), "methods.md", "exec"), {"small": tiny()})
+    assert capsys.readouterr().out == "(40, 64)\n"
+
+
 def as_parquet(csv: str, name: str) -> None:
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(csv), name)
 

@@ -62,8 +62,13 @@ AUTO = "auto"
 """In place of a method's name: the standard one, for labels."""
 
 
-def choose_method(method: Method | str | None, effort: str | None = None, purpose: str | None = None) -> dict[str, Any]:
-    """The settings that a method, its name, ``auto``, an effort or a purpose stand for: by keyword of ``Settings``."""
+def choose_method(
+    method: Method | str | None, effort: str | None = None, purpose: str | None = None, encoder: Any = None
+) -> dict[str, Any]:
+    """The settings that a method, its name, ``auto``, an effort or a purpose stand for: by keyword of ``Settings``.
+
+    An encoder of one's own takes the place of the method's; without a method, of CLNR's.
+    """
     if effort is not None:
         check_choice("effort", effort, EFFORTS)
     if purpose is not None:
@@ -72,6 +77,10 @@ def choose_method(method: Method | str | None, effort: str | None = None, purpos
         if purpose not in (None, LABELS):
             raise RecipeError(f"method='auto' chooses by labels, and the purpose is {purpose!r}: leave one out")
         method, purpose = None, LABELS
+    if encoder is not None:
+        if effort is not None:
+            raise RecipeError("effort chooses an encoder, and encoder=... is another: leave one out")
+        return {"method": (CLNR if method is None else method_of(method)).with_encoder(encoder), "purpose": purpose}
     if method is None:
         chosen = EFFORTS[effort or STANDARD]
         return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}

@@ -31,7 +31,7 @@ def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> 
     shortcuts = {name: parameters[name] for name in ("dimension", "epochs") if parameters[name] is not None}
     checkpoint = parameters["checkpoint"]
     settings = Settings(
-        **choose_method(parameters["method"], parameters["effort"], parameters["purpose"]),
+        **choose_method(*(parameters[name] for name in ("method", "effort", "purpose", "encoder"))),
         engine=choose(parameters["device"], parameters["precision"], parameters["threads"]),
         changes=shortcuts,
         checkpoint=None if checkpoint is None else resolve_path(check_path("checkpoint", checkpoint)),

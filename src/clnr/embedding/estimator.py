@@ -82,6 +82,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Args:
         method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with
             ``purpose="labels"``. None: the effort's method.
+        encoder: A ``torch.nn.Module`` with ``forward(x, edge_index)``, such as PyG's GraphSAGE, in place of the method's
+            encoder, which without ``method`` is CLNR's. A copy is trained, in full steps, from the module's own parameters.
         effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
         purpose: What the vectors are for. ``labels``: labels of some nodes choose the columns of the read-out, or a baseline;
             ``links``: to predict edges. None: for everything.
@@ -127,6 +129,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self,
         method: Method | str | None = None,
         *,
+        encoder: Any = None,
         effort: str | None = None,
         purpose: str | None = None,
         dimension: int | None = None,
@@ -148,6 +151,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         verbose: bool = False,
     ):
         self.method = method
+        self.encoder = encoder
         self.effort = effort
         self.purpose = purpose
         self.dimension = dimension
@@ -362,14 +366,24 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
-        """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed."""
-        result = load_result(check_path("folder", folder))
+    def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto", encoder: Any = None) -> NodeEmbedder:
+        """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed.
+
+        Args:
+            folder: Where it is.
+            device: As for the embedder.
+            precision: As for the embedder.
+            encoder: If the model has an encoder of your own, a module of the same class and sizes; its parameters are those of
+                the folder.
+        """
+        result = load_result(check_path("folder", folder), encoder=encoder)
         model = result.model
+        if not model.method.removed:
+            model.method.check_kept()
         # Vectors depend on these; on which machine it was trained, they do not.
         hold_out = HOLD_OUT if model.provenance.hold_out is None else model.provenance.hold_out
         learned: dict[str, Any] = {"seed": model.seed, "recipe": model.recipe, "hold_out": hold_out}
-        embedder = cls(model.method.name, device=device, precision=precision, **learned)
+        embedder = cls(model.method.registered.name, encoder=encoder, device=device, precision=precision, **learned)
         embedder._set_result(result)
         return embedder
 

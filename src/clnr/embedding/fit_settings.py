@@ -105,10 +105,20 @@ class Settings:
     def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
         if isinstance(self.recipe, Recipe):
-            return self.recipe.but(**self._set_by_name), []
+            return self._fitting(self.recipe.but(**self._set_by_name), graph), []
         featureless = encoder is not None and encoder.structure is not None
-        recipe, choices = default_recipe(self.method, graph, featureless, self.fixed)
-        return recipe.but(**{**(self.effort or {}), **self._set_by_name}), choices
+        # An encoder of the user's own has a number of features, to which none are added unasked.
+        known = self.fixed if self.method.own_encoder is None else {*self.fixed, "structure"}
+        recipe, choices = default_recipe(self.method, graph, featureless, known)
+        return self._fitting(recipe.but(**{**(self.effort or {}), **self._set_by_name}), graph), choices
+
+    def _fitting(self, recipe: Recipe, graph: Graph) -> Recipe:
+        """A recipe whose widths are those of an encoder of the user's own, if there is one."""
+        if self.method.own_encoder is None:
+            return recipe
+        model = self.method.build(recipe)
+        width = model.encoder.width(model.input_width(graph.num_features))
+        return recipe.but(**{key: width for key in ("hidden", "dimension") if key not in self.method.keys})
 
     @property
     def _set_by_name(self) -> dict[str, Any]:

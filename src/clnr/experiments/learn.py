@@ -10,7 +10,7 @@ import torch
 
 from clnr import datasets
 from clnr.engine import DeviceGraph, Engine, View
-from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.errors import DataError, MethodError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.graph import Graph
 from clnr.methods import Method
@@ -100,6 +100,9 @@ def learn_seeds(
     for adapted, supervisions in by_recipe.items():
         with stage("prepare"):
             prepared = _Prepared(method.build(adapted), seen, engine, shared)
+        width = prepared.model.encoder.width(prepared.device_graph.graph.num_features)
+        if method.supervised and width < adapted.dimension:
+            raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
         fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
         for seed, each in zip(supervisions, fitted, strict=True):

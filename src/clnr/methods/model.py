@@ -153,7 +153,8 @@ class Model:
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
             return [self._postprocessed(shared, rows, None if sampled else nodes) for rows in encoded]
 
-        per_view = engine.map_views(encode, views, parameters, nodes, sampled, draws)
+        at_once = [views] if self.encoder.pure else [[view] for view in views]
+        per_view = [rows for some in at_once for rows in engine.map_views(encode, some, parameters, nodes, sampled, draws)]
         return [rows for of_all_views in zip(*per_view, strict=True) for rows in of_all_views]
 
     def _postprocessed(self, parameters: Parameters, rows: LazyLinear, nodes: Tensor | None) -> Tensor:
@@ -196,7 +197,8 @@ class Model:
         share = workers.share(nodes, step.engine.device)
         if sampled:
             parameters = parameters | {name: parameters[name].detach() for name in self._without_effect}
-        rows = self.project(parameters, step.engine, views, share, sampled, draws, workers)
+        with self.encoder.training(rng.key(step.seed, "encoder", "train", step.epoch), step.engine.device):
+            rows = self.project(parameters, step.engine, views, share, sampled, draws, workers)
         step = dataclasses.replace(step, workers=workers)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 
@@ -206,11 +208,15 @@ class Model:
         ignored = self.postprocess and self.postprocess[0].ignores_shifts
         return [f"encoder.{name}" for name in self.encoder.shifts] if ignored else []
 
+    def learns(self, name: str) -> bool:
+        """Whether gradients change one of its parameters."""
+        place, _, rest = name.partition(".")
+        return place != "encoder" or self.encoder.learns(rest)
+
     def learned(self, parameters: Parameters) -> Parameters:
         """Those of its parameters that have gradients in a sampled step."""
-        follow = [name for name in sub_dict(parameters, "encoder") if not self.encoder.learns(name)]
-        without = {*self._without_effect, *(f"encoder.{name}" for name in follow)}
-        return {name: value for name, value in parameters.items() if name not in without}
+        without = self._without_effect
+        return {name: value for name, value in parameters.items() if self.learns(name) and name not in without}
 
     @torch.no_grad()
     def criterion(self, parameters: Parameters, loss: Tensor, step: StepContext) -> Tensor:

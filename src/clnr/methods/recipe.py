@@ -30,12 +30,12 @@ REMOVED_KEYS = ("components", "half_hop", "half_hop_2", "half_hop_alpha")
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
     """The hyper-parameters that a recipe has: those of all registered methods, and of a method of your own if given."""
     check_type("method", method, Method | None, "a Method or None")
-    return dict(_recipe_keys((*METHODS.values(), *([] if method is None else [method]))))
+    return dict(_recipe_keys(tuple(METHODS.values()), () if method is None else method.all_parts))
 
 
 @functools.lru_cache
-def _recipe_keys(methods: tuple[Method, ...]) -> dict[str, HyperParameter]:
-    parts = [part for method in methods for part in method.all_parts]
+def _recipe_keys(methods: tuple[Method, ...], more: tuple[type[Any], ...]) -> dict[str, HyperParameter]:
+    parts = [*(part for method in methods for part in method.all_parts), *more]
     return in_order(declared([Training, Probe, *dict.fromkeys(parts)]))
 
 
@@ -187,4 +187,6 @@ def check_used(method: Method, keys: Collection[str]) -> None:
                 why = ": it is supervised, and its labels (--label) say how wide its rows are"
             elif key in declared([SampledObjective]) and method.objective is not None:
                 why = f": {method.why_whole}"
-            raise RecipeError(f"{method.name} has no use for {key}{why}; see: clnr recipe {method.name}")
+            elif method.own_encoder is not None and method.parent is not None and key in method.parent.keys:
+                why = f": {method.own_encoder.name} is your own encoder, and has its sizes"
+            raise RecipeError(f"{method.name} has no use for {key}{why}; see: clnr recipe {method.registered.name}")

@@ -24,6 +24,7 @@ from clnr.nn.edge_blocks import EdgeWeight, Mix, Walks
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
 from clnr.nn.encoders.gcn import GAT, GCN, GaussianGCN, PReLUGCN
 from clnr.nn.encoders.mlp import Backbone
+from clnr.nn.encoders.own_encoder import OwnEncoder
 from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
@@ -53,7 +54,7 @@ class Method:
     Attributes:
         name: As in the literature.
         summary: One line for ``clnr ls methods``.
-        encoder: From a view to one row per node.
+        encoder: From a view to one row per node; it may be any ``torch.nn.Module`` with ``forward(x, edge_index)``.
         views: The augmentations of each view.
         postprocess: Applied in order to each view's rows.
         objective: The loss; None where nothing is trained.
@@ -64,7 +65,7 @@ class Method:
 
     name: str
     summary: str
-    encoder: type[Encoder]
+    encoder: type[Encoder] | OwnEncoder
     views: tuple[tuple[type[Augmentation], ...], ...]
     postprocess: tuple[type[Postprocess], ...] = ()
     objective: type[Objective] | None = None
@@ -73,6 +74,10 @@ class Method:
     readout: tuple[type[Block], ...] = ()
 
     def __post_init__(self) -> None:
+        if hasattr(self.encoder, "forward") and not isinstance(self.encoder, type | Encoder):
+            object.__setattr__(self, "encoder", OwnEncoder.of(self.encoder))
+        if self.own_encoder is not None and self.objective is not None and not self.objective.any_encoder:
+            raise MethodError(f"{self.name}: {self.objective.__name__} needs an encoder made for it, not one of your own")
         if not (isinstance(self.views, tuple) and all(isinstance(view, tuple) for view in self.views)):
             raise MethodError(f"{self.name}: views are a tuple of one tuple of parts for each view, not {self.views!r}")
         for place in ("postprocess", "inputs", "readout"):
@@ -103,9 +108,25 @@ class Method:
         held = getattr(self, place)
         if place == "views":
             return tuple(part for view in held for part in view)
-        if place in ("encoder", "objective"):
-            return () if held is None and place == "objective" else (held,)
+        if place == "encoder":
+            return (held if self.own_encoder is None else OwnEncoder,)
+        if place == "objective":
+            return () if held is None else (held,)
         return held
+
+    @property
+    def own_encoder(self) -> OwnEncoder | None:
+        """The encoder, where it is a module of the user's."""
+        return self.encoder if isinstance(self.encoder, OwnEncoder) else None
+
+    def with_encoder(self, module: Any) -> Method:
+        """This method with an encoder of your own: a ``torch.nn.Module``, of which a copy is trained."""
+        own = module if isinstance(module, OwnEncoder) else OwnEncoder.of(module)
+        if self.objective is None:
+            raise MethodError(f"{self.name} trains no encoder; take a method that does, such as {CLNR.name}")
+        if self.encoder.asymmetric or self.encoder.encoders > 1:
+            raise MethodError(f"{self.name} has two encoders, and yours is one; take a method with one, such as {CLNR.name}")
+        return self.but(f"{self.name} with {own.name}", f"{self.summary}; with an encoder of your own", encoder=own)
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
         """A new method: this one with some places changed.
@@ -123,10 +144,15 @@ class Method:
         """Its name, then its ancestors'."""
         return (self.name, *(self.parent.ancestry if self.parent else ()))
 
+    @property
+    def registered(self) -> Method:
+        """The method that a folder names: without an encoder of one's own, if it is one ``with_encoder``."""
+        return self if self.own_encoder is None or self.parent is None else self.parent
+
     def parts(self) -> dict[str, Any]:
         """The names of the parts by place: what distinguishes two methods, whatever their names."""
         return {
-            "encoder": self.encoder.__qualname__,
+            "encoder": self.encoder.__qualname__ if isinstance(self.encoder, type) else self.encoder.class_name,
             "views": [[part.__qualname__ for part in view] for view in self.views],
             "postprocess": [part.__qualname__ for part in self.postprocess],
             "objective": None if self.objective is None else self.objective.__qualname__,
@@ -177,7 +203,7 @@ class Method:
     @property
     def whole_part(self) -> type[Any] | None:
         """A part that needs the rows of all nodes in each step of training, and not only those of a sample, if there is one."""
-        parts: list[tuple[type[Any], bool]] = [(self.encoder, self.encoder.samples)]
+        parts: list[tuple[type[Any], bool]] = [(part, part.samples) for part in self._parts_of("encoder")]
         parts += [] if self.objective is None else [(self.objective, self.objective.samples)]
         parts += [(part, part.of_moments or not part.columns) for part in self.postprocess]
         return next((part for part, samples in parts if not samples), None)
@@ -210,10 +236,19 @@ class Method:
         """Whether only what earlier versions saved of it is left."""
         return REMOVED.get(self.name) == self
 
-    def check_kept(self) -> None:
-        """Refuse a method that was removed."""
+    @property
+    def why_lost(self) -> str:
+        """Why nothing can be computed with it: it was removed, or its encoder is not there; empty if it can."""
         if self.removed:
-            raise MethodError(f"{self.name} was {self.summary}; vectors that it made can still be read")
+            return f"{self.name} was {self.summary}; vectors that it made can still be read"
+        if self.own_encoder is None or self.own_encoder.module is not None:
+            return ""
+        return f"its encoder is your own {self.own_encoder.name}: NodeEmbedder.load(folder, encoder=...), vectors need none"
+
+    def check_kept(self) -> None:
+        """Refuse a method with which nothing can be computed."""
+        if self.why_lost:
+            raise MethodError(self.why_lost)
 
     def build(self, recipe: RecipeValues) -> Model:
         """The method with the values of a recipe. A key that the recipe lacks has its default."""
@@ -225,7 +260,7 @@ class Method:
         self.check(recipe)
         blocks = tuple(_fill(part, recipe) for part in self.readout)
         return Model(
-            encoder=_fill(self.encoder, recipe),
+            encoder=_fill(self.encoder, recipe) if isinstance(self.encoder, type) else self.encoder,
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
             objective=None if self.objective is None else _fill(self.objective, recipe),
@@ -244,7 +279,7 @@ class Method:
         if self.objective is None:
             raise RecipeError(f"{self.name} trains nothing that several workers could share")
         if self.whole_part is not None:
-            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes in each step, {alone}")
+            raise RecipeError(f"{self.name}: {self.why_whole} in each step, {alone}")
         if not self.objective.shares:
             raise RecipeError(f"{self.name}: {self.objective.__name__} does not share its steps between workers, {alone}")
         if not _fill(self.objective, recipe).sampled_moments:

@@ -222,7 +222,7 @@ def train_all(
         workers.broadcast(list(train_states[0].state.values()))
     if learns:
         on_device = starts[0].device_graph.device == engine.device
-        step = CudaGraphStep(train_states, engine, workers.alone and on_device)
+        step = CudaGraphStep(train_states, engine, workers.alone and on_device and model.encoder.pure)
         with engine.own_stream(), starts[0].device_graph.reading_ahead():
             for epochs in _train(step, buffer, recipe, progress, begun):
                 if checkpoint is not None and epochs % checkpoint.every == 0:

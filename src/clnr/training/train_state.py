@@ -95,7 +95,7 @@ class TrainState:
 
     def __init__(self, model: Model, recipe: Recipe, fresh: Parameters, start: StepContext, history: Tensor):
         device, counts = start.engine.device, start.device_graph.device
-        self._parameters = {name: value.to(device).requires_grad_() for name, value in fresh.items()}
+        self._parameters = {name: value.to(device).requires_grad_(model.learns(name)) for name, value in fresh.items()}
         self._model, self._step, self._history = model, start, history
         self._best = EarlyStopping(self._parameters, recipe.patience) if recipe.patience and history.numel() else None
         if not history.numel():
@@ -153,15 +153,16 @@ class TrainState:
         if isinstance(step.epoch, int) and step.epoch + 1 < step.epochs and step.device_graph.in_files:
             model.read_ahead(dataclasses.replace(step, epoch=step.epoch + 1))
         part = model.loss(parameters, step)
-        gradients = torch.autograd.grad(part, list(parameters.values()), allow_unused=True)
-        loss, *sums = step.workers.all_reduce(part.detach(), *(each for each in gradients if each is not None))
-        summed = iter(sums)
-        gradients = tuple(None if each is None else next(summed) for each in gradients)
+        learned = {name: value for name, value in parameters.items() if value.requires_grad}
+        gradients = torch.autograd.grad(part, list(learned.values()), allow_unused=True)
+        found = {name: each for name, each in zip(learned, gradients, strict=True) if each is not None}
+        loss, *sums = step.workers.all_reduce(part.detach(), *found.values())
+        summed = dict(zip(found, sums, strict=True))
         criterion = loss
         if self._best is not None:
             criterion = model.criterion(parameters, loss, step)
             self._best.update(criterion, parameters)
-        self._adam.step(gradients, self._rate(step.epoch))
+        self._adam.step(map(summed.get, parameters), self._rate(step.epoch))
         model.update_ema(parameters, step.epoch, step.epochs)
         place = torch.as_tensor(step.epoch, device=self._history.device).reshape(1)
         self._history.index_copy_(1, place, torch.stack([loss, criterion])[:, None])

@@ -138,7 +138,8 @@ class MemoryPlan(Plan):
     def notes(self) -> tuple[str, ...]:
         """What else to know, a line each: that nothing is trained, or that a GPU would help."""
         sizes, method = self.sizes, self.sizes.settings.method
-        lines, trainings = untrained(method, sizes.recipe), 1 + sizes.trainings
+        encoder, weighted = method.build(sizes.recipe).encoder, sizes.graph.incoming.weight is not None
+        lines, trainings = [*untrained(method, sizes.recipe), *encoder.notes(weighted)], 1 + sizes.trainings
         seconds = trainings * training_seconds(method, sizes.recipe, sizes.size, "cpu")
         on_gpu = trainings * training_seconds(method, sizes.recipe, sizes.size, "cuda")
         if sizes.settings.engine.device.type == "cpu" and seconds >= max(_HINT_SECONDS, _GPU_SPEEDUP * on_gpu):

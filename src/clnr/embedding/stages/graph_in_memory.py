@@ -209,7 +209,7 @@ class GraphInMemory(JobGraph):
 def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
     """A baseline's recipe for a graph, as wide as that of a method."""
     usual, _ = default_recipe(baseline, graph)
-    same_width = "dimension" in baseline.keys and "dimension" in method.keys
+    same_width = "dimension" in baseline.keys and ("dimension" in method.keys or method.own_encoder is not None)
     return usual.but(dimension=recipe.dimension) if same_width else usual
 
 

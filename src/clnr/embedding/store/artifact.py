@@ -116,12 +116,13 @@ def _digests_json(folder: Path) -> bytes:
 # -- loading ----------------------------------------------------------------------------------------------------------------
 
 
-def load_result(folder: Path, temporary: TemporaryFolder | None = None) -> EmbeddingResult:
+def load_result(folder: Path, temporary: TemporaryFolder | None = None, encoder: Any = None) -> EmbeddingResult:
     """Open a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed.
 
-    Shards are read when they are asked for; a temporary folder is removed with the result.
+    Shards are read when they are asked for; a temporary folder is removed with the result. Of a model with an encoder of the
+    user's own, only vectors can be read unless that ``encoder`` is given.
     """
-    return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder), temporary))
+    return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder), temporary, encoder))
 
 
 def load_folder(folder: Path) -> EmbeddingResult:
@@ -132,15 +133,15 @@ def load_folder(folder: Path) -> EmbeddingResult:
     return result
 
 
-def _load(files: ArtifactFiles, temporary: TemporaryFolder | None) -> EmbeddingResult:
-    model = load_model(files)
+def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any) -> EmbeddingResult:
+    model = load_model(files, encoder)
     if files.has(SOURCE):
         shards = Shards.open(files, temporary)
         return EmbeddingResult(model, StoredNodes(shards, load_table_info(files)), shards, *load_metrics(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         nothing = Graph.from_edges([], [], np.zeros((0, model.features), np.float32))
-        width = z.shape[1] if model.method.removed else model.embed(nothing, Reference(torch.device("cpu"))).shape[1]
+        width = z.shape[1] if model.method.why_lost else model.embed(nothing, Reference(torch.device("cpu"))).shape[1]
         if z.shape[1] != width:
             raise DataError(f"vectors have {z.shape[1]} numbers, and the model gives {width}")
     table_graph = load_table_graph(files, ids)

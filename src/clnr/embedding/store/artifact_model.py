@@ -21,6 +21,7 @@ from clnr.errors import DataError, MethodError
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
+from clnr.nn.encoders.own_encoder import OwnEncoder
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.arguments import check_seed
 from clnr.support.machine.devices import DEVICES, PRECISIONS
@@ -28,20 +29,23 @@ from clnr.support.machine.environment import versions
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
 
 _METADATA_KEY = "clnr"
+_ENCODER_KEY = "encoder_class"
 _META = Reference(torch.device("meta"))
 
 
 def write_recipe(model: FittedModel, path: Path) -> None:
     """Write recipe.toml; a method that could not be loaded again is refused."""
     model.method.check_kept()
-    if methods.METHODS.get(model.method.name) != model.method:
+    named, own = model.method.registered, model.method.own_encoder
+    if methods.METHODS.get(named.name) != named or (own is not None and named.with_encoder(own) != model.method):
         raise MethodError(
             f"{model.method.name} is a method of your own, which could not be loaded again; save the embedding by itself"
         )
+    encoder = "" if own is None else f"{_ENCODER_KEY} = {json.dumps(own.class_name)}\n"
     made_with = "\n".join(f"{name} = {json.dumps(value)}" for name, value in versions().items())
     how = "".join(f"{name} = {json.dumps(value)}\n" for name, value in model.provenance._asdict().items() if value is not None)
     text = (
-        f"form = {FORMAT_VERSION}\nmethod = {json.dumps(model.method.name)}\n"
+        f"form = {FORMAT_VERSION}\nmethod = {json.dumps(named.name)}\n{encoder}"
         f"seed = {model.seed}\nfeatures = {model.features}\n{how}loop_weight = {model.loop_weight!r}\n\n"
         f"[recipe]\n{model.recipe.to_toml()}\n[versions]\n{made_with}\n"
     )
@@ -54,7 +58,7 @@ def write_parameters(model: FittedModel, path: Path) -> None:
 
     parameters = {name: value.contiguous() for name, value in model.parameters.items()}
     # One key: safetensors writes several in any order.
-    metadata = {_METADATA_KEY: json.dumps({"form": FORMAT_VERSION, "method": model.method.name})}
+    metadata = {_METADATA_KEY: json.dumps({"form": FORMAT_VERSION, "method": model.method.registered.name})}
     path.write_bytes(safetensors.torch.save(parameters, metadata))
 
 
@@ -65,30 +69,46 @@ def with_zeros(model: FittedModel) -> FittedModel:
     return dataclasses.replace(model, parameters=zeros | model.parameters)
 
 
-def load_model(files: ArtifactFiles) -> FittedModel:
-    """Read the model of a folder; it must be complete, and fit its recipe."""
+def load_model(files: ArtifactFiles, encoder: Any = None) -> FittedModel:
+    """Read the model of a folder; it must be complete, and fit its recipe and, if it has one of the user's own, the encoder."""
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"], FORMAT_VERSION)
-        method = methods.find(str(content["method"]), saved=True)
+        method = _with_encoder(methods.find(str(content["method"]), saved=True), content.get(_ENCODER_KEY), encoder)
         recipe = Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])
         provenance = _load_provenance(content)
         loop_weight = check_positive(content.get("loop_weight", 1.0))
+    named = method.registered.name
     with files.reading(MODEL) as path:
         import safetensors
 
         with safetensors.safe_open(str(path), "pt") as file:
             metadata = file.metadata() or {}
             # Earlier versions had the method as a key of its own.
-            of_clnr = parse_json(metadata[_METADATA_KEY]) if _METADATA_KEY in metadata else {"method": method.name} | metadata
+            of_clnr = parse_json(metadata[_METADATA_KEY]) if _METADATA_KEY in metadata else {"method": named} | metadata
             # Copied: the file may be written to while they are in use.
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        if (trained_by := of_clnr["method"]) != method.name:
-            raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {method.name}")
+        if (trained_by := of_clnr["method"]) != named:
+            raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {named}")
         model = FittedModel(method, seed, recipe, parameters, features, provenance, loop_weight)
         _check_parameters(model)
         return model
+
+
+def _with_encoder(method: Method, class_name: Any, encoder: Any) -> Method:
+    """The method that was saved, with the encoder that is given; by name alone, which is never imported, if there is none."""
+    if class_name is None:
+        if encoder is not None:
+            raise MethodError(f"{method.name} has an encoder of clnr's: leave out encoder")
+        return method
+    if not str(class_name).replace(".<locals>", "").replace(".", "").isidentifier():
+        raise DataError(f"{_ENCODER_KEY} is {class_name!r:.40}, which is not the name of a class")
+    saved = OwnEncoder(None, str(class_name))
+    given = saved if encoder is None else OwnEncoder.of(encoder)
+    if given.name != saved.name:
+        raise MethodError(f"its encoder is a {saved.name}, not a {given.name}")
+    return method.with_encoder(given)
 
 
 def _load_provenance(content: Mapping[str, Any]) -> Provenance:
@@ -106,14 +126,14 @@ def _load_provenance(content: Mapping[str, Any]) -> Provenance:
 
 
 def _check_parameters(fitted: FittedModel) -> None:
-    """Names and shapes must be those of the method with this recipe; of one that was removed they are not known."""
+    """Names and shapes must be those of the method with this recipe, if they are known."""
     parameters = fitted.parameters
-    if not fitted.method.removed:
+    if not fitted.method.why_lost:
         # An input may have learned a row for each node of a training graph whose size is not known.
         nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
         wrong = misfit(_empty_parameters(fitted.method, fitted.recipe, fitted.features, nodes), parameters)
         if wrong is not None:
-            raise DataError(f"it does not fit {RECIPE}: {wrong}")
+            raise DataError(f"it does not fit {RECIPE if fitted.method.own_encoder is None else 'the encoder'}: {wrong}")
     for name, value in parameters.items():
         if not value.isfinite().all():
             raise DataError(f"'{name}' has a number that is not finite")

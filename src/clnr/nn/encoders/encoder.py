@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +13,7 @@ from clnr.nn.layers import Parameters
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from clnr.engine import Operators
@@ -33,6 +35,8 @@ class Encoder(ABC):
     """Whether the two sides that are compared come from different weights, or only one of them learns."""
     samples: ClassVar[bool] = False
     """Whether it asks operators ``within`` how many hops it needs rows, so that some nodes' rows need not cost all of them."""
+    pure: ClassVar[bool] = True
+    """Whether its rows follow from parameters and view alone: a GPU then runs views side by side, and steps as CUDA graphs."""
 
     encoders: ClassVar[int] = 1
     """How many encoders' rows it gives of each view."""
@@ -76,6 +80,14 @@ class Encoder(ABC):
     def learns(self, name: str) -> bool:
         """Whether gradients change one of its parameters."""
         return True
+
+    def notes(self, weighted: bool) -> list[str]:
+        """What to know of it before it is trained, with edges that have weights or not, a line each."""
+        return []
+
+    def training(self, key: rng.Key, device: torch.device) -> AbstractContextManager[None]:
+        """In this block it gives the ``rows`` of a step of training; the key is the step's."""
+        return nullcontext()
 
     def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
         """The embedding; of several encoders, each one's, for a read-out that scales them by themselves."""

@@ -138,6 +138,7 @@ class Bootstrap(SampledObjective):
     head: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
     shares: ClassVar[bool] = True
+    any_encoder: ClassVar[bool] = False
 
     def init(self, width: int, key: rng.Key) -> Parameters:
         return linear_layers([width, self.head_width or 2 * width, width], key) | prelu_weights(1)
@@ -203,6 +204,7 @@ class Variational(Objective):
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(1, 2)
+    any_encoder: ClassVar[bool] = False
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         mean, log_deviation = views[0].chunk(2, 1)

@@ -63,6 +63,7 @@ class Objective(ABC):
         views: How many views it accepts.
         shares: Whether the workers of a sampled step can each compute a part of it: by ``step.workers``.
         gathers: Whether each of them then needs the rows of all.
+        any_encoder: Whether it takes the rows of any encoder, and not only of one that was made for it.
     """
 
     target: ClassVar[str]
@@ -76,6 +77,7 @@ class Objective(ABC):
     views: ClassVar[range] = SOME
     shares: ClassVar[bool] = False
     gathers: ClassVar[bool] = False
+    any_encoder: ClassVar[bool] = True
 
     @property
     def sampled_moments(self) -> bool:

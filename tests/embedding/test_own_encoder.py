@@ -1,0 +1,254 @@
+"""NodeEmbedder with an encoder of the user's own, PyG's or hand-written: trained, saved, loaded, and given unseen nodes."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from clnr import CLNR, Graph, NodeEmbedder, datasets, ingest, load, read_tables
+from clnr.embedding.embedder_parameters import embedder_settings
+from clnr.embedding.planning import file_plan
+from clnr.embedding.stages.graph_in_memory import recipe_beside
+from clnr.errors import ClnrError, DataError, MethodError, RecipeError
+from clnr.methods import SVD_BOTH
+from tests.conftest import tiny
+
+
+class Mean(torch.nn.Module):
+    """A node's features beside the mean of its neighbours', weighted."""
+
+    def __init__(self, inputs, width=8):
+        super().__init__()
+        self.linear = torch.nn.Linear(2 * inputs, width)
+        self.norm = torch.nn.BatchNorm1d(width)
+
+    def forward(self, x, edge_index, edge_weight):
+        total = torch.zeros(len(x), 1).index_add(0, edge_index[1], edge_weight[:, None])
+        summed = torch.zeros_like(x).index_add(0, edge_index[1], edge_weight[:, None] * x[edge_index[0]])
+        return self.norm(self.linear(torch.cat([x, summed / total.clamp(min=1e-6)], 1)))
+
+
+class Other(Mean):
+    pass
+
+
+def mean(inputs=12, width=8, kind=Mean):
+    torch.manual_seed(0)
+    return kind(inputs, width)
+
+
+def embedder(encoder=None, **more):
+    return NodeEmbedder(encoder=mean() if encoder is None else encoder, epochs=3, device="cpu", **more)
+
+
+def unsigned(folder):
+    """A folder without digests may be edited."""
+    (folder / "digests.json").unlink()
+    return folder / "recipe.toml"
+
+
+@pytest.fixture
+def saved(tmp_path):
+    made = embedder().fit(tiny())
+    made.save(tmp_path / "mine")
+    return made, tmp_path / "mine"
+
+
+def test_pygs_graphsage_learns_the_classes_of_a_graph_without_seeing_them():
+    GraphSAGE = pytest.importorskip("torch_geometric.nn").GraphSAGE
+    graph = load("toy")
+
+    def fitted(epochs):
+        torch.manual_seed(0)
+        sage = GraphSAGE(graph.num_features, hidden_channels=32, num_layers=2, dropout=0.1, norm="batch_norm")
+        faster = {"epochs": epochs, "learning_rate": 0.01, "sampled_nodes": 256}
+        return NodeEmbedder(encoder=sage, recipe=faster, device="cpu", threads=1).fit(graph)
+
+    made = fitted(12)
+    assert made.embedding_.shape == (graph.num_nodes, 32)
+    assert made.recipe_.dimension == 32
+    assert np.mean(made.losses_[-3:]) < np.mean(made.losses_[:3]) - 0.1
+    z, labels, split = made.embedding_ / made.embedding_.std(0), graph.labels, datasets.split_of(graph, 0)
+    right = LogisticRegression().fit(z[split.train], labels[split.train]).score(z[split.test], labels[split.test])
+    assert right > 2 * np.bincount(labels).max() / len(labels)
+    twice = [fitted(2) for _ in range(2)]
+    assert np.array_equal(twice[0].embedding_, twice[1].embedding_)
+    assert twice[0].losses_ == made.losses_[:2]
+
+
+@pytest.mark.parametrize("name", ["GIN", "GAT", "GCN", "a stack of TransformerConv"])
+def test_other_encoders_of_pyg_train(name):
+    nn = pytest.importorskip("torch_geometric.nn")
+    torch.manual_seed(0)
+    if hasattr(nn, name):
+        encoder = getattr(nn, name)(12, hidden_channels=8, num_layers=2)
+    else:
+        layers = [(nn.TransformerConv(12, 4, heads=2), "x, edge_index -> x"), torch.nn.ReLU(), torch.nn.Linear(8, 8)]
+        encoder = nn.Sequential("x, edge_index", layers)
+    made = embedder(encoder).fit(tiny(weighted=True))
+    assert made.embedding_.shape == (40, 8)
+    assert np.isfinite(made.embedding_).all()
+
+
+def test_what_is_saved_is_loaded_with_the_module_and_embeds_the_same(saved):
+    made, folder = saved
+    assert f'encoder_class = "{__name__}.Mean"' in (folder / "recipe.toml").read_text()
+    given = mean()
+    torch.nn.init.zeros_(given.linear.weight)
+    back = NodeEmbedder.load(folder, device="cpu", encoder=given)
+    assert np.array_equal(back.embedding_, made.embedding_)
+    other = tiny(seed=3, weighted=True)
+    np.testing.assert_array_equal(back.transform(other), made.transform(other))
+    assert back.transform(other).shape == (40, 8)
+    assert not given.linear.weight.any()
+    assert back.get_params()["encoder"] is given
+    assert back.fit(tiny()).embedding_.shape == (40, 8)
+    back.save(folder, force=True)
+
+
+def test_the_saved_state_is_the_modules_state_dict(saved):
+    from safetensors.torch import load_file
+
+    made, folder = saved
+    state = {name.removeprefix("encoder."): value for name, value in load_file(folder / "model.safetensors").items()}
+    module = mean()
+    module.load_state_dict(state)
+    source, target, _ = tiny().edges()
+    with torch.no_grad():
+        z = module.eval()(torch.tensor(tiny().features), torch.tensor(np.stack([source, target])), torch.ones(len(source)))
+    np.testing.assert_allclose(made.embedding_, z.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_without_the_module_the_vectors_are_read_and_the_model_says_what_it_needs(saved, clnr, tmp_path):
+    _, folder = saved
+    with pytest.raises(MethodError, match=r"its encoder is your own Mean: NodeEmbedder.load\(folder, encoder=...\)"):
+        NodeEmbedder.load(folder)
+    assert clnr("similar", folder, "3").code == 0
+    assert clnr("clusters", folder, "-k", "2").code == 0
+    assert clnr("report", folder).code == 0
+    (tmp_path / "e.csv").write_text("source,target\n1,2\n")
+    ended = clnr("embed", "--edges", tmp_path / "e.csv", "--model", folder, "--out", tmp_path / "more")
+    assert ended.code == 2
+    assert "its encoder is your own Mean" in ended.err
+    assert not (tmp_path / "more").exists()
+
+
+def test_another_class_or_other_sizes_are_refused_and_no_class_is_imported(saved, tmp_path):
+    made, folder = saved
+    with pytest.raises(DataError, match="its encoder is a Mean, not a Other"):
+        NodeEmbedder.load(folder, encoder=mean(kind=Other))
+    with pytest.raises(DataError, match=r"it does not fit the encoder: 'encoder.linear.bias' is of another shape"):
+        NodeEmbedder.load(folder, encoder=mean(width=7))
+    with pytest.raises(DataError, match="Mean fails on nodes with 12 features"):
+        NodeEmbedder.load(folder, encoder=mean(11))
+    with pytest.raises(DataError, match=r"encoder must be a torch.nn.Module"):
+        NodeEmbedder.load(folder, encoder="Mean")
+    recipe = unsigned(folder)
+    recipe.write_text(recipe.read_text().replace(f'"{__name__}.Mean"', '"this.Mean"'))
+    sys.modules.pop("this", None)
+    assert np.array_equal(NodeEmbedder.load(folder, encoder=mean()).embedding_, made.embedding_)
+    assert "this" not in sys.modules
+    recipe.write_text(recipe.read_text().replace('"this.Mean"', r'"\u001b[1m.Mean"'))
+    with pytest.raises(DataError, match="which is not the name of a class"):
+        NodeEmbedder.load(folder, encoder=mean())
+    NodeEmbedder("CLNR", epochs=1).fit(tiny()).save(tmp_path / "ours")
+    with pytest.raises(DataError, match="CLNR has an encoder of clnr's: leave out encoder"):
+        NodeEmbedder.load(tmp_path / "ours", encoder=mean())
+
+
+def test_unseen_nodes_are_embedded_with_it(tmp_path):
+    edges = {"source": [f"n{i}" for i in range(20)], "target": [f"n{i * 7 % 20}" for i in range(20)]}
+    nodes = {"id": [f"n{i}" for i in range(20)], "age": [float(i * i % 13) for i in range(20)], "tall": list(range(20))}
+    pandas = pytest.importorskip("pandas")
+    tables = pandas.DataFrame(edges), pandas.DataFrame(nodes)
+    made = embedder(mean(read_tables(*tables).graph.num_features)).fit(tables)
+    made.save(tmp_path / "mine")
+    module = made.encoder
+    back = NodeEmbedder.load(tmp_path / "mine", encoder=module)
+    new = pandas.DataFrame({"source": ["new"], "target": ["n3"]}), pandas.DataFrame({"id": ["new"], "age": [4.0], "tall": [2]})
+    larger = back.extend(*new)
+    assert larger.embedding_.shape == (21, 8)
+    assert "new" in list(larger.ids_)
+
+
+def test_it_can_be_cloned_and_pickled():
+    made = embedder().fit(tiny())
+    back = pickle.loads(pickle.dumps(made))
+    other = tiny(seed=4)
+    assert np.array_equal(back.transform(other), made.transform(other))
+    assert np.array_equal(clone(made).fit(tiny()).embedding_, made.embedding_)
+
+
+def test_the_plan_says_that_it_is_slower_and_what_it_ignores():
+    nn = pytest.importorskip("torch_geometric.nn")
+    sage = nn.GraphSAGE(12, hidden_channels=8, num_layers=2)
+    lines = str(embedder(sage).plan(tiny(weighted=True)))
+    assert "CLNR with GraphSAGE, 3 epochs" in lines
+    assert "GraphSAGE is your own encoder: slower than clnr's" in lines
+    assert "GraphSAGE takes no edge_weight: weights of edges are ignored" in lines
+    assert "ignored" not in str(embedder(sage).plan(tiny()))
+    assert "ignored" not in str(embedder().plan(tiny(weighted=True)))
+
+
+def test_few_features_get_no_columns_that_the_module_does_not_expect():
+    graph = tiny(features=5)
+    assert embedder(mean(5)).fit(graph).embedding_.shape == (40, 8)
+    wider = embedder(mean(5 + 3 * 4), recipe={"structure": 4}).fit(graph)
+    assert wider.embedding_.shape == (40, 8)
+    with pytest.raises(MethodError, match="Mean fails on nodes with 5 features"):
+        embedder(mean(6)).plan(graph)
+
+
+def test_a_read_out_is_fitted_to_its_rows_and_saved(tmp_path):
+    made = embedder(method="CLNR-tuned", dimension=10).fit(tiny())
+    assert made.embedding_.shape == (40, 10)
+    made.save(tmp_path / "mine")
+    back = NodeEmbedder.load(tmp_path / "mine", encoder=mean())
+    np.testing.assert_allclose(back.transform(tiny(seed=2)), made.transform(tiny(seed=2)), rtol=1e-5, atol=1e-6)
+
+
+def test_baselines_are_as_wide_as_its_rows():
+    settings = embedder_settings(embedder().get_params(deep=False))
+    recipe, _ = settings.recipe_for(tiny())
+    assert recipe_beside(SVD_BOTH, settings.method, recipe, tiny()).dimension == 8
+
+
+def test_a_method_of_ones_own_is_not_saved(tmp_path):
+    mine = CLNR.but("mine", "CLNR with a module", encoder=mean())
+    made = NodeEmbedder(mine, epochs=2, device="cpu").fit(tiny())
+    with pytest.raises(MethodError, match="mine is a method of your own"):
+        made.save(tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"effort": "best"}, "effort chooses an encoder, and encoder=... is another: leave one out"),
+        ({"dimension": 9}, "has no use for dimension: Mean is your own encoder, and has its sizes; see: clnr recipe CLNR"),
+        ({"workers": 2}, "CLNR with Mean: OwnEncoder needs the rows of all nodes in each step, so one worker must train it"),
+        ({"recipe": {"moments": "sampled"}}, "OwnEncoder needs the rows of all nodes, so moments must be 'all'"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(arguments, words):
+    with pytest.raises(RecipeError, match=words):
+        embedder(**arguments).fit(tiny())
+
+
+def test_a_graph_that_stays_in_files_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{i},{i * 3 % 40}\n" for i in range(40)))
+    (tmp_path / "n.csv").write_text("id,age\n" + "".join(f"{i},{i * i % 17}\n" for i in range(40)))
+    ingest(str(tmp_path / "e.csv"), nodes=str(tmp_path / "n.csv"), out=tmp_path / "graph")
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
+    with pytest.raises(ClnrError, match="OwnEncoder needs the rows of all nodes"):
+        embedder(mean(1)).fit(tmp_path / "graph")
+
+
+def test_a_supervised_method_trains_it_as_a_classifier():
+    graph = Graph.from_edges(*tiny(60).edges()[:2], tiny(60).features, labels=np.arange(60) % 3)
+    made = embedder(mean(width=3), method="GCN").fit(graph)
+    assert made.embedding_.shape == (60, 3)
