@@ -227,7 +227,7 @@ def similar(
     table = Table(*titles, box=None, pad_edge=False)
     for each in answer.nodes:
         texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
-        table.add_row(*(str(texts[title] or "") for title in titles))
+        table.add_row(*("" if texts[title] is None else str(texts[title]) for title in titles))
     out.print(table)
 
 
