@@ -145,7 +145,7 @@ Kept = dict[tuple[Any, ...], "Tensor"]
 def sample(
     seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, device: torch.device, kept: Kept | None = None
 ) -> Tensor:
-    """``count`` distinct indices below ``total`` for one of so many epochs, in hashed order; the epoch may be a counter."""
+    """``count`` distinct indices below ``total`` for one of several epochs, in hashed order; the epoch may be a counter."""
     if kept is not None and isinstance(epoch, int):
         size = max(1, min(_BLOCK, _TABLE // count))
         block = epoch // size

@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -72,9 +73,22 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
     for said in ("read: 80 nodes", "structure=0: nodes have only 12 features, but edges are uninformative", "rough estimate"):
         assert said in ended.err
-    for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "macro-F1", "(strict)"):
+    for said in ("80 nodes in 8 dimensions", "link AUC: held-out edges", "macro-F1", "linear probe on test nodes, %"):
         assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
+    assert ended.out.splitlines()[-3:] == ["next:", "  clnr similar mine paper:0", "  clnr report mine --open"]
+    assert "digests.json" not in ended.out
+
+
+@pytest.mark.parametrize("ids", [("-1", "-2"), ("$HOME", "it's")])
+def test_the_command_that_comes_next_can_be_pasted(clnr, files, ids):
+    pq.write_table(pa.table({"source": ids[:1], "target": ids[1:]}), files / "two.parquet")
+    ended = clnr("embed", "--edges", "two.parquet", "--effort", "quick", "--no-report", "--quiet", "--out", "my graph")
+    assert ended.code == 0, ended.err
+    words = shlex.split(ended.out.splitlines()[-2])
+    assert words[:3] == ["clnr", "similar", "my graph"]
+    found = only_json(clnr(*words[1:3], "--json", *words[3:]))
+    assert [each["id"] for each in found] == [each for each in ids if each != words[-1]]
 
 
 def test_every_stage_is_measured(clnr, files, monkeypatch):
@@ -91,7 +105,7 @@ def test_every_stage_is_measured(clnr, files, monkeypatch):
     header = next(place for place, row in enumerate(rows) if row.split() == ["stage", "seconds", "peak", "MiB"])
     table = {
         name: (float(seconds), int(peak.replace(",", "")))
-        for name, seconds, peak in (row.rsplit(None, 2) for row in rows[header + 1 :])
+        for name, seconds, peak in (row.rsplit(None, 2) for row in rows[header + 1 : rows.index("next:")])
     }
     assert "draw" not in table
     *stages, total = table.values()
@@ -106,7 +120,7 @@ def test_baselines_stand_beside_it_unless_told_otherwise(clnr, files):
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     assert ended.code == 0, ended.err
     compared = compare(CLNR_MIX, (back := load_folder(files / "mine")).scores, back.baselines)
-    for said in ("raw features", "CLNR-mix: this embedding", "strict accuracy %"):
+    for said in ("raw features", "CLNR-mix: this embedding", "accuracy %"):
         assert said in ended.out
     assert ended.out.count(compared.sentence) == 1
     told = only_json(clnr(*EMBED, "--out", "none", *SMALL, "--no-report", "--no-baselines", "--json", "--quiet"))
@@ -155,7 +169,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
     ended = clnr("embed", *tables, "--out", "tomorrow")
     assert "scores of the training, before these tables: link AUC 0." in ended.out
-    for line in ("- 2 new nodes", "- edges 'source': source, text", "- nodes 'words': feature, vector"):
+    for line in ("read: 2 new nodes, 2 new edges, added to 80", "- edges 'source'", "- nodes 'words': feature, vector"):
         assert line in ended.err
     assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
     here = clnr("embed", *tables, "--out", "./mine", "--force", "--no-report", "-q")
@@ -182,6 +196,14 @@ def test_export_formats(clnr, files):
     data = torch.load(files / "mine" / "embeddings.pyg.pt", weights_only=False)
     assert (data.z.numpy() == z).all()
     assert data.cluster.tolist() == clusters
+    again = files / "mine" / "embeddings.csv"
+    before = again.read_bytes()
+    again.unlink()
+    said = assert_refused(clnr("embed", "--format", "csv,npy", "--out", "mine", "--resume"))
+    assert said.rstrip().endswith("nothing to resume; to add formats: clnr export mine --format csv")
+    written = clnr("export", "mine", "--format", "csv,npy").out.split()
+    assert written == [str(Path("mine", name)) for name in ("embeddings.csv", "embeddings.npy")]
+    assert again.read_bytes() == before
     (files / "two.csv").write_text("source,target\na b,a_b\na b,c\n")
     said = assert_refused(clnr(*words, "word2vec", "--out", "other"))
     assert "no blanks in ids, as in 'a b', and with underscores instead two ids" in said
@@ -225,6 +247,8 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
         ([*EMBED, "--out", "mine", "--tune", "-1"], "tune must be 0 or more (--tune), not -1"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
+        ([*EMBED, "--out", "mine", "--format", "csv,parquet"], "vectors are always written as Parquet, to embeddings.parquet"),
+        (["export", "none", "--format", "csv"], "no such folder"),
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
         ([*EMBED, "--out", "mine", "--allow-disjoint"], "--allow-disjoint goes with --model"),
         ([*EMBED, "--out", "mine", "--from-files"], "--from-files reads a graph folder"),
@@ -382,6 +406,9 @@ def test_similar_nodes(clnr, files):
     assert all(row["id"] in shown.out for row in nearest)
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
+    assert "to find nodes by name, name the column: clnr report FOLDER --name COLUMN" in assert_refused(
+        clnr("similar", "mine", "Zebra")
+    )
 
 
 @pytest.mark.full

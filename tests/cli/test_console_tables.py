@@ -176,10 +176,13 @@ def test_runs_of_an_older_recipe_or_an_unknown_method_are_listed(clnr):
 
 def test_baselines_stand_above_the_embedding_in_80_columns():
     scores = {"link_auc": 0.9, "strict_accuracy": 80.0, "validation_accuracy": 80.0}
-    lines = shown(console_tables.baselines(compare(CLNR, scores, {"Raw": scores, "A longer name": scores, "B": scores})))
-    assert [line[:40].rstrip() for line in lines[1:]] == [
+    linked, right = {**scores, "link_auc": 0.9001}, {**scores, "validation_accuracy": 81.0}
+    baselines = {"Raw": scores, "B": linked, "SVD-propagated": right}
+    lines = shown(console_tables.baselines(compare(CLNR, scores, baselines)))
+    assert [line[:52].rstrip() for line in lines[1:]] == [
         "raw features",
-        "A longer name: the best of 2 baselines",
+        "B: the best of 3 by link AUC",
+        "SVD-propagated: the best of 3 by validation accuracy",
         "CLNR: this embedding",
     ]
-    assert all(line.endswith("0.900              80.0") for line in lines[1:])
+    assert all(line.split()[-2:] == ["0.900", "80.0"] and len(line) <= 80 for line in lines[1:])

@@ -205,6 +205,21 @@ def test_an_unknown_argument_is_answered_with_where_it_belongs(given, said):
         NodeEmbedder(**given)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda made: made.fit("e.csv", label="area"), r"\.fit has no .* 'label'; .*\(read_tables\(.*, label='area'\)\)$"),
+        (lambda made: made.fit_transform("e.csv", epochs=3), r"fit_transform has .*: NodeEmbedder\(epochs=3\)$"),
+        (lambda made: made.plan("e.csv", lable="area"), r"plan has no argument 'lable'; did you mean 'label'\?$"),
+        (lambda made: made.save("mine", format=["csv"]), r"save has no argument 'format'; did you mean 'formats'\?$"),
+        (lambda made: made.report("mine.html", magic=1), r"see help\(NodeEmbedder.report\)$"),
+    ],
+)
+def test_an_unknown_argument_of_a_method_is_answered_too(call, said):
+    with pytest.raises(TypeError, match=said):
+        call(NodeEmbedder())
+
+
 def test_matrices_that_are_swapped_or_negative_are_named():
     graph = tiny(30, 60)
     a, x = graph.to_scipy(), graph.features
@@ -234,8 +249,9 @@ def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
 def test_edges_that_lead_nowhere_are_warned_of_and_other_warnings_listed():
     edges = pa.table({"source": ["a", "b", "c", "b"], "target": ["b", "c", "ghost", "b"]})
     nodes = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
-    with pytest.warns(UserWarning, match="1 edge of 4 with an end that is not in the node table, such as 'ghost'"):
+    with pytest.warns(UserWarning, match="1 edge of 4 with an end that is not in the node table, such as 'ghost'") as caught:
         made = embedder().fit((edges, nodes))
+    assert caught[0].filename == __file__
     assert made.ingest_report_.dangling == 1
     for said in ("1 edge from a node to itself", "too few edges"):
         assert any(said in line for line in made.warnings_)

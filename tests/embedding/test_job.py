@@ -18,11 +18,11 @@ from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.export import EXPORT_FORMATS
+from clnr.embedding.store.output_folder import write_formats
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS
 from clnr.support.processes.workers import ALONE, Workers
-from clnr.support.progress import Bar
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
 from tests.embedding.test_fit_settings import SMALL, settings
@@ -67,17 +67,11 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     assert again(seed=1, force=True) is not None
 
 
-def test_equal_runs_write_equal_bytes_and_formats_that_a_finished_folder_does_not_have_are_written_from_it(tables, tmp_path):
+def test_equal_runs_write_equal_bytes_and_formats_can_be_added_later(tables, tmp_path):
     one, other = (tmp_path / name / "out" for name in ("one", "other"))
-    lines, asked = [], settings(resume=True, checkpoint=checkpoint_path(one))
     for folder, formats in ((one, ["npy"]), (other, ["npy", "csv", "word2vec"])):
         embed_tables(tables, folder, settings(), formats=formats)
-    npy = (one / "embeddings.npy").stat().st_mtime_ns
-    more = {"formats": ["npy", "csv", "word2vec"], "bar": Bar(None, False, lines.append)}
-    assert embed_tables(tables, one, asked, **more) is None
-    said = [line.partition(" is missing in ")[0] for line in lines if " is missing in " in line]
-    assert said == ["embeddings.csv", "embeddings.w2v.txt"]
-    assert (one / "embeddings.npy").stat().st_mtime_ns == npy
+    assert write_formats(one, ["csv", "word2vec"]) == [one / "embeddings.csv", one / "embeddings.w2v.txt"]
     files, others = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in (one, other))
     assert files == others
     assert {"model.safetensors", "report.html"} < files.keys()

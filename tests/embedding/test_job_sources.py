@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from clnr.embedding.job import fit
 from clnr.embedding.job_sources import plan_extension
+from clnr.errors import DataError
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from tests.embedding.test_fit_settings import settings
@@ -19,5 +21,26 @@ def test_the_plan_of_an_extension_says_how_new_columns_are_read(kind, tables):
     earlier = fit(read_tables(**named(tables["edges"])), settings(method=METHODS["Raw"], recipe={}, evaluate=False))
     plan = plan_extension(earlier, {"edges": named(tables["edges"])["edges"]})
     assert plan.new_nodes == 0
+    assert plan.lines[0].startswith("read: 0 new nodes, 0 new edges, added to 40 nodes, ")
     assert any("'source': source" in line for line in plan.columns)
     assert not any("nodes" in line.partition(":")[0] for line in plan.columns)
+
+
+def test_the_plan_of_an_extension_counts_new_nodes_apart_from_known_ones():
+    ring = pa.table({"source": range(20), "target": [*range(1, 20), 0]})
+    nodes = pa.table({"id": range(21), "age": [float(i % 5) for i in range(21)]})
+    earlier = fit(read_tables(ring, nodes), settings(method=METHODS["Raw"], recipe={}, evaluate=False))
+    more = {"edges": pa.table({"source": [30, 31], "target": [1, 2]})}
+    given = plan_extension(earlier, {**more, "nodes": pa.table({"id": [30, 31, 32, 33], "age": [1.0, 2.0, 3.0, 4.0]})})
+    assert given.lines[0] == "read: 4 new nodes, 2 new edges, added to 21 nodes, 20 undirected edges, 1 feature"
+    assert "- embedded by features alone: 2 new nodes without edges" in given.lines
+    assert given.to_dict()["graph"]["nodes_without_edges"] == 3
+    bare = plan_extension(earlier, more)
+    assert bare.new_nodes == 2
+    assert "- without a row of values: 2 new nodes; a node table (--nodes) gives them" in bare.lines
+    assert not any("without edges" in line for line in bare.lines)
+    with pytest.raises(DataError, match=r"takes features of a node table: pass one \(--nodes\)$"):
+        plan_extension(earlier, more, standalone=True)
+    rows = pa.table({"id": [1, 2, 30, 31], "age": [1.0, 2.0, 3.0, 4.0]})
+    alone = plan_extension(earlier, {**more, "nodes": rows}, standalone=True)
+    assert (alone.new_nodes, alone.lines[0]) == (None, "read: 4 nodes, 2 undirected edges, 1 feature")

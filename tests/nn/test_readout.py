@@ -351,7 +351,7 @@ def test_a_weight_below_1_is_told(weighed):
     readout = Readout((OwnFeatures(8), Walks(3), EdgeWeight("measured")), 9)
     parameters, _ = embedded(readout, tiny())
     (line,) = readout.remarks(parameters)
-    assert line.startswith("edges tell little about the nodes here, so they weigh 0.30 in the vectors, ")
+    assert line.startswith("edges are weakly informative here: they weigh 0.30 in the vectors, ")
     for equal in (1.0, 0.97):
         assert readout.remarks({**parameters, "block.2.weight": torch.tensor(equal)}) == []
     assert Readout((OwnFeatures(8), EdgeWeight()), 9).remarks({}) == []

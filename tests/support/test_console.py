@@ -70,18 +70,20 @@ def folder(tmp_path, monkeypatch):
     rows = [f"{ids[i]},{ids[(i + step) % 30]}" for i in range(30) for step in (1, 7)]
     (tmp_path / "edges.csv").write_text("\n".join(["source,target", *rows, f"{ids[0]},nobody\x1b[31m"]) + "\n")
     nodes = [f"{each},{i % 5},\x1b[31mclass{i % 2},same" for i, each in enumerate(ids)]
-    (tmp_path / "nodes.csv").write_text("\n".join(["id,number\x1b[1m,label,constant\x1b[2m", *nodes]) + "\n")
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,number\x1b[1m,class\x1b[3m,constant\x1b[2m", *nodes]) + "\n")
     return tmp_path
 
 
 def test_nothing_of_a_users_tables_reaches_the_terminal_raw(clnr, folder):
-    tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
+    tables = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--label", "class\x1b[3m"]
     name = "out\x1b[31m" if os.name == "posix" else "out"
     assert "\\x1b" in clnr("embed", *tables, "--dry-run", "--device", "cpu").out
     ended = clnr("embed", *tables, "--out", name, *SMALL, "--no-report", "--no-baselines")
     assert ended.code == 0, ended.err
     node = f"{EVIL.replace(chr(13), '')}3"
-    assert "\\x1b[2J" in clnr("similar", name, node).out
+    similar = clnr("similar", name, node).out.splitlines()
+    assert similar[0].split() == ["id", "cosine", "linked", "class\\x1b[3m"]
+    assert "\\x1b[2J" in similar[1]
     labels = {each["label"] for each in json.loads(clnr("similar", name, node, "--json").out)}
     assert set() < labels <= {"\x1b[31mclass0", "\x1b[31mclass1"}
     assert "\\x1b" in assert_refused(clnr("similar", name, "\x1b[5mnobody"))

@@ -59,7 +59,7 @@ def test_nodes_alone_and_edges_alone(earlier):
     more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), base=earlier)
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
     assert dense(more.graph.features)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
-    assert more.ingest_report.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
+    assert more.ingest_report.remarks[-1] == "without a row of values: 2 new nodes; a node table (--nodes) gives them"
     assert more.columns["id"].to_pylist() == ["a", "b", "c", None, None]
     assert len(edge_weights(more.graph)) == 8
 
@@ -150,7 +150,7 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
     ):
         with pytest.raises(DataError, match=said):
             read_tables(None, nodes_given, **asked)
-    with pytest.raises(DataError, match="feature_encoder needs a node table"):
+    with pytest.raises(DataError, match="takes features of a node table"):
         read_tables(edges(("a", "b")), feature_encoder=encoder)
 
 

@@ -37,5 +37,6 @@ def test_the_commands_have_their_options():
 @pytest.mark.parametrize("function", [read_tables, ingest])
 def test_an_argument_that_there_is_not_is_named(function, tmp_path):
     more = {"out": tmp_path / "out"} if function is ingest else {}
-    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'sorce'"):
-        function("edges.csv", sorce="a", **more)
+    for name, said in (("sorce", r"did you mean 'source'\?"), ("magic", rf"see help\(clnr.{function.__name__}\)")):
+        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected keyword argument '{name}'; {said}$"):
+            function("edges.csv", **{name: "a"}, **more)

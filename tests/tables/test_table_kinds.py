@@ -210,7 +210,7 @@ def test_unseen_nodes_of_kinds(shop):
     assert alone.graph.ids.tolist() == [*shop.graph.ids.tolist(), "item:3", "user:10"]
     assert alone.columns["node_kind"].to_pylist()[-2:] == ["item", "user"]
     assert alone.columns["original_id"].to_pylist()[-2:] == [3, 10]
-    assert alone.ingest_report.remarks == ("known from edges alone, with all values missing: 2 new nodes",)
+    assert alone.ingest_report.remarks == ("without a row of values: 2 new nodes; a node table (--nodes) gives them",)
     x = alone.graph.features.toarray()
     assert x[-1].nonzero()[0].tolist() == [0, 3]  # A user without an age.
     assert x[-2].nonzero()[0].tolist() == [1]  # No item lacked a price.
@@ -262,7 +262,7 @@ def test_what_does_not_extend_a_graph(shop):
         ({("user", "visited", "shop"): FRAME}, None, {"base": shop}, "no nodes of the kind 'shop', only user, item"),
         ({ENDS[1]: FRAME}, None, one_kind, "earlier graph has nodes of one kind"),
         (FRAME, NODES, apart, "earlier graph has nodes of several kinds"),
-        ({ENDS[0]: FRAME}, None, apart, r"feature_encoder needs a node table"),
+        ({ENDS[0]: FRAME}, None, apart, r"takes features of a node table"),
     ):
         with pytest.raises(DataError, match=said):
             read_tables(edges, nodes, **earlier)

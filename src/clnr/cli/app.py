@@ -34,7 +34,8 @@ PANELS = {
         "embed": "From tables of edges and nodes to vectors, a model and a report.",
         "similar": "Find the nodes most similar to a node.",
         "clusters": "Find clusters, their typical nodes and what sets them apart.",
-        "report": "Draw the report of an embedding again.",
+        "export": "Write the vectors in other formats, such as CSV.",
+        "report": "Open the report of an embedding, or draw it again.",
         "ingest": "Write large tables as a graph folder, for: clnr embed --graph.",
     },
     "Methods and data sets": {
@@ -89,7 +90,7 @@ class Program(TyperGroup):
 app = typer.Typer(
     cls=Program,
     help="Learn node embeddings of a graph without labels.",
-    epilog="Examples: clnr run; clnr run CLNR cora --seeds 20; clnr embed --edges edges.csv --out folder",
+    epilog="Examples: clnr embed --edges edges.csv --out folder; clnr run; clnr run CLNR cora --seeds 20",
     add_completion=False,
     pretty_exceptions_enable=False,
     # Boxes take so much of a narrow terminal that names of options would be cut.
@@ -120,7 +121,7 @@ Threads = Annotated[
     typer.Option(
         metavar="N",
         callback=check_threads,
-        help="CPU threads; by default as many as the work is worth. Last bits depend on it.",
+        help="CPU threads; by default chosen by the amount of work. Rounding depends on it.",
     ),
 ]
 Assign = Annotated[

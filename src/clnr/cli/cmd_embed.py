@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 def _check(
     tables: dict[str, Any], graph: Path | None, folder: Path | None, model: Path | None, ray: str | None, **options: Any
 ) -> None:
-    """What can be wrong without looking at a graph is told before torch is imported, which takes seconds."""
+    """Raise what can be wrong without looking at a graph, before the slow import of torch."""
     from clnr.embedding.defaults import check_labels, choose_method
     from clnr.embedding.reporting.map_layouts import check_layout
-    from clnr.embedding.store.artifact_files import check_artifact, check_output
-    from clnr.embedding.store.export import parse_formats
+    from clnr.embedding.store.artifact_files import RECIPE, check_artifact, check_output
+    from clnr.embedding.store.export import EXPORT_FORMATS, parse_formats
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used, parse
     from clnr.support.storage.checked_files import read_stable
@@ -36,6 +37,12 @@ def _check(
 
     place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
+    formats = parse_formats(options["formats"] or [])
+    if folder is not None and options["resume"] and not options["force"] and (folder / RECIPE).is_file():
+        missing = [name for name in formats if not (folder / EXPORT_FORMATS[name][0]).is_file()]
+        command = shlex.join(["clnr", "export", str(folder), "--format", ",".join(missing)])
+        if missing:
+            raise ClnrError(f"{folder} is finished, so there is nothing to resume; to add formats: {command}")
     memory, duckdb_memory = options["memory"], options["duckdb_memory"]
     if graph is None and memory is not None:
         raise ClnrError("--memory goes with --graph; the limit while tables are read is --duckdb-memory")
@@ -61,8 +68,10 @@ def _check(
             raise ClnrError("--layout is that of the report's map: leave out --no-report")
         check_layout(options["layout"])
     if model is not None:
+        set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
         only_training = ("method", "effort", "purpose", "tune", "checkpoint_every", "resume")
-        _check_no_training(set=options["assign"], **{name: options[name] for name in only_training})
+        if unused := [*set_by, *(option_of(name) for name in only_training if options[name])]:
+            raise ClnrError(f"--model trains nothing: leave out {', '.join(unused)}")
         if options["workers"] > 1 or (place is not None and place.size > 1):
             raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not options["dry_run"]:
@@ -74,7 +83,6 @@ def _check(
     check_used(method, changes)
     Recipe().but(**changes)
     check_labels(method, has_nodes or graph is not None or model is not None)
-    parse_formats(options["formats"] or [])
     # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
     if ray is not None or place is not None:
         return
@@ -118,17 +126,17 @@ def embed(
     ] = False,
     allow_missing_columns: Annotated[
         bool,
-        typer.Option("--allow-missing-columns", help="With --model: take a node table with none of the columns of its own."),
+        typer.Option("--allow-missing-columns", help="With --model: accept a node table that has none of the model's columns."),
     ] = False,
     allow_disjoint: Annotated[
-        bool, typer.Option("--allow-disjoint", help="With --model: take edges none of which leads to a node of its graph.")
+        bool, typer.Option("--allow-disjoint", help="With --model: accept edges that reach no node of the model's graph.")
     ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Method, instead of the effort's (list: clnr ls methods); auto: as --for labels."),
+        typer.Option(help="Method, instead of --effort (list: clnr ls methods); auto: as --for labels."),
     ] = None,
     purpose: Annotated[
         str | None,
@@ -185,7 +193,7 @@ def embed(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="With --graph: memory limit, such as '4 GB'; a graph that needs more is trained on from its files."),
+        typer.Option(help="With --graph: memory limit, such as '4 GB'; a larger graph is trained from its files."),
     ] = None,
     from_files: Annotated[
         bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
@@ -303,13 +311,6 @@ def embed(
         _print_result(result, folder, perf_counter() - began, as_json, model is None, stages)
 
 
-def _check_no_training(**given: Any) -> None:
-    """Raise if an option is given that only a training has a use for."""
-    if named := [option_of(name) for name, value in given.items() if value]:
-        shown = [f"--set {' '.join(given['set'])}" if each == "--set" else each for each in named]
-        raise ClnrError(f"--model trains nothing: leave out {', '.join(shown)}")
-
-
 def _print_stopped(checkpoint: Path | None) -> None:
     if checkpoint is not None and checkpoint.is_file():
         print_stderr(f"stopped; {checkpoint} has the state of training: the same command with --resume continues from it")
@@ -360,9 +361,14 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
         out.print(f"scores of the training, before these tables: {known or 'none'}")
         _print_warnings(lost)
-    out.print(", ".join(files), style="dim")
     if stages:
+        out.print(f"files: {', '.join(files)}", style="dim")
         out.print(console_tables.stages(stages))
+    # Those of the new tables come last.
+    node = str(result.nodes.ids[0 if trained else nodes - 1])
+    similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]
+    commands = similar, ["clnr", "report", str(folder), "--open"]
+    print_stdout("\n  ".join(["next:", *map(shlex.join, commands)]))
 
 
 def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...], verbose: bool) -> None:

@@ -58,7 +58,7 @@ class Training:
 
     @contextmanager
     def runner(self, dataset: str, seeds: int, rerun: bool) -> Iterator[tuple[Runner, Graph]]:
-        """What makes runs of so many seeds, and the graph of a data set."""
+        """What makes runs of several seeds, and the graph of a data set."""
         if seeds < 1:
             raise RecipeError(f"--seeds must be at least 1, not {seeds}")
 

@@ -1,5 +1,5 @@
 """Commands that show something: ls, recipe, runs, env; the speed of this machine: bench; an embedding: similar, clusters,
-report."""
+export, report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,15 @@ from clnr.version import __version__
 
 _EPOCHS_BY_DEVICE = {"cpu": 5, "cuda": 50}
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Written by clnr embed.")]
+
+def _check_folder(folder: Path) -> Path:
+    from clnr.embedding.store.artifact_files import check_artifact
+
+    check_artifact(folder)
+    return folder
+
+
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=_check_folder, help="Written by clnr embed.")]
 
 
 @app.command(name="ls")
@@ -205,10 +213,6 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
-    from clnr.embedding.store.artifact_files import check_artifact
-
-    check_artifact(folder)
-
     from clnr.embedding.search.similar import similar_nodes
     from clnr.support.console import Table
     from clnr.support.progress import log_progress
@@ -218,16 +222,16 @@ def similar(
     if answer.id != node:
         print_stderr(f"'{node}' is the name of '{answer.id}'")
     if as_json:
-        known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.has_labels else [])]
+        known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.label_column else [])]
         rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in answer.nodes]
         print_json([{title: row[title] for title in ("id", *known)} for row in rows])
         return
     named = any(each.name for each in answer.nodes)
-    titles = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.has_labels else [])]
-    table = Table(*titles, box=None, pad_edge=False)
+    keys = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.label_column else [])]
+    table = Table(*((answer.label_column or "") if key == "label" else key for key in keys), box=None, pad_edge=False)
     for each in answer.nodes:
         texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
-        table.add_row(*("" if texts[title] is None else str(texts[title]) for title in titles))
+        table.add_row(*("" if texts[key] is None else str(texts[key]) for key in keys))
     out.print(table)
 
 
@@ -241,9 +245,6 @@ def clusters(
     as_json: Json = False,
 ) -> None:
     """Clusters of nodes by k-means of their vectors: sizes, typical nodes, and what sets each cluster apart."""
-    from clnr.embedding.store.artifact_files import check_artifact
-
-    check_artifact(folder)
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
 
@@ -267,13 +268,29 @@ def clusters(
 
 
 @app.command()
+def export(
+    folder: Folder,
+    formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy, word2vec, pyg.")],
+) -> None:
+    """Write the vectors of an embedding in more formats, into its folder; embeddings.parquet is there already."""
+    from clnr.embedding.store.export import parse_formats
+
+    names = parse_formats(formats)
+
+    from clnr.embedding.store.output_folder import write_formats
+
+    for file in write_formats(folder, names):
+        print_stdout(str(file))
+
+
+@app.command()
 def report(
     folder: Folder,
     name: Annotated[
-        str | None, typer.Option(help="Column of node names, remembered from now on; the column of ids for none.")
+        str | None, typer.Option(help="Column of node names, kept for later commands; the id column turns names off.")
     ] = None,
     layout: Annotated[
-        str | None, typer.Option(help="Layout of the map: fast, tsne or umap; that of the report there, if not given.")
+        str | None, typer.Option(help="Layout of the map: fast, tsne or umap; by default the present one.")
     ] = None,
     colour: Annotated[
         str | None,
@@ -290,9 +307,7 @@ def report(
 
     from clnr.embedding.reporting.map_layouts import check_layout
     from clnr.embedding.reporting.report_file import current_report
-    from clnr.embedding.store.artifact_files import check_artifact
 
-    check_artifact(folder)
     if layout is not None:
         check_layout(layout)
     path = current_report(folder, layout) if show and name is None and colour is None else None

@@ -30,7 +30,7 @@ def ingest(
         typer.Option(
             "--verify",
             metavar="FOLDER",
-            help="Instead: compare every file of a graph folder with its checksum. Opening one checks its manifest and sizes; "
+            help="Instead of writing: verify the checksums of a graph folder. Opening one checks its manifest and sizes; "
             "bounds, signs and finite numbers are checked as they are read.",
         ),
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
@@ -53,22 +53,26 @@ def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> 
 
 
 def explains_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """The constructor of NodeEmbedder, whose error for an unknown argument says where it belongs."""
-    known = inspect.signature(function).parameters
+    """The constructor of NodeEmbedder or another method, whose error for an unknown argument says where it belongs."""
+    known, method = inspect.signature(function).parameters, function.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         for name, value in kwargs.items():
             if name not in known:
-                raise TypeError(f"NodeEmbedder has no argument {name!r}; {_where(name, value, list(known))}")
+                where = _where(name, value, list(known), inspect.signature(type(args[0])).parameters)
+                raise TypeError(f"{method} has no argument {name!r}; {where or f'see help({method})'}")
         return function(*args, **kwargs)
 
     return call
 
 
-def _where(name: str, value: object, known: list[str]) -> str:
-    if name in {field.name for field in fields(TableArguments)}:
+def _where(name: str, value: object, known: list[str], constructor: Iterable[str]) -> str:
+    of_tables = [field.name for field in fields(TableArguments)]
+    if name in of_tables:
         return f"pass it to read_tables: fit(read_tables(edges, nodes, {name}={value!r:.80}))"
+    if name in constructor:
+        return f"pass it to the constructor: NodeEmbedder({name}={value!r:.80})"
     if name in recipe_keys():
         return f"hyper-parameters are those of a recipe: NodeEmbedder(recipe={{{name!r}: {value!r:.80}}})"
-    return did_you_mean(name, known).rstrip() or "see help(NodeEmbedder)"
+    return did_you_mean(name, known).rstrip() or did_you_mean(name, [*constructor, *of_tables]).rstrip()

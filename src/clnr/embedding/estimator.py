@@ -36,7 +36,7 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import check_int, check_list, check_path, check_type
+from clnr.support.arguments import caller_level, check_int, check_list, check_path, check_type
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.tables import IngestReport
@@ -171,6 +171,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.workers = workers
         self.verbose = verbose
 
+    @explains_unknown
     def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
 
@@ -186,6 +187,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
         return memory_plan.plan(as_table_graph(source), settings, workers)[1]
 
+    @explains_unknown
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
@@ -230,6 +232,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         graph = as_table_graph(X, result.nodes.info.feature_encoder).graph
         return result.z.copy() if result.nodes.is_of(graph) else model.embed(graph, engine)
 
+    @explains_unknown
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
@@ -302,6 +305,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         result = self._result
         return result.clusters if k is None else find_clusters(result.rows, result.nodes, check_int("k", k))
 
+    @explains_unknown
     def report(
         self,
         path: str | Path,
@@ -334,6 +338,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         title = result.nodes.title if title is None else title
         return write_atomic(file, report_html(result, title, layout, colour=colour))
 
+    @explains_unknown
     def save(
         self,
         folder: str | Path,
@@ -411,4 +416,4 @@ def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | N
 def _warn_of(report: IngestReport) -> None:
     """Two kinds of nodes that are read as one, and edges that lead nowhere, are mostly a mistake, and easily overlooked."""
     for message in filter(None, (report.hint, dangling_warning(report))):
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warnings.warn(message, UserWarning, stacklevel=caller_level())

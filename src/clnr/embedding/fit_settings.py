@@ -127,7 +127,7 @@ class Settings:
     # -- what cannot work ---------------------------------------------------------------------------------------------------
 
     def check_workers(self, workers: int, recipe: Recipe, nodes: int) -> None:
-        """Fail if so many workers cannot share a training on a graph of so many nodes."""
+        """Fail if this number of workers cannot share a training on a graph of ``nodes`` nodes."""
         if workers > 1:
             self.method.check_shared(recipe)
             rows = min(nodes, recipe.sampled_nodes or nodes)

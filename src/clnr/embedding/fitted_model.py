@@ -41,7 +41,7 @@ UNKNOWN = Provenance()
 class FittedModel:
     """A trained method: everything needed to embed a graph.
 
-    Parameters are on the CPU; a node must have so many ``features``, and weighs ``loop_weight`` beside its edges: the median
+    Parameters are on the CPU; a node has ``features`` numbers, and weighs ``loop_weight`` beside its edges: the median
     weight of the edges that it was trained on.
     """
 

@@ -18,6 +18,7 @@ from clnr.errors import DataError, OutOfMemory, one_line
 from clnr.graph import Graph
 from clnr.graph.arrays import as_adjacency, as_array, is_tensor
 from clnr.graph.graph_folder import GraphFolder
+from clnr.support.arguments import caller_level
 from clnr.support.humanize import describe_error, gigabytes
 from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
@@ -83,7 +84,7 @@ def _warned(table_graph: TableGraph) -> TableGraph:
             f"not used, though they hold numbers: {names}; weights are named by read_tables: "
             f"fit(read_tables(edges, nodes, weight={column!r})), or ignore=[{column!r}] if they are none",
             UserWarning,
-            stacklevel=4,
+            stacklevel=caller_level(),
         )
     return table_graph
 
@@ -161,7 +162,7 @@ def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
             attributes["x"] = np.empty(0, np.float32)
         table_graph = _with_structural_features(Graph.from_networkx(bare), feature_encoder)
     if unused := _unused(graph, used):
-        warnings.warn(unused, UserWarning, stacklevel=4)
+        warnings.warn(unused, UserWarning, stacklevel=caller_level())
         report = table_graph.ingest_report
         table_graph = table_graph._replace(ingest_report=replace(report, remarks=(*report.remarks, unused)))
     return table_graph

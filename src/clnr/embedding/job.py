@@ -21,7 +21,7 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_folder, load_result
 from clnr.embedding.store.artifact_files import OWNED_FILES, check_output
-from clnr.embedding.store.output_folder import Output, write_missing
+from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
 from clnr.errors import DataError
@@ -87,9 +87,6 @@ def embed(
             recipe, planned = source.plan(settings, output)
         workers.check_same_on_all_ranks(lambda: settings.about(source.digest, recipe, source.what))
         done = finished and output is not None and _is_finished(source, settings, recipe, output)
-        if done and output is not None:
-            for name in write_missing(output):
-                log(f"{name} is missing in {output.folder}; writing it from the saved vectors")
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, summary, table_warnings
+from clnr.embedding.planning.graph_facts import facts_in_words, facts_line, graph_counts, summary, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
@@ -24,6 +24,7 @@ from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.work_folder import WorkFolder, is_trained
 from clnr.errors import DataError
+from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
 from clnr.support.humanize import plural
@@ -139,24 +140,37 @@ class InFiles(Source):
 class ExtensionPlan:
     """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
 
-    ``new_nodes`` counts those that the model's graph did not have; None if the tables are a graph of their own.
+    ``base`` is the model's graph; None if the tables are a graph of their own.
     """
 
     table_graph: TableGraph
     columns: tuple[str, ...]
-    new_nodes: int | None
+    base: Graph | None
+
+    @property
+    def new_nodes(self) -> int | None:
+        """How many nodes the model's graph did not have; None if the tables are a graph of their own."""
+        return None if self.base is None else self.table_graph.graph.num_nodes - self.base.num_nodes
+
+    @property
+    def _warnings(self) -> list[str]:
+        return table_warnings(self.table_graph, 0 if self.base is None else self.base.num_nodes)
 
     @property
     def lines(self) -> list[str]:
         """All of it, a line each."""
-        new = [] if self.new_nodes is None else [plural(self.new_nodes, "new node")]
-        more = (*new, *self.columns, *table_warnings(self.table_graph))
-        return [f"read: {summary(graph_counts(self.table_graph.graph))}", *(f"- {line}" for line in more)]
+        counts = graph_counts(self.table_graph.graph)
+        read = summary(counts)
+        if self.base is not None:
+            known = graph_counts(self.base)
+            nodes, edges = (plural(counts[what] - known[what], f"new {what[:-1]}") for what in ("nodes", "edges"))
+            read = f"{nodes}, {edges}, added to {summary(known)}"
+        return [f"read: {read}", *(f"- {line}" for line in (*self.columns, *self._warnings))]
 
     @property
     def details(self) -> list[str]:
         """All counts of the graph."""
-        return [facts_line(graph_facts(self.table_graph.graph))]
+        return [facts_line(facts_in_words(graph_counts(self.table_graph.graph)))]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -167,7 +181,7 @@ class ExtensionPlan:
             "graph": graph_counts(self.table_graph.graph),
             "new_nodes": self.new_nodes,
             "columns": list(self.columns),
-            "warnings": table_warnings(self.table_graph),
+            "warnings": self._warnings,
         }
 
 
@@ -181,8 +195,7 @@ def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, stand
     # Those of the earlier graph are known.
     others = {info.table for info in base.ingest_report.columns} - _given(tables)
     columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
-    new_nodes = None if standalone else table_graph.graph.num_nodes - base.graph.num_nodes
-    return ExtensionPlan(table_graph, tuple(columns), new_nodes)
+    return ExtensionPlan(table_graph, tuple(columns), None if standalone else base.graph)
 
 
 def _given(tables: Mapping[str, Any]) -> set[str]:

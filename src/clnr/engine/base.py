@@ -176,7 +176,7 @@ class Engine(ABC):
         """Compute what views of a graph share, before they part into streams that do not wait for each other."""
 
     def streams(self, device_graph: DeviceGraph, count: int) -> Streams:
-        """Streams for so many views of a graph; by default all in the current one."""
+        """Streams for ``count`` views of a graph; by default all in the current one."""
         return Streams()
 
     def own_stream(self) -> AbstractContextManager[None]:

@@ -28,7 +28,7 @@ class Operators(ABC):
         self.view = view
 
     def within(self, hops: int) -> Operators:
-        """The maps between the rows of nodes within so many hops of the wanted ones and of those within one hop fewer.
+        """The maps between the rows of nodes within ``hops`` hops of the wanted ones and of those within one hop fewer.
 
         ``features`` and ``project`` then give the rows of nodes within ``hops``, which ``dropout`` takes; ``propagate`` and
         ``convolve`` take these and give those of nodes within ``hops - 1``. Where all nodes are wanted, this is the same at

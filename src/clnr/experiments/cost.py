@@ -112,7 +112,7 @@ def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:
     model = method.build(recipe)
     assert model.objective is not None
     inputs = model.input_width(size.features)
-    # Only a first layer's parameters depend on the inputs: so many for each.
+    # Only a first layer's parameters depend on the inputs: the same number for each.
     one, two = (sum(value.numel() for value in model.learned(model.init(count, 0)).values()) for count in (1, 2))
     parameters = one + (inputs - 1) * (two - one)
     width, views = model.encoder.width(inputs), len(model.views)
@@ -128,7 +128,7 @@ def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:
 
 
 def evaluating(nodes: int, classes: int, width: float) -> float:
-    """Seconds of a linear probe fitted to so many nodes; on one core of the CPU, whatever the engine."""
+    """Seconds of a linear probe fitted to ``nodes`` nodes; on one core of the CPU, whatever the engine."""
     return _PROBE_SECONDS * nodes * classes * width
 
 
@@ -138,7 +138,7 @@ def holding_out(edges: int) -> float:
 
 
 def writing(count: float) -> float:
-    """Seconds of writing so many bytes."""
+    """Seconds of writing ``count`` bytes."""
     return count / _WRITTEN_BYTES
 
 
@@ -157,7 +157,7 @@ class Work(NamedTuple):
     multiplied: float = 0.0
 
     def seconds(self, device: str, threads: int) -> float:
-        """How long a device takes, ``cpu`` or ``cuda``, with so many threads of a CPU."""
+        """How long a device takes, ``cpu`` or ``cuda``, with ``threads`` threads of a CPU."""
         rates = _WORK_RATES[device]
         return sum(count / rate for count, rate in zip(self, rates, strict=True)) / (threads if device == "cpu" else 1)
 
@@ -209,18 +209,18 @@ class ModelWork:
         return Work.sum(self._matrices(), self._of_inner_products(sum(self._widths), self.recipe.dimension), *features)
 
     def _of_features(self, steps: int, count: int) -> Work:
-        """Principal directions of the features propagated so many times."""
+        """Principal directions of the features propagated ``steps`` times."""
         if self._features > MOST_INNER_PRODUCTS:
             return self._directions(steps, count, self._features, self._entries)
         return Work.sum(Work(steps * self.size.edges * self._features), self._of_inner_products(self._features, count))
 
     def _of_inner_products(self, width: int, count: int) -> Work:
-        """The same of so many columns, from their inner products over some nodes."""
+        """The same of ``width`` columns, from their inner products over some nodes."""
         rows, some = min(self.size.nodes, FITTED_NODES), min(width, count + _EXTRA_COLUMNS)
         return Work(0, width**2 * (rows + _DIRECTION_PASSES * some) + _ORTHONORMAL * width * some**2)
 
     def _directions(self, steps: int, count: int, width: int, entries: float) -> Work:
-        """The same of a matrix of so many columns and entries, propagated so many times, by products with it."""
+        """The same of a matrix of ``width`` columns, propagated ``steps`` times, by products with it."""
         some = min(width, count + _EXTRA_COLUMNS)
         multiplied = _DIRECTION_PASSES * entries * some + _ORTHONORMAL * width * some**2
         return Work(_DIRECTION_PASSES * steps * self.size.edges * some, multiplied)
@@ -242,6 +242,6 @@ class ModelWork:
         return Work.sum(self._matrices(), Work(0, self.size.nodes * sum(self._widths) * self.recipe.dimension))
 
     def all(self, graphs: int) -> Work:
-        """Everything but steps of training: fitted to one graph, and embedded on so many."""
+        """Everything but steps of training: fitted to one graph, and embedded on ``graphs``."""
         again = (self.inputs(), self.walks(), self.embed())
         return Work.sum(self.fit_readout(), *graphs * again)

@@ -136,7 +136,7 @@ class _Prepared:
     def embed(
         self, recipe: Recipe, seed: int, fitted: TrainingResult | TrainingError, seeds: int
     ) -> TrainedEmbedding | TrainingError:
-        """The embedding after a training, one of so many seeds; its error where it failed."""
+        """The embedding after a training, one of several seeds; its error where it failed."""
         if isinstance(fitted, TrainingError):
             return fitted
         parameters = self.inputs | fitted.parameters

@@ -250,7 +250,7 @@ def _document(name: str, value: Any) -> dict[str, Any]:
 
 
 def _too_deep(value: Any, levels: int = _JSON_LEVELS) -> bool:
-    """Whether lists and dictionaries are nested in more than so many levels."""
+    """Whether lists and dictionaries are nested deeper than ``levels``."""
     if not isinstance(value, dict | list):
         return False
     return levels == 0 or any(_too_deep(each, levels - 1) for each in (value.values() if isinstance(value, dict) else value))

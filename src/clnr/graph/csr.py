@@ -68,7 +68,7 @@ def median_weight(weights: Array | None) -> float:
 def draw_neighbours(
     edges: Sequence[tuple[Array, Array]], nodes: Array, most: int, left_out: Array | None = None
 ) -> tuple[Array, Array]:
-    """At most so many neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
+    """At most ``most`` neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
 
     Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Edges are
     ``indptr`` and ``indices`` by one end, or by each; of a node with many, only some spread evenly over them are looked at.

@@ -40,7 +40,7 @@ class FolderWriter:
 
     @contextmanager
     def array(self, name: str, dtype: str, width: int | None = None) -> Iterator[Callable[[Array], None]]:
-        """Open one of ``ARRAYS``, with so many numbers in a row, or of one dimension; what is yielded appends to it."""
+        """Open one of ``ARRAYS``, with ``width`` columns, or one-dimensional; what is yielded appends to it."""
         assert name in ARRAYS
         total, count = hashlib.sha256(), 0
         with (self.folder / array_file(name)).open("wb") as file:

@@ -231,7 +231,7 @@ class Graph:
         return self.incoming.indices, target, self.incoming.weight
 
     def draw_neighbours(self, nodes: Array, most: int) -> tuple[Array, Array]:
-        """At most so many neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
+        """At most ``most`` neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
         ways = (self.incoming, self.outgoing)[: 1 + self.directed]
         return draw_neighbours([(way.indptr, way.indices) for way in ways], nodes, most)
 

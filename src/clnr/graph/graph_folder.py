@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 MOST_NODES = 2**31 - 1
-"""A graph in files has at most so many: places and rows of nodes are numbers of 32 bits. Edges are counted in 64."""
+"""The most nodes of a graph in files: places and rows of nodes are 32-bit numbers. Edges are counted in 64 bits."""
 _CSR = ("indptr", "indices")
 ARRAYS = (
     *(f"{way}.{part}" for way in ("incoming", "outgoing") for part in (*_CSR, "weight")),

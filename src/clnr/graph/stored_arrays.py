@@ -21,7 +21,7 @@ RESIDENT = 1 << 30
 FEATURE_TYPES = ("float32", "float16", "bfloat16")
 # bfloat16 is the upper half of a float32, which NumPy does not know.
 _NUMPY_TYPES = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
-# So many numbers are looked at before their pages are given back; and so many stay in a processor's cache.
+# How many numbers are looked at before their pages are given back; and how many stay in a processor's cache.
 _BLOCK_NUMBERS = 1 << 20
 _CACHED_NUMBERS = 1 << 16
 
@@ -191,7 +191,7 @@ def check_labels(labels: MappedArray, classes: int) -> None:
 
 
 def _parts(array: MappedArray, more: int = 0) -> Iterator[tuple[int, Array]]:
-    """Where each part of an array begins, and its numbers, with so many of the next one."""
+    """Where each part of an array begins, and its numbers, with ``more`` of the next one."""
     for start in range(0, len(array.mapped) - more, _BLOCK_NUMBERS):
         yield start, array.values[start : start + _BLOCK_NUMBERS + more]
         array.release()

@@ -80,7 +80,7 @@ def _most_classes(count: int) -> int:
 
 
 def check_class_count(classes: int, count: int) -> None:
-    """Refuse more classes than so many nodes can have."""
+    """Refuse more classes than ``count`` nodes can have."""
     if classes > _most_classes(count):
         raise DataError(f"{classes:,} classes are too many for {count:,} nodes")
 

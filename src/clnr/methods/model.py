@@ -88,7 +88,7 @@ class Model:
         return parameters
 
     def whole_graph_reason(self, nodes: int) -> str | None:
-        """Why a graph of so many nodes must be in memory, and cannot be trained on and embedded from files; None if it can."""
+        """Why a graph of ``nodes`` nodes must be in memory, and cannot be trained and embedded from files; None if it can."""
         inputs = [part for part in self.inputs if not (part.changes_nothing or part.by_rows)]
         for part in (*inputs, *(part for view in self.views for part in view if part.whole_graph)):
             return f"{type(part).__name__} looks at all of the graph"

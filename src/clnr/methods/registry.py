@@ -350,16 +350,16 @@ SHUFFLE = (ShuffleNodes,)
 
 CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (UNIFORM, UNIFORM), (Standardize,), NTXent)
 NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
-DCLNR = CLNR.but("dCLNR", "CLNR with columns decorrelated: whitening", postprocess=(Whiten,))
+DCLNR = CLNR.but("dCLNR", "CLNR with whitened (decorrelated) columns", postprocess=(Whiten,))
 RCLNR = CLNR.but("rCLNR", "CLNR with one scale for all columns: dCLNR as the paper ran it", postprocess=(Rescale,))
 GRACE = CLNR.but("GRACE", "contrast nodes through a learned head", postprocess=(Head,))
-GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as its own paper has it")
+GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as in its own paper")
 GCLNR = CLNR.but("GCLNR", "GRACE's head, then CLNR's standardisation", postprocess=(Head, Standardize))
 GCA = GRACE.but("GCA", "GRACE with rates that spare central nodes and features", views=(ADAPTIVE, ADAPTIVE))
 CCA_SSG = CLNR.but("CCA-SSG", "correlate columns of two views, decorrelate them within", objective=CCA)
-BGRL = NCLNR.but("BGRL", "predict what a slowly following copy encodes", encoder=MomentumEncoder, objective=Bootstrap)
+BGRL = NCLNR.but("BGRL", "predict the output of a momentum encoder", encoder=MomentumEncoder, objective=Bootstrap)
 DGI = NCLNR.but(
-    "DGI", "tell nodes from corrupted ones by a summary of the graph", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
+    "DGI", "discriminate nodes from corrupted ones by a graph summary", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
 )
 MVGRL = DGI.but(
     "MVGRL",
@@ -368,14 +368,14 @@ MVGRL = DGI.but(
     views=((), (Diffuse,), SHUFFLE, (Diffuse, ShuffleNodes)),
     postprocess=(ShortcutHead,),
 )
-MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as its authors' program for nodes", postprocess=())
+MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as in its authors' code for nodes", postprocess=())
 GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
 VGAE = GAE.but("VGAE", "GAE with a normal distribution for each node", encoder=GaussianGCN, objective=Variational)
 SUPERVISED_GCN = NCLNR.but(
     "GCN", "supervised graph convolutions", encoder=GCN, views=((EncoderDropout,),), objective=CrossEntropy
 )
 SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "supervised graph attention", encoder=GAT)
-UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
+UNTRAINED = CLNR.but("Untrained", "CLNR's encoder with its initial weights, untrained", objective=None)
 RAW = UNTRAINED.but(
     "Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=(), inputs=()
 )
@@ -395,21 +395,21 @@ SVD_MIX = SVD_BOTH.but(
 )
 SPECTRAL = RAW.but("Spectral", "an SVD of the normalised adjacency matrix", inputs=(Spectral,))
 FASTRP = SPECTRAL.but("FastRP", "random projections of powers of the transition matrix", inputs=(FastRP,))
-CLEORA = SPECTRAL.but("Cleora", "random vectors averaged over neighbours and normalised, again and again", inputs=(Cleora,))
+CLEORA = SPECTRAL.but("Cleora", "random vectors, repeatedly averaged over neighbours and normalised", inputs=(Cleora,))
 
 # CLNR with another read-out.
-CLNR_HOPS = CLNR.but("CLNR-hops", "CLNR, read out as its rows propagated 0, 1 and 2 times", readout=(Hops,))
-CLNR_MLP = CLNR_HOPS.but("CLNR-MLP", "an MLP contrasted by itself, propagated only in the read-out")
+CLNR_HOPS = CLNR.but("CLNR-hops", "CLNR's vectors, propagated 0, 1 and 2 times, side by side", readout=(Hops,))
+CLNR_MLP = CLNR_HOPS.but("CLNR-MLP", "CLNR with an MLP; only its vectors are propagated, 0, 1 and 2 times")
 CLNR_MIX = CLNR_HOPS.but(
     "CLNR-mix",
-    "a GCN and an MLP, contrasted apart, read out beside features and structure: for any graph",
+    "clnr embed's default: a GCN and an MLP, each trained as CLNR, beside features and structure",
     encoder=GCNAndMLP,
     inputs=(WeightFeatures, AddStructure),
     readout=(Hops, OwnFeatures, PropagatedFeatures, Walks, EdgeWeight, Mix),
 )
 CLNR_TUNED = CLNR_HOPS.but(
     "CLNR-tuned",
-    "CLNR-mix with one encoder, and a recipe for each data set, chosen by validation accuracy",
+    "CLNR-mix with one encoder and a recipe for each data set, chosen by validation accuracy",
     inputs=CLNR_MIX.inputs,
     readout=CLNR_MIX.readout,
 )

@@ -80,8 +80,8 @@ class EdgeWeight(Block):
         if weight > _NEARLY_EQUAL:
             return []
         return [
-            f"edges tell little about the nodes here, so they weigh {weight:.2f} in the vectors, and a node's own features 1; "
-            "--set edge_weight=equal weighs both alike"
+            f"edges are weakly informative here: they weigh {weight:.2f} in the vectors, a node's own features 1; "
+            "--set edge_weight=equal gives both the same weight"
         ]
 
 

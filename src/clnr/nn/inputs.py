@@ -74,7 +74,7 @@ class Input(ABC):
         return {name: value.to(engine.device) for name, value in learned.items()}
 
     def empty(self, features: int, nodes: int) -> Parameters:
-        """Parameters of the shapes that ``fit`` learns from so many features and nodes, on torch's default device."""
+        """Parameters of the shapes that ``fit`` learns from this number of features and nodes, on torch's default device."""
         return {}
 
     @abstractmethod
@@ -221,7 +221,7 @@ class StructureInput(Input):
 
 @dataclass(frozen=True)
 class Cleora(StructureInput):
-    """Random vectors averaged over neighbours and scaled to length 1, again and again (Rychalska et al., "Cleora", 2021)."""
+    """Random vectors repeatedly averaged over neighbours and scaled to length 1 (Rychalska et al., "Cleora", 2021)."""
 
     walk_steps: int = hyper_parameter(8, 1, 1000, "steps of averaging over neighbours", source="ours, docs/choosing.md")
 

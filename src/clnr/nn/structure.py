@@ -18,7 +18,7 @@ else:
     random_features = lazy("clnr.graph.id_vectors", "random_features")
 
 STEPS = (4, 8, 16)
-"""After so many steps of a walk: near neighbours, the neighbourhood, the region."""
+"""Lengths of walks, in steps: near neighbours, the neighbourhood, the region."""
 _ROWS = 1 << 12
 
 
@@ -65,7 +65,7 @@ class _Walked(NamedTuple):
 
 
 def walks(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int]) -> list[Tensor]:
-    """Each node's random vector averaged over its neighbours and scaled to length 1, again and again: after so many steps.
+    """Each node's random vector, repeatedly averaged over its neighbours and scaled to length 1: after each of ``steps``.
 
     One number of steps is Cleora (Rychalska et al., 2021). A node without neighbours has zeros. Walks are kept with the edges:
     whoever asks for the same ones of a graph with other features has them.

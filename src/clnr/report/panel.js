@@ -80,7 +80,7 @@ function welcome() {
   const touch = window.matchMedia("(hover: none)").matches;
   const hints = touch
     ? [["tap", "a node to see its neighbours"], ["drag", "to move"], ["pinch", "to zoom"]]
-    : [["click", "a node to see its neighbours"], ["drag", "to move"], ["wheel", "to zoom"], ["/", "to find a node"], ["esc", "to let go, and see all"]];
+    : [["click", "a node to see its neighbours"], ["drag", "to move"], ["wheel", "to zoom"], ["/", "to find a node"], ["esc", "to clear the selection and filter"]];
   const begin = hubs.map((i) => way(i, make("span", "cosine", counted(start[i + 1] - start[i]))));
   const most = begin.length ? [heading("Most neighbours", "in the graph"), make("ul", "nodes", ...begin)] : [];
   return [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +79,14 @@ def check_path(argument: str, value: Any) -> Path:
     if "\0" in str(path):
         raise ClnrError(f"{argument} has a zero byte in it, which no path can have")
     return path
+
+
+def caller_level() -> int:
+    """The ``stacklevel`` of a warning about what the caller of this package passed."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("clnr."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _describe(value: Any) -> str:

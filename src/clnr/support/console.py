@@ -26,7 +26,10 @@ class Console(rich.console.Console):
 
 
 class Table(rich.table.Table):
-    """rich's table with cells of plain text."""
+    """rich's table with headings and cells of plain text."""
+
+    def add_column(self, header: Any = "", *args: Any, **options: Any) -> None:
+        super().add_column(printable(header), *args, **options)
 
     def add_row(self, *cells: Any, **options: Any) -> None:
         super().add_row(*(escape_control(each) if isinstance(each, str) else each for each in cells), **options)

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import DataError, UnknownName
+from clnr.errors import DataError, UnknownName, did_you_mean
 from clnr.support.arguments import check_choice, check_type
 from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
 from clnr.tables.io.encodings import check_encoding
@@ -40,8 +40,10 @@ def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None
 
 def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **named: Any) -> TableArguments:
     """What a function was called with, lists of columns as tuples; raises unless each is right and all go together."""
-    for name in named.keys() - {each.name for each in fields(TableArguments)}:
-        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    known = [each.name for each in fields(TableArguments)]
+    for name in named.keys() - known:
+        near = did_you_mean(name, known).rstrip() or f"see help(clnr.{function})"
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {near}")
     arguments = TableArguments(edges, nodes, **named)
     if arguments.negative_weights is not None:
         check_choice("negative_weights", arguments.negative_weights, NEGATIVE_WEIGHTS)

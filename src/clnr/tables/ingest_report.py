@@ -124,6 +124,12 @@ class IngestReport:
     node_kinds: tuple[str, ...] = ()
     hint: str = ""
 
+    @property
+    def label_column(self) -> str:
+        """What labels are called: their column's name, or ``label`` if they have none or several."""
+        names = {each.column for each in self.columns if each.role.startswith("label")}
+        return names.pop() if len(names) == 1 else "label"
+
 
 def loses_much(report: IngestReport) -> bool:
     """Whether so many edges were left out that something is wrong with their ids."""

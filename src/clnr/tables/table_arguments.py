@@ -66,7 +66,8 @@ class TableArguments:
     edges_query: str | None = _option("Instead of --edges: one SELECT (DuckDB) over files.", metavar="SQL")
     nodes_query: str | None = _option("Instead of --nodes: one SELECT (DuckDB) over files.", metavar="SQL")
     feature_matrix: Any = _option(  # noqa: RUF009
-        "More features: .npy, .npz (SciPy) or .mtx, a row for each of --nodes; without it, for 0, 1, 2 ...", metavar="FILE"
+        "Matrix of more features (.npy, .npz, .mtx): a row for each row of --nodes or, without it, each id 0, 1, 2 ...",
+        metavar="FILE",
     )
     source: str | None = _option("Column of edge sources; found by name, such as source or from, if not given.")
     target: str | None = _option("Column of edge targets; found by name if not given.")
@@ -80,7 +81,7 @@ class TableArguments:
     edge_time: str | Iterable[str] | None = _option(
         "Column of edge times, dates or numbers. Repeatable, as --weight.", list[str], "COLUMN"
     )
-    until: str | None = _option("With --edge-time: the graph as of then, without later edges.", metavar="DATE")
+    until: str | None = _option("With --edge-time: leave out later edges.", metavar="DATE")
     half_life: float | None = _option("With --edge-time: the age at which an edge's weight has halved.", float, "DAYS")
     drop_empty: bool = _option(
         "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False
@@ -90,7 +91,7 @@ class TableArguments:
     names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
     time: str | None = _option("Column of timestamps, left out of the features.")
     features: Iterable[str] | None = _option(
-        "Node columns that are features; if not given, all that can be.", list[str], "COLUMN"
+        "Node columns to use as features; by default all that can be.", list[str], "COLUMN"
     )
     ignore: Iterable[str] = _option("Columns that are not used; repeatable, or with commas.", list[str], "COLUMN", default=())
     types: Mapping[str, str] = _option(

@@ -86,7 +86,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     edge_notes = sink.take_edges(loaded)
     encoder, encoder_notes = _encoder_for(db, loaded, arguments)
     if base is not None and encoder.encodes and loaded.from_edges and new_rows:
-        encoder_notes.append(f"known from edges alone, with all values missing: {plural(new_rows, 'new node')}")
+        encoder_notes.append(f"without a row of values: {plural(new_rows, 'new node')}; a node table (--nodes) gives them")
     classes = () if base is None else base.class_names
     if node_table is not None and label is not None:
         classes = register_classes(db, node_table, label, classes)
@@ -191,7 +191,7 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         width = base.graph.num_features
         raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
     if loaded.from_edges and base is None and given.encodes:
-        raise DataError("feature_encoder needs a node table; pass one, or leave out feature_encoder")
+        raise DataError("the earlier model or feature_encoder takes features of a node table: pass one (--nodes)")
     if matrix is not None:
         if given.matrix is None:
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")

@@ -79,7 +79,7 @@ class Checkpoint:
         return done, state
 
     def save(self, done: int, state: Mapping[str, Tensor]) -> None:
-        """Replace the file by the state after so many epochs, unless a loss is not finite."""
+        """Replace the file by the state after ``done`` epochs, unless a loss is not finite."""
         import safetensors.torch
 
         losses = state["written"][0, :done]

@@ -30,7 +30,7 @@ _EPOCHS_PER_POLL = 10
 
 
 class CheckpointCallback(Protocol):
-    """Saves the state of a training ``every`` so many epochs, so that another process can resume it."""
+    """Saves the state of a training ``every`` few epochs, so that another process can resume it."""
 
     every: int
 

@@ -42,7 +42,7 @@ class StepWork(NamedTuple):
 
 
 def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Size) -> StepWork:
-    """The work of a step with so many views."""
+    """The work of a step with ``views`` views."""
     views = max(2, views)
     width = max(recipe.hidden, recipe.dimension)
     links = 1 + size.edges / max(1, size.nodes)
@@ -60,7 +60,7 @@ def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Siz
 
 
 def sharing_pays(workers: int, recipe: Recipe, size: Size) -> bool:
-    """Whether so many workers embed all nodes sooner than one: each computes a share of the rows of a layer, and gets the rest.
+    """Whether several workers embed all nodes sooner than one: each computes a share of the rows of a layer, and gets the rest.
 
     That is, whether the time that the others save in a layer, with a thread each, is longer than it takes to gather its rows.
     """

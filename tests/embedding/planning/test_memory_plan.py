@@ -13,7 +13,7 @@ import pytest
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.planning import memory_plan
-from clnr.embedding.planning.graph_facts import graph_counts, graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
 from clnr.embedding.planning.memory_plan import plan, size_of
 from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
@@ -36,15 +36,16 @@ def planned(graph, method=CLNR, recipe=None, **settings):
 
 def test_facts_are_counted():
     graph = Graph.from_edges([0, 1, 3], [1, 2, 3], np.eye(6), undirected=True, labels=[0, 1, 0, -1, -1, -1])
-    facts, counts = graph_facts(graph), graph_counts(graph)
+    counts = graph_counts(graph)
+    facts = facts_in_words(counts)
     assert (facts["nodes"], facts["edges"], facts["nodes without edges"]) == ("6", "3 undirected", "2")
     assert facts["components"] == "4, the largest of 3 nodes"
     assert facts["classes"] == "2, of 3 nodes"
     assert (counts["nodes"], counts["edges"], counts["components"], counts["labelled_nodes"]) == (6, 3, 4, 3)
     assert all(type(value) in (int, float, bool) for value in counts.values())
-    weighted = graph_facts(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0]))
+    weighted = facts_in_words(graph_counts(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0])))
     assert weighted["edges"] == "2 directed, weighted (1 at the median)"
-    assert graph_facts(Graph.from_edges([], [], np.zeros((0, 3))))["nodes"] == "0"
+    assert facts_in_words(graph_counts(Graph.from_edges([], [], np.zeros((0, 3)))))["nodes"] == "0"
 
 
 @pytest.mark.parametrize(("nodes", "classes", "told"), [(24, 5, True), (25, 5, False), (19, 19, False)])

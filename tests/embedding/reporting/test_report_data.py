@@ -50,7 +50,8 @@ def test_the_column_of_labels_is_shown_once():
     edges = pa.table({"source": range(20), "target": [i * 3 % 20 for i in range(20)]})
     nodes = pa.table({"id": range(20), "age": [i % 7 for i in range(20)], "subject": ["xyz"[i % 3] for i in range(20)]})
     made = report_data(fitted(read_tables(edges, nodes, label="subject"), method="Raw"), "mine")
-    assert [column.name for column in made.columns] == ["label", "cluster", "age", "number of edges"]
+    assert [column.name for column in made.columns] == ["subject", "cluster", "age", "number of edges"]
+    assert made.columns[0].names == ("x", "y", "z")
 
 
 WORDS = ["red", "green", "blue"]
@@ -118,7 +119,7 @@ def test_baselines_stand_beside_it_above_the_sections():
     assert report_data(fitted(), "mine").comparison is None
     result = fit_graph(as_table_graph(tiny()), METHODS["CLNR"], SMALL, 0, cpu_engine(), baselines=(RAW, UNTRAINED))
     made = report_data(result, "mine")
-    assert [row[0] for row in made.comparison.rows] == ["raw features", "Untrained", "CLNR: this embedding"]
+    assert [row[0].split(":")[0] for row in made.comparison.rows] == ["raw features", "Untrained", "CLNR"]
     assert made.comparison.rows[-1][1] == f"{result.scores['link_auc']:.3f}"
     html = render_html(made)
     assert html.index(escape(made.comparison.note)) < html.index("The graph")
@@ -189,7 +190,7 @@ def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
     monkeypatch.setattr(nodes, "MOST_MAP_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
-    assert any("the map shows 10 of 40 nodes" in note for note in made.notes)
+    assert any("a random sample: 10 of 40 nodes" in note for note in made.notes)
     assert made.near.max() < 10
     assert len(made.start) == 11
     render_html(made)

@@ -171,7 +171,7 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     monkeypatch.setattr(sampled_scores, "MEASURED", 50)
     text = write_report(out, layout="tsne").read_text(encoding="utf-8")
     assert '<meta name="layout" content="tsne">' in text
-    assert f"the map shows 50 of {NODES} nodes, drawn at random" in text
+    assert f"a random sample: 50 of {NODES} nodes" in text
     assert "scores are computed on samples" in text
     with pytest.raises(DataError, match="node names are fixed by clnr ingest --name"):
         write_report(out, "name")

@@ -55,7 +55,7 @@ def by_hand(folder, node, k):
 def test_it_answers_as_the_whole_folder_does(node, folder):
     found = similar_nodes(folder, node, 6)
     assert found.nodes == by_hand(folder, node, 6)
-    assert (found.has_names, found.has_labels) == (False, True)
+    assert (found.has_names, found.label_column) == (False, "label")
     save_names(name_nodes(load_folder(folder), "kind", folder), folder)
     named = similar_nodes(folder, node, 6)
     assert named.nodes == by_hand(folder, node, 6)
@@ -70,7 +70,7 @@ HALF_LABELLED = replace(tiny(), labels=np.where(np.arange(40) % 2, tiny().labels
 )
 def test_graphs_of_every_kind(graph, tmp_path):
     folder = saved(fitted(table_graph=as_table_graph(graph)), tmp_path)
-    assert similar_nodes(folder, "3", 2).has_labels == (graph.labels is not None)
+    assert similar_nodes(folder, "3", 2).label_column == (None if graph.labels is None else "label")
     for node in ("0", "17", "39"):
         assert similar_nodes(folder, node, 39).nodes == by_hand(folder, node, 39)
 

@@ -53,11 +53,18 @@ def counted(group, has):
     return *shares, (shares[0] - shares[1]) / statistics.pstdev(inside + outside), sum(inside)
 
 
+def telling(difference, share, group, known=None):
+    """Whether a difference is beyond four standard errors of two means, and a value's share is a fifth."""
+    groups = GROUPS if known is None else GROUPS[known]
+    inside = int(np.sum(groups == group))
+    return abs(difference) >= 4 * (1 / inside + 1 / (len(groups) - inside)) ** 0.5 and share >= 0.2
+
+
 def by_hand(group):
     """All traits of a group that are large enough, by column and value."""
     made = {}
     present = {
-        "label": lambda row: [row["area"]],
+        "area": lambda row: [row["area"]],
         "trade": lambda row: [row["trade"]],
         "tags": lambda row: row["tags"].split("|"),
         "about": lambda row: row["about"].split(),
@@ -65,11 +72,11 @@ def by_hand(group):
     for column, parts in present.items():
         for value in {part for row in ROWS for part in parts(row)} - {None}:
             inside, outside, difference, nodes = counted(group, lambda row, v=value, of=parts: v in of(row))
-            if difference >= 0.2 and nodes >= 2:
-                made[column, value] = (inside, outside, difference)
+            if difference >= 0.2 and nodes >= 2 and inside >= 0.05:
+                made[column, value] = (inside, outside, difference, telling(difference, inside, group))
     inside, outside, difference, _ = counted(group, lambda row: row["member"])
     if abs(difference) >= 0.2:
-        made["member", None] = (inside, outside, difference)
+        made["member", None] = (inside, outside, difference, telling(difference, 1, group))
     for column, number in {
         "years": lambda row: row["years"],
         "since": lambda row: (row["since"] - datetime.date(1970, 1, 1)).total_seconds(),
@@ -78,7 +85,8 @@ def by_hand(group):
         means = [statistics.fmean(value for value, of in known if bool(of == group) is here) for here in (True, False)]
         difference = (means[0] - means[1]) / statistics.pstdev([value for value, _ in known])
         if abs(difference) >= 0.2:
-            made[column, None] = (*means, difference)
+            there = [row[column] is not None for row in ROWS]
+            made[column, None] = (*means, difference, telling(difference, 1, group, there))
     return made
 
 
@@ -88,10 +96,11 @@ def test_they_are_those_counted_by_hand_the_largest_first(nodes):
     for group in range(3):
         expected = by_hand(group)
         assert len(found[group]) == min(5, len(expected))
-        largest = sorted((abs(difference) for *_, difference in expected.values()), reverse=True)[:5]
-        assert [abs(trait.difference) for trait in found[group]] == pytest.approx(largest, rel=1e-5)
+        largest = sorted(((told, abs(difference)) for *_, difference, told in expected.values()), reverse=True)[:5]
+        assert [trait.telling for trait in found[group]] == [told for told, _ in largest]
+        assert [abs(trait.difference) for trait in found[group]] == pytest.approx([size for _, size in largest], rel=1e-5)
         for trait in found[group]:
-            values = trait.inside, trait.outside, trait.difference
+            values = trait.inside, trait.outside, trait.difference, trait.telling
             assert values == pytest.approx(expected[trait.column, trait.value], rel=1e-5)
             kinds[trait.column] = trait.kind
     assert {"since": "datetime", "trade": "share"}.items() <= kinds.items()

@@ -178,7 +178,7 @@ def test_a_node_itself_weighs_as_much_as_the_median_edge():
 def test_what_edges_weigh_is_told_where_they_tell_little():
     def lines(**changes):
         result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, SMALL.but(**changes), 0, cpu_engine())
-        return [line for line in result.warnings if line.startswith("edges tell little about the nodes here")]
+        return [line for line in result.warnings if line.startswith("edges are weakly informative here")]
 
     assert len(lines(edge_weight="measured")) == 1
     assert lines() == []

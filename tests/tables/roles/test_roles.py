@@ -28,7 +28,7 @@ def tables(tmp_path):
 
 def test_each_column_has_a_line(tables):
     scaled = "scaled to mean 0 and variance 1"
-    ids = "all its values are distinct whole numbers, as ids are; --as 'serial no=number' makes it a feature"
+    ids = "its values are distinct whole numbers, like ids; --as 'serial no=number' makes it a feature"
     assert column_lines(read_tables(*tables, label="zip", ignore=["about"]).ingest_report.columns) == [
         "edges 'source': source, text",
         "edges 'target': target, text",

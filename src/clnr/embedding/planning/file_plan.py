@@ -272,7 +272,7 @@ class FilePlan(Plan):
         }
 
     def check_disk(self, out: Path, there: int = 0) -> None:
-        """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
+        """Raise if the disk of a folder is too small for its shards and layers, of which ``there`` bytes are written."""
         free = shutil.disk_usage(resolve_path(out).parent).free + there
         if self.disk > free:
             raise DataError(
@@ -348,5 +348,5 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
         advice = "--method CLNR with its defaults works, and so does more memory"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
             half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
-            advice = f"the graph is small, so leave out --from-files, or say: {half}"
+            advice = f"the graph is small, so leave out --from-files, or add {half}"
         raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")

@@ -16,7 +16,7 @@ from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning, loses_much
 
 _LONGEST_WARNING_LETTERS = 500
-# From so many labelled nodes on, classes should have so many nodes each.
+# The number of labelled nodes from which on classes should have a least number of nodes each.
 _LEAST_LABELLED_NODES = 20
 _LEAST_NODES_OF_CLASS = 5
 
@@ -83,11 +83,6 @@ def facts_in_words(counts: dict[str, Any], feature_type: str | None = None) -> d
     return facts
 
 
-def graph_facts(graph: Graph) -> dict[str, str]:
-    """Counts of a graph in words."""
-    return facts_in_words(graph_counts(graph))
-
-
 def folder_facts(folder: GraphFolder) -> dict[str, str]:
     """Counts of a graph folder in words."""
     return facts_in_words(folder_counts(folder), folder.feature_type)
@@ -125,8 +120,11 @@ def kind_weights(table_graph: TableGraph) -> list[str]:
     return [f"mean factor of the edge weights of each kind: {factors}"] if len(kinds) > 1 else []
 
 
-def table_warnings(table_graph: TableGraph) -> list[str]:
-    """Odd things in the tables, and what was done about each, a line each; first, what should rather be run."""
+def table_warnings(table_graph: TableGraph, known: int = 0) -> list[str]:
+    """Odd things in the tables, and what was done about each, a line each; first, what should rather be run.
+
+    The first ``known`` nodes were in an earlier graph.
+    """
     report, encoder = table_graph.ingest_report, table_graph.feature_encoder
     lines: list[str] = []
     if dangling := dangling_warning(report):
@@ -140,8 +138,9 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     labelled = 0 if labels is None else int((labels >= 0).sum())
     if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:
         lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
-    if report.isolated:
-        lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
+    isolated = int((table_graph.graph.degrees[known:] == 0).sum()) if known else report.isolated
+    if isolated:
+        lines.append(f"embedded by features alone: {plural(isolated, 'new node' if known else 'node')} without edges")
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in (*lines, *report.remarks))]

@@ -42,7 +42,7 @@ from clnr.tables.ingest_report import column_lines
 
 # In files, of a node's ids and columns, and of an edge.
 _NODE_BYTES, _EDGE_BYTES = 32, 12
-# A GPU is worth a hint if training takes longer than so many seconds, and a GPU so many times shorter.
+# A GPU is worth a hint if training takes longer than this, in seconds, and a GPU is this many times as fast.
 _HINT_SECONDS = 120.0
 _GPU_SPEEDUP = 4.0
 

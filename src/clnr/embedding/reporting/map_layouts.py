@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_MAP_NODES = 100_000
 """The most nodes that a map shows."""
-# A map that takes longer than so many seconds is announced with an estimate.
+# Seconds from which on a map is announced with an estimate.
 _SLOW_MAP_SECONDS = 15.0
 _PERPLEXITY = 30
 
@@ -30,7 +30,7 @@ class MapLayout:
         summary: What it is, in a few words.
         move: Points in the plane, [n, 2], from those that all layouts start from, the unit rows of the embedding, the nearest
             neighbours of every node, and a seed.
-        seconds: Roughly how long it takes for so many nodes.
+        seconds: Roughly how long it takes, by the number of nodes.
         needs: The module of an optional package; None for none.
         extra: The extra of clnr that installs it.
     """

@@ -41,7 +41,7 @@ def layout(start: Array, near: NeighborList, seed: int) -> Array:
 
 
 def steps_of(count: int) -> int:
-    """The number of steps for a map of so many nodes."""
+    """The number of steps for a map of ``count`` nodes."""
     return _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
 
 

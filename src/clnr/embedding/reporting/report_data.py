@@ -32,24 +32,24 @@ Log = Callable[[str], None]
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
 _WORD_LETTERS = 30
-# Columns of at most so many categories come before numbers, others after them.
+# The most categories of a column that comes before numbers; others come after them.
 _MOST_CATEGORIES = 50
-# A map opens with a column of at most so many values, each of which so many nodes have on the mean.
+# The most values of a column that a map opens with, and the fewest nodes of each, on average.
 _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
 _SCORES = {
-    "link_auc": "AUC of held-out edges (chance: 0.5)",
-    "link_average_precision": "their average precision (chance: 0.5)",
-    "links_held_out": "held-out edges, which the method did not see",
+    "link_auc": "link AUC: held-out edges against non-edges (chance: 0.5)",
+    "link_average_precision": "average precision of the same (chance: 0.5)",
+    "links_held_out": "number of held-out edges, which were not trained on",
     "effective_rank": "effective rank: dimensions in use",
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",
-    "strict_accuracy": "accuracy of a linear probe, %, test nodes read once (strict)",
-    "strict_macro_f1": "its macro-F1, %: the mean of all classes, rare ones too",
+    "strict_accuracy": "accuracy of a linear probe on test nodes, %",
+    "strict_macro_f1": "its macro-F1, %: all classes count the same",
     "strict_roc_auc": "its ROC AUC (chance: 0.5)",
     "strict_average_precision": "its average precision for the rarer class",
-    "validation_accuracy": "its validation accuracy, %, by which it was chosen",
-    "majority_accuracy": "accuracy of the majority-class baseline, %",
+    "validation_accuracy": "its accuracy on validation nodes, %, which choose its penalty",
+    "majority_accuracy": "majority-class baseline, %",
 }
 
 
@@ -92,7 +92,7 @@ def report_data(
     table = compare(model.method, result.scores, result.baselines)
     notes = [*table_warnings(table_graph), *result.warnings]
     if count < total:
-        notes.append(f"the map shows {count:,} of {total:,} nodes, drawn at random; neighbours are among those")
+        notes.append(f"the map and its neighbours are a random sample: {count:,} of {total:,} nodes")
     return ReportData(
         title=title,
         sections=[
@@ -121,7 +121,7 @@ def report_data(
 
 
 def _shorten(text: str) -> str:
-    """At most so many characters, cut where a word ends if that loses little."""
+    """At most 200 characters, cut where a word ends if that loses little."""
     if len(text) <= _MOST_LETTERS:
         return text
     cut = text[: _MOST_LETTERS - 1]
@@ -161,18 +161,15 @@ def _columns(shown: ShownNodes, clusters: Clusters, colour: str | None) -> list[
     """
     table_graph, ids = shown.table_graph, _id_texts(shown)
     labels, table, columns = table_graph.graph.labels, table_graph.columns, list[Column]()
-    encoder = table_graph.feature_encoder
+    encoder, report = table_graph.feature_encoder, table_graph.ingest_report
     encoders = {
         plain_name(each.column) if each.node_kind else each.column: each
         for each in (() if encoder is None else encoder.column_encoders)
     }
     if labels is not None:
-        columns.append(_classes(labels[shown.places], table_graph.classes))
+        columns.append(_classes(report.label_column, labels[shown.places], table_graph.classes))
     if table is not None:
-        report = table_graph.ingest_report
-        # Classes have a column of their own.
-        left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
-        others = [name for name in table.column_names if name not in left_out]
+        others = [name for name in table.column_names if name != report.names]
         coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, encoders.get(name)) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in coloured if column is not None and column.name not in taken]
@@ -197,11 +194,11 @@ def _has_few_values(column: Column, encoder: ColumnEncoder | None) -> bool:
     return 2 <= len(np.unique(known)) <= min(_FEW_VALUES, len(known) / _LEAST_NODES_OF_VALUE)
 
 
-def _classes(labels: Array, names: tuple[str, ...]) -> Column:
+def _classes(title: str, labels: Array, names: tuple[str, ...]) -> Column:
     """Classes by name; a class without a name by its number, if it occurs."""
     bare = np.unique(labels[labels >= len(names)])
     codes = np.where(labels < len(names), np.maximum(labels, -1), len(names) + np.searchsorted(bare, labels))
-    return Column("label", codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
+    return Column(title, codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
 
 
 def _rank(column: Column) -> int:

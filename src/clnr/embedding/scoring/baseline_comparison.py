@@ -10,10 +10,12 @@ from dataclasses import replace
 from math import inf, isfinite, nan
 from typing import NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from clnr.graph import Graph
+from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.report import Score
 from clnr.support.humanize import plural
@@ -23,7 +25,7 @@ Scores = Mapping[str, float]
 MOST_EDGES = 20_000_000
 """Baselines are not scored on a graph of more edges, both directions counted; nor are reasons looked for."""
 NOISE = 2.0
-"""Two scores are equal if they differ by less than so many standard errors of the difference, on the same nodes or pairs."""
+"""The least difference of two scores, in standard errors of the difference on the same nodes or pairs."""
 NEAR_CHANCE = 0.55
 """A link AUC below this is near chance."""
 COLLAPSED_RANK = 1.5
@@ -35,7 +37,7 @@ GOOD_SHARE = 0.5
 POOR_SHARE = 0.05
 """An accuracy is poor until it removes this share of it."""
 FEW_EDGES = 30
-"""From so many held-out edges on a link AUC says something; with fewer, its standard error is 0.05 and more."""
+"""The least number of held-out edges for a link AUC; with fewer, its standard error is 0.05 or more."""
 
 
 class _Measure(NamedTuple):
@@ -88,13 +90,11 @@ _LINKS = _Measure(
     hint="; to see which helps your task, give labels of some nodes: --label COLUMN",
     counted="links_held_out",
 )
-_ACCURACY = _Measure(
-    "strict_accuracy", "validation_accuracy", "strict accuracy %", 1, " %", "; perhaps neighbours are too unlike"
-)
+_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "; perhaps linked nodes are too unlike")
 
 
 class BaselineComparison(NamedTuple):
-    """A small table and one sentence.
+    """A small table, with the best baseline by each measure, and one sentence.
 
     ``measure`` is the score that decides, and ``rival`` the best baseline by it, raw features among them; the embedding is
     ``beaten`` if that is better by more than noise.
@@ -115,15 +115,12 @@ def compare(method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> 
     the link AUC decides both.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
-    compared = [(each, best) for each in columns if (best := _best(each, baselines)) is not None]
-    if not compared:
+    best = {each: name for each in columns if (name := _best(each, baselines)) is not None}
+    if not best:
         return None
-    measure, rival = compared[-1]
-    others = {name: each for name, each in baselines.items() if name != RAW.name}
-    best = _best(measure, others)
-    rows = [("raw features", baselines[RAW.name])] if RAW.name in baselines else []
-    if best is not None:
-        rows.append((f"{best}: the best of {len(others)} baselines" if len(others) > 1 else best, others[best]))
+    measure, rival = [*best.items()][-1]
+    shown = dict.fromkeys([*({RAW.name} & baselines.keys()), *best.values()])
+    rows = [(_title(name, best, len(baselines)), baselines[name]) for name in shown]
     rows.append((f"{method.name}: this embedding", scores))
     ahead = measure.ahead(baselines[rival], scores)
     return BaselineComparison(
@@ -144,6 +141,14 @@ def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
     )
 
 
+def _title(baseline: str, best: Mapping[_Measure, str], count: int) -> str:
+    """What a row of the table is called: a baseline, and by which measure it is the best of how many."""
+    by = [each.chosen_by.replace("_", " ").replace("auc", "AUC") for each, name in best.items() if name == baseline]
+    if not by or count == 1:
+        return _called(baseline)
+    return f"{_called(baseline)}: the best of {count} {'baselines' if len(by) == len(best) else f'by {by[0]}'}"
+
+
 def _called(baseline: str) -> str:
     return "raw features" if baseline == RAW.name else baseline
 
@@ -154,14 +159,18 @@ def _sentence(
     called, several = _called(rival), rival == RAW.name
     if few := measure.few(scores):
         against = f"{measure.against(scores, baselines[rival])} of {called}"
-        return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 has more"
+        return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 holds out more"
     if ahead < 0:
         best = "" if len(baselines) == 1 else "the best baseline, "
         against = measure.against(scores, baselines[rival])
         return f"{measure.task}{method.name} scores higher than {best}{called}: {against}{measure.hint}"
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
-    advice = measure.hint or f"{free}; to use {'them' if several else 'it'}: --method {rival}"
+    advice = measure.hint or f"; to use {called}{free}: --method {rival}"
+    if ahead > 0 and not measure.hint:
+        advice += "; --for labels finds what suits your labels"
+    if method.objective is None and (several or (ahead > 0 and not measure.hint)):
+        advice += "; --effort standard trains, and may score higher"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
         return f"{measure.task}{called} and {method.name} score alike, {noise}: {against}{advice}"
@@ -177,7 +186,7 @@ def score_warnings(
     comparison = compare(method, scores, baselines)
     if few := _LINKS.few(scores):
         if comparison is None or comparison.measure != _LINKS.key:
-            lines.append(f"{few} to judge by: the link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 has more")
+            lines.append(f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 holds out more")
     elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
         lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw, has_kinds)}")
@@ -209,23 +218,31 @@ def _why_chance(graph: Graph, raw: Scores, has_kinds: bool) -> str:
 
 
 def _is_bipartite(graph: Graph) -> bool:
-    """Whether every edge leads from one half of the nodes to the other.
+    """Whether every edge joins a node of even depth and one of odd depth, in a breadth-first search of each component."""
+    indptr, indices, _ = graph.outgoing
+    adjacency, root = _adjacency(indices, indptr), graph.num_nodes
+    if graph.directed:
+        adjacency = adjacency + adjacency.T
+    _, component = connected_components(adjacency, connection="strong")
+    # A root that leads to one node of each component: a single search reaches all.
+    indices = np.append(adjacency.indices, np.unique(component, return_index=True)[1].astype(np.int32))
+    _, parent = breadth_first_order(_adjacency(indices, np.append(adjacency.indptr, len(indices))), root)
+    parent[root] = root
+    odd = np.arange(root + 1) != root
+    while (parent != root).any():
+        odd, parent = odd ^ odd[parent], parent[parent]
+    return not (np.repeat(odd[:-1], np.diff(adjacency.indptr)) == odd[adjacency.indices]).any()
 
-    Then, and only then, each component falls apart in two where every node is doubled and edges lead from one copy to the
-    other.
-    """
-    adjacency = abs(graph.to_scipy())
-    adjacency = adjacency + adjacency.T
-    doubled = sp.block_array([[None, adjacency], [adjacency, None]], format="csr")
-    parts, twice = (connected_components(each, directed=False, return_labels=False) for each in (adjacency, doubled))
-    return bool(twice == 2 * parts)
+
+def _adjacency(indices: Array, indptr: Array) -> sp.csr_array:
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(indptr) - 1,) * 2)
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
-    """A line if an embedding of so many columns uses hardly more than one dimension."""
+    """A line if an embedding of ``width`` columns uses hardly more than one dimension."""
     if scores["effective_rank"] >= COLLAPSED_RANK or width < 2:
         return []
-    return ["the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart"]
+    return ["the embedding has collapsed to about one dimension, so that nodes can hardly be told apart"]
 
 
 def _is_poor(accuracy: float, majority: float) -> bool:
@@ -257,7 +274,7 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
             verdict = "poor" if _is_poor(accuracy, majority) else "good" if accuracy >= good else "fair"
         shown.append(_beside(_ACCURACY, Score("accuracy", f"{accuracy:.1f} %", meaning, verdict), scores, baselines))
     if "effective_rank" in finite:
-        meaning = "dimensions in use; near 1 it has collapsed, and nodes are hardly told apart"
+        meaning = "dimensions in use; near 1, the embedding has collapsed"
         verdict = "poor" if collapse_warnings(finite, dimension) else ""
         shown.append(Score("effective rank", f"{finite['effective_rank']:.3g} of {dimension:,}", meaning, verdict))
     return shown

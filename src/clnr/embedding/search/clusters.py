@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,10 @@ from clnr.graph.kind_rows import unit
 # The most clusters that are found without being asked for: as many as the report has colours. How many are taken where none
 # are clearly separated, and the silhouette from which they are (Kaufman and Rousseeuw, 1990).
 _MOST_CLUSTERS, _USUAL_CLUSTERS, _CLEAR_SILHOUETTE = 12, 8, 0.25
-# Clusters are fitted and described on a sample of so many nodes, and their number is chosen on so many of these.
+# The size of the sample on which clusters are fitted and described, and of the part on which their number is chosen.
 _FITTED_NODES, _JUDGED_NODES = 10_000, 1_000
 _ITERATIONS, _RESTARTS = 10, 3
-_TYPICAL_NODES, _MOST_LETTERS = 5, 60
+_TYPICAL_NODES, _MOST_LETTERS, _TITLE_TRAITS = 5, 60, 3
 _BLOCK_ROWS = 1 << 16
 
 
@@ -36,7 +37,8 @@ class Cluster:
         size: How many nodes it has.
         typical: The ids of the nodes nearest its centre, nearest first.
         names: What these are called, "" for one without a name.
-        traits: What sets it apart, the largest difference first.
+        traits: What sets it apart: first what is beyond chance, then the largest difference.
+        title: Its number, and in a few words what sets it apart beyond chance.
     """
 
     number: int
@@ -44,11 +46,7 @@ class Cluster:
     typical: tuple[Any, ...]
     names: tuple[str, ...]
     traits: tuple[Trait, ...]
-
-    @property
-    def title(self) -> str:
-        """Its number, and in a few words what sets it apart."""
-        return ": ".join(filter(None, (str(self.number), ", ".join(trait.short for trait in self.traits[:3]))))
+    title: str
 
     @property
     def typical_texts(self) -> list[str]:
@@ -97,13 +95,23 @@ def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None) -> Cl
     centres = _centres(z, _best_count(z[judged], distances) if count is None else count)
     assignment, distance = _assign(rows, centres)
     traits = traits_of(nodes, sample, assignment[sample], len(centres))
-    clusters = []
+    titles, clusters = _titles(traits), []
     for number, size in enumerate(np.bincount(assignment, minlength=len(centres)).tolist()):
         members = np.flatnonzero(assignment == number)
         typical = members[np.argsort(distance[members], kind="stable")[:_TYPICAL_NODES]]
         ids, names = nodes.ids[typical].tolist(), nodes.names_of(typical) or [""] * len(typical)
-        clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number]))
+        clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number], titles[number]))
     return Clusters(assignment, tuple(clusters), silhouette(distances, assignment[sample[judged]]))
+
+
+def _titles(traits: list[tuple[Trait, ...]]) -> list[str]:
+    """A title for each cluster: three traits that tell it apart, or more where two clusters would have the same."""
+    words = [[trait.short for trait in each if trait.telling] for each in traits]
+    shown = [each[:_TITLE_TRAITS] for each in words]
+    for length in range(_TITLE_TRAITS + 1, max(map(len, words), default=0) + 1):
+        clusters_of = Counter(map(frozenset, shown))
+        shown = [more[:length] if clusters_of[frozenset(few)] > 1 else few for few, more in zip(shown, words, strict=True)]
+    return [f"{number}: {', '.join(each)}" if each else f"cluster {number}" for number, each in enumerate(shown)]
 
 
 def _k_means(z: Array, count: int, seed: int) -> tuple[Array, Array, float]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Cosines that are in memory at a time where each node is compared with all.
 _BLOCK_COSINES = 1 << 25
-# Of more neighbours of a kind, so many stand for all.
+# The most neighbours of a kind that are averaged.
 _MOST_LINKED_NODES = 1000
 
 
@@ -135,7 +135,7 @@ def _best(parts: Iterable[tuple[Array, Array]], k: int) -> NeighborList:
 
 
 def neighbor_lists(z: Array, k: int) -> NeighborList:
-    """The ``k`` rows of largest cosine similarity to each row, without itself; fewer if there are not so many."""
+    """The ``k`` rows of largest cosine similarity to each row, without itself; fewer if there are fewer rows."""
     import torch
 
     rows, k = torch.from_numpy(np.ascontiguousarray(z, dtype=np.float32)), max(0, min(k, len(z) - 1))

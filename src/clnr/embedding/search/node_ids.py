@@ -24,6 +24,7 @@ _SHOWN_MATCHES = 5
 _MOST_COMPARED_TEXTS = 20_000
 _LEAST_RATIO = 0.6
 _MOST_NAME_LETTERS = 60
+_NAMES_HINT = "; to find nodes by name, name the column: clnr report FOLDER --name COLUMN, or read_tables(names=COLUMN)"
 
 
 class NodeIds(ABC):
@@ -161,10 +162,10 @@ class NodeTexts:
                 some = ", ".join(f"{each!r:.80}" for each in _texts_at(self.ids(), nodes[:_SHOWN_MATCHES]))
                 more = ", ..." if len(nodes) > _SHOWN_MATCHES else ""
                 raise DataError(f"{len(nodes):,} nodes are called {text!r:.80}; use the id of one: {some}{more}")
-        raise self.unknown(text)
+        raise self.unknown(text, _NAMES_HINT if self.names is None else "")
 
-    def unknown(self, node: Any) -> DataError:
-        """The error that there is no such node, with those whose id or name is nearly so."""
+    def unknown(self, node: Any, hint: str = "") -> DataError:
+        """The error that there is no such node, with those whose id or name is nearly so, or else a hint."""
         text = str(node)
         alike: dict[int, float] = {}
         for texts in filter(None, (self.ids, self.names)):
@@ -176,7 +177,7 @@ class NodeTexts:
             return DataError(f"{said}; did you mean {self._called(nodes)}?")
         first = self._called(range(min(3, sum(map(len, self.ids())))))
         what = "id is" if self.names is None else "id or name is"
-        return DataError(f"{said}, and no {what} like it" + (f"; ids are such as {first}" if first else ""))
+        return DataError(f"{said}, and no {what} like it" + (f"; ids are such as {first}" if first else "") + hint)
 
     def _called(self, nodes: Iterable[int]) -> str:
         """The ids of some nodes, each with its name, if it has one."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
 from clnr.embedding.reporting.map_layouts import MOST_MAP_NODES
 from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts
 from clnr.errors import DataError
@@ -181,7 +181,7 @@ class TableNodes(GraphNodes):
 
     def shown(self) -> ShownNodes:
         graph = self._table_graph.graph
-        nodes, facts = sample_nodes(self.num_nodes, MOST_MAP_NODES), graph_facts(graph)
+        nodes, facts = sample_nodes(self.num_nodes, MOST_MAP_NODES), facts_in_words(graph_counts(graph))
         if any(self.names_of(nodes)):
             facts["names"] = f"column {self.name_column}"
         return ShownNodes(nodes, self._table_graph, nodes, graph.degrees[nodes], facts)

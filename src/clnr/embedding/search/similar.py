@@ -32,12 +32,15 @@ class SimilarNode(NamedTuple):
 
 
 class SimilarNodes(NamedTuple):
-    """The nodes most similar to one, most similar first, the id of that one, and what is known about nodes of this folder."""
+    """The nodes most similar to one, most similar first, the id of that one, and what is known about nodes of this folder.
+
+    ``label_column`` is what labels are called; None if nodes have none.
+    """
 
     nodes: list[SimilarNode]
     id: str
     has_names: bool
-    has_labels: bool
+    label_column: str | None
 
 
 def similar_nodes(
@@ -75,7 +78,8 @@ def _similar(files: ArtifactFiles, name: str, k: int, asked: dict[str, Any]) -> 
         )
         for place, near_id in enumerate(nodes.ids[near].tolist())
     ]
-    return SimilarNodes(similar, str(nodes.ids[node]), bool(names), labels is not None)
+    label_column = None if labels is None else nodes.info.ingest_report.label_column
+    return SimilarNodes(similar, str(nodes.ids[node]), bool(names), label_column)
 
 
 def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:

@@ -45,7 +45,7 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 def new_index(width: int, dtype: str = "f32") -> Any:
-    """An empty index of cosines (usearch), for rows of so many numbers, which it keeps in a type of its own."""
+    """An empty index of cosines (usearch), for rows of ``width`` numbers, stored as ``dtype``."""
     return _usearch().Index(ndim=width, metric="cos", dtype=dtype)
 
 
@@ -67,7 +67,7 @@ def usearch_version() -> str:
 
 
 def load_index(path: Path, shape: tuple[int, int]) -> Any:
-    """An index in a file, which is mapped and not read as a whole; None if it is none of so many rows and numbers.
+    """An index in a file, which is mapped and not read as a whole; None if its shape differs.
 
     usearch does not check what it maps: the file must be one that was written by ``save`` and has not changed since.
     """
@@ -143,7 +143,7 @@ def _save(index: Any, name: str, size: int) -> None:
 
 
 def _remove_old(kept: Path) -> None:
-    """Remove the files that were used last before others of so many bytes, but none of an index that has just been made."""
+    """Remove the least recently used files beyond a total size, but none of an index that has just been made."""
     files, total_bytes = [], 0
     for path in kept.parent.iterdir():
         with contextlib.suppress(OSError):

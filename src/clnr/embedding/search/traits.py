@@ -16,21 +16,24 @@ if TYPE_CHECKING:
     from clnr.embedding.search.nodes import GraphNodes
 
 _MOST_TRAITS, _MOST_LETTERS = 5, 40
-# Cohen's small effect; and what a single node has is its own.
-_LEAST_DIFFERENCE, _LEAST_NODES = 0.2, 2
+# Cohen's small effect; what a single node has is its own; and a value of fewer nodes says little about the group.
+_LEAST_DIFFERENCE, _LEAST_NODES, _LEAST_SHARE = 0.2, 2, 0.05
 _LEAST_VARIANCE = 1e-9
+# How far, in standard errors, a title is beyond chance, as many values are compared; and its least share inside.
+_TELLING_ERRORS, _TELLING_SHARE = 4.0, 0.2
 
 
 class Trait(NamedTuple):
     """What sets a group of nodes apart from all others.
 
     Attributes:
-        column: The column of the node table, or ``label``.
+        column: The column of the node table; ``label`` for labels without one.
         value: The value, word or tag that is commoner inside; None for a column of numbers.
         inside: The share of nodes that have it; or the mean of a number, or of a date in seconds since 1970.
         outside: The same for all other nodes.
         difference: Standardised: inside less outside, over the standard deviation of all nodes.
         kind: ``share``, ``number`` or ``datetime``.
+        telling: Whether it can name the group: beyond chance and, if it is a value, shared by a fifth of the nodes inside.
     """
 
     column: str
@@ -39,6 +42,7 @@ class Trait(NamedTuple):
     outside: float
     difference: float
     kind: str
+    telling: bool = False
 
     def __str__(self) -> str:
         name = self.column if self.value is None else f"{self.column} '{shorten(self.value, _MOST_LETTERS)}'"
@@ -78,7 +82,9 @@ def traits_of(nodes: GraphNodes, sample: Array, groups: Array, count: int) -> li
     for values in _values(nodes, sample):
         for group, trait in _differences(values, groups, count):
             traits[group].append(trait)
-    return [tuple(sorted(each, key=lambda trait: -abs(trait.difference))[:_MOST_TRAITS]) for each in traits]
+    return [
+        tuple(sorted(each, key=lambda trait: (not trait.telling, -abs(trait.difference)))[:_MOST_TRAITS]) for each in traits
+    ]
 
 
 def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
@@ -88,7 +94,7 @@ def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
         codes = np.array(labels)
         classes = np.unique(codes[codes >= 0])
         names = tuple(nodes.info.class_name(label) for label in classes.tolist())
-        yield _Values("label", names, "share", sp.csc_array(codes[:, None] == classes), everyone)
+        yield _Values(nodes.info.ingest_report.label_column, names, "share", sp.csc_array(codes[:, None] == classes), everyone)
     encoder, features = nodes.info.feature_encoder, nodes.features_of(sample)
     if encoder is None or features is None or features.shape[1] != encoder.width:
         return
@@ -128,8 +134,12 @@ def _differences(values: _Values, groups: Array, count: int) -> Iterator[tuple[i
         difference = np.where(variance > _LEAST_VARIANCE, (inside - outside) / np.sqrt(variance), 0)
         large = (np.abs(difference) >= _LEAST_DIFFERENCE) & (sizes >= _LEAST_NODES)
         if values.names is not None:
-            large &= (difference > 0) & (inside_sums >= _LEAST_NODES)
+            large &= (difference > 0) & (inside_sums >= _LEAST_NODES) & (inside >= _LEAST_SHARE)
+        telling = np.abs(difference) >= _TELLING_ERRORS * np.sqrt(1 / sizes + 1 / (len(places) - sizes))
+        if values.names is not None:
+            telling &= inside >= _TELLING_SHARE
     for group, at in zip(*np.nonzero(large), strict=True):
         name = None if values.names is None else values.names[at]
         within, beyond = (float(each[group, at] * values.scale + values.centre) for each in (inside, outside))
-        yield int(group), Trait(values.column, name, within, beyond, float(difference[group, at]), values.kind)
+        how = float(difference[group, at]), values.kind, bool(telling[group, at])
+        yield int(group), Trait(values.column, name, within, beyond, *how)

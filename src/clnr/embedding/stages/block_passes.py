@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
-    """How many rows nodes with so many edges take: their own and, if they are gathered, those of the sources of the edges.
+    """How many rows nodes with these edges take: their own and, if they are gathered, those of the sources of the edges.
 
     If these are not gathered, some edges count as a row, by the memory that they take themselves.
     """
@@ -46,7 +46,7 @@ def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
 
 
 def node_blocks(folder: GraphFolder, block_rows: int, gathers: bool) -> list[slice]:
-    """All nodes in blocks of at most so many rows each; ``BLOCK_STEP`` nodes may have more."""
+    """All nodes in blocks of at most ``block_rows`` rows each; ``BLOCK_STEP`` nodes may have more."""
     indptr, count = folder.map("incoming.indptr").values, folder.num_nodes
     blocks, start = [], 0
     while start < count:

@@ -181,7 +181,7 @@ class GraphInFiles(JobGraph):
         return self.shards(dimension, len(passes.blocks))
 
     def shards(self, dimension: int, count: int) -> Shards:
-        """The shards of all vectors, of which so many are written."""
+        """The shards of all vectors, of which ``count`` are written."""
         return Shards(self._work, self.num_nodes, dimension, count, (self.folder.path, self.digest))
 
     def result(self, job: Job) -> EmbeddingResult:

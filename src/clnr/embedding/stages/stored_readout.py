@@ -268,7 +268,7 @@ class StoredReadout:
         return len(bias)
 
     def _term(self, source: Source, hops: int) -> Callable[[BlockEdges], Callable[[], Tensor]]:
-        """What reads rows of a block after so many propagations; of walks it makes the last step, unless that is in files."""
+        """What reads rows of a block after ``hops`` propagations; of walks it makes the last step, unless that is in files."""
         passes, width, device = self._passes, source.walk_columns, self._passes.engine.device
         if width and width not in walk_widths(self._built):
             *steps, last = (passes.walk_files(width, step) for step in (*STEPS[:-1], max(STEPS) - 1))
@@ -282,7 +282,7 @@ class StoredReadout:
         return lambda edges: functools.partial(read(edges.nodes).to, device)
 
     def _weights(self, parameters: Parameters) -> dict[tuple[int, Source], Tensor]:
-        """What rows of a source are multiplied by after so many propagations."""
+        """What rows of a source are multiplied by, by source and number of propagations."""
         weights: dict[tuple[int, Source], Tensor] = {}
         device, products = self._passes.engine.device, [each for _, each in self._readout.products(parameters, self._outputs)]
         widths = self._readout.widths(self._features.shape[1], [self._width] * self._outputs)

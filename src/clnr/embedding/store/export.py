@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clnr.errors import DataError, UnknownName
+from clnr.errors import ClnrError, DataError
+from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 from clnr.support.lazy import import_optional, lazy, np
 from clnr.support.storage.atomic_io import atomic_file
@@ -177,8 +178,9 @@ def parse_formats(words: list[str]) -> list[str]:
     """Format names, each once; one word may hold several, separated by commas."""
     names = [name for word in words for name in word.replace(",", " ").split()]
     for name in names:
-        if name not in EXPORT_FORMATS:
-            raise UnknownName("format", name, EXPORT_FORMATS)
+        if name == "parquet":
+            raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out --format parquet")
+        check_choice("format", name, EXPORT_FORMATS)
     if "pyg" in names:
         import_optional("torch_geometric.data", "the format pyg", "pyg")
     return list(dict.fromkeys(names))

@@ -80,22 +80,18 @@ def write_reserved(
             write_report_file(part, output.title, html)
 
 
-def write_missing(output: Output) -> list[str]:
-    """Write the export formats that a finished and reserved folder does not have; returns the names of their files."""
-    missing = [name for name in output.formats if not (output.folder / EXPORT_FORMATS[name][0]).is_file()]
-    if not missing:
-        return []
-    result = load_folder(output.folder)
-    check_formats(missing, result.table_graph.graph)
-    part = temporary_path(resolve_path(output.folder), "part")
-    part.mkdir()
-    try:
-        files = [_export(result, name, part) for name in missing]
-        for file in files:
-            (part / file).replace(output.folder / file)
-    finally:
-        OWNED_FILES.remove(part)
-    return files
+def write_formats(folder: Path, formats: Collection[str]) -> list[Path]:
+    """Add export formats to a finished folder, all of them or none; returns their files."""
+    result = load_folder(folder)
+    check_formats(formats, result.table_graph.graph)
+    with reserve_folder(folder, OWNED_FILES):
+        part = temporary_path(resolve_path(folder), "part")
+        part.mkdir()
+        try:
+            files = [_export(result, name, part) for name in formats]
+            return [(part / file).replace(folder / file) for file in files]
+        finally:
+            OWNED_FILES.remove(part)
 
 
 def _export(result: EmbeddingResult, name: str, folder: Path) -> str:

@@ -24,7 +24,7 @@ from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.support.processes.workers import Workers
 
 BLOCK_STEP = 1 << 10
-"""Blocks begin at multiples of so many nodes, and so with a page: not every network file system lets two hosts write to one."""
+"""Blocks begin at multiples of it, and so with a page: not every network file system lets two hosts write to one page."""
 _FLOAT_BYTES = 4
 
 

@@ -50,7 +50,7 @@ class CSRArrays(NamedTuple):
         return self._replace(values=values)
 
     def bounded(self, rows: Array, neighbors: Neighbors) -> CSRArrays:
-        """At most so many neighbours of each row, given which nodes the rows are of."""
+        """At most a few neighbours of each row, given which nodes the rows are of."""
         kernels, taken, values = numba_kernels(), np.empty(len(self.columns), np.bool_), np.empty_like(self.values)
         a, b, _ = rng.settled(neighbors.key)
         bound = np.uint32(int(a)), np.uint32(int(b)), neighbors.most
@@ -96,7 +96,7 @@ def _bias(bias: Tensor | None, h: Tensor) -> Array:
 
 
 def allocated(counts: Array) -> CSRArrays:
-    """Room for so many entries in each row."""
+    """Room for ``counts`` entries in each row."""
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return CSRArrays(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
 
@@ -120,7 +120,7 @@ class KeptRows(ABC):
 
     @abstractmethod
     def fill(self, rows: Array, counts: Array) -> CSRArrays:
-        """The kept entries of these rows, so many of each."""
+        """The kept entries of these rows, ``counts`` of each."""
 
 
 class MatrixKeptRows(KeptRows):

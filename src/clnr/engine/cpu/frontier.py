@@ -34,14 +34,14 @@ class Frontier:
         self._matrix: CSRArrays | None = None
 
     def nodes(self, hops: int) -> Array:
-        """The nodes within so many hops."""
+        """The nodes within ``hops`` hops."""
         self.asked.add(("nodes", hops))
         while len(self._sizes) <= hops:
             self._step()
         return self._nodes[: self._sizes[hops]]
 
     def matrix(self, hops: int) -> CSRArrays:
-        """What propagates from the nodes within so many hops to those within one hop fewer."""
+        """What propagates from the nodes within ``hops`` hops to those within one hop fewer."""
         self.asked.add(("matrix", hops))
         self.nodes(hops)
         if self._matrix is None:
@@ -55,7 +55,7 @@ class Frontier:
         return CSRArrays(indptr, self._matrix.columns[: indptr[-1]], self._matrix.values[: indptr[-1]])
 
     def features(self, hops: int) -> Tensor | sp.csr_array:
-        """The features of the nodes within so many hops, as ``DeviceGraph.feature_rows`` has them."""
+        """The features of the nodes within ``hops`` hops, as ``DeviceGraph.feature_rows`` has them."""
         self.asked.add(("features", hops))
         nodes = self.nodes(hops)
         if hops not in self._features:

@@ -26,9 +26,9 @@ from clnr.support.machine.processors import usable_processors
 
 # What one more thread costs a step of training, in seconds: a few microseconds for each of its few hundred operations.
 _SECONDS_PER_THREAD = 1e-3
-# A thread is woken for so many numbers: about a fifth of a millisecond.
+# The least numbers to add for which a thread is woken: about a fifth of a millisecond.
 _NUMBERS_PER_THREAD = 1 << 20
-# To decide about an entry takes as long as to add so many numbers.
+# To decide about an entry takes as long as to add this many numbers.
 _NUMBERS_PER_ENTRY = 16
 _forked = False
 
@@ -49,7 +49,7 @@ def usable_threads() -> int:
 
 
 def threads_for(seconds: float, most: int) -> int:
-    r"""How many threads, of ``most``, are fastest for a step that takes one thread so many seconds.
+    r"""How many threads, of ``most``, are fastest for a step that takes one thread ``seconds``.
 
     With T threads it takes :math:`s / T + w T` seconds. One more than T - 1 pays while :math:`s > w T (T - 1)`.
     """
@@ -58,7 +58,7 @@ def threads_for(seconds: float, most: int) -> int:
 
 @contextmanager
 def use_threads(count: int) -> Iterator[int]:
-    """Compute a block with so many threads; afterwards torch is set as before.
+    """Compute a block with ``count`` threads; afterwards torch is set as before.
 
     In a forked process they are no more than torch is set to.
     """

@@ -79,12 +79,12 @@ class WorkerGroup(Workers):
         return self._concatenated(rows, [high - low for low, high in map(self._bounds, range(self.size))])
 
     def _concatenated(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
-        """All workers' rows, of which each has so many."""
+        """All workers' rows; ``sizes`` says how many each has."""
         every = self._gathered(rows, max(sizes))
         return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
     def _gathered(self, rows: Tensor, longest: int) -> Tensor:
-        """All workers' rows; each has ``longest`` at most, and so many places."""
+        """All workers' rows; each has at most ``longest``, and room for as many."""
         padded = rows.contiguous()
         if len(rows) < longest:
             # A process group gathers tensors of one size.

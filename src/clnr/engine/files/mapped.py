@@ -21,8 +21,8 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import MappedArray, StoredRows
 
-# After so many rows, pages of files beyond the bound are given back. Where the system does not tell how many there are, all of
-# them. A row that is read maps 64 KiB around it, so these are up to half a gigabyte.
+# Rows between two times that pages of files beyond the bound are given back (all pages, if the system does not count them).
+# A row that is read maps 64 KiB around it, so these are up to half a gigabyte.
 _ROWS_PER_READ = 1 << 13
 # Rows that are multiplied where they are: between cuts, pages are given back. Sums do not depend on what memory there is.
 _CUT_BYTES = 1 << 28

@@ -139,7 +139,7 @@ def keep_degrees(device_graph: DeviceGraph) -> None:
 
 
 def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
-    """A graph in files whose features are changed as they are read, after any change before, to so many."""
+    """A graph in files whose features are changed as they are read, after any change before, to ``width`` columns."""
     features = mapped_features(device_graph)
     before = features.change
     both = change if before is None else lambda x, nodes: change(before(x, nodes), nodes)

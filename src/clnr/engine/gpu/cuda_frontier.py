@@ -3,7 +3,7 @@
 How many nodes are reached is known only there. So the rows of nodes within some hops get as many places as suffice for all but
 one in 2^64 draws of nodes and edges, see ``capacity``; places to spare hold empty rows. Should they be too few after all,
 every row that depends on it is NaN. Where that bound is near the number of nodes, each node keeps a place of its own, but only
-rows that are reached are computed. On large graphs the edges of the reached nodes are kept together, with room for so many.
+rows that are reached are computed. On large graphs the edges of the reached nodes are kept together, in a fixed space.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from clnr.engine.view import View
 _LISTED_FIELDS = ("device_graph", "drop", "mask", "dropout", "neighbors")
 # A product of fewer entries takes about as long as to find out which of them are needed.
 _ENTRIES_WORTH_FINDING = 1 << 16
-# Nodes move together if so many times as many have a place of their own.
+# Nodes move together if this many times as many have a place of their own.
 _NODES_PER_PLACE = 2
-# Of so many edges a step copies only those that it reaches; of fewer, it has copies with room for all.
+# From this number of edges on, a step copies only those that it reaches; below, it has copies with room for all.
 _ENTRIES_OF_LARGE_GRAPH = 1 << 23
 _PLACES_ROUNDED_TO = 64
 _BITS_OF_CERTAINTY = 64
@@ -105,7 +105,7 @@ class ListedFrontier:
         return len(self._links.columns) >= _ENTRIES_OF_LARGE_GRAPH
 
     def places(self, hops: int) -> Any:
-        """Where the rows of the nodes within so many hops go."""
+        """Where the rows of the nodes within ``hops`` hops go."""
         count, device = self._links.shape[0], self._wanted.device
         if not self._levels:
             place = torch.full((count,), -1, dtype=torch.int32, device=device)
@@ -119,7 +119,7 @@ class ListedFrontier:
         return self._levels[hops]
 
     def _bound(self, hops: int, starts: str | None = None) -> int:
-        """How many nodes there may be within so many hops, or entries between the ``starts`` of their rows."""
+        """How many nodes there may be within ``hops`` hops, or entries between the ``starts`` of their rows."""
         links, drop = self._links, self.view.drop
         rate = drop.rate if drop is not None and isinstance(drop.rate, float) else 0.0
         wanted, draws = len(self._wanted), self._draws
@@ -131,14 +131,14 @@ class ListedFrontier:
         return links.once(asker, bound)
 
     def _capacity(self, hops: int) -> int:
-        """How many places there are for nodes within so many hops."""
+        """How many places there are for nodes within ``hops`` hops."""
         bound, count, neighbors = self._bound(hops), self._links.shape[0], self.view.neighbors
         if neighbors is not None:
             bound = min(bound, len(self.places(hops - 1)) * (1 + neighbors.most))
         return bound if _NODES_PER_PLACE * bound <= count else count
 
     def _rows(self, hops: int, transposed: bool = False) -> Any:
-        """Edges to the nodes within so many hops, or from them."""
+        """Edges to the nodes within ``hops`` hops, or from them."""
         places, room = self.places(hops), None
         if self._large and places.nodes is not None:
             room = self._bound(hops, "transposed_indptr" if transposed else "indptr")
@@ -146,7 +146,7 @@ class ListedFrontier:
         return self._kernels.list_rows(structure, places, room, alone=self.view.neighbors is not None)
 
     def _keep(self, hops: int, reached: Tensor | None = None) -> None:
-        """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
+        """Keep edges to the nodes within ``hops`` hops, with the numbers of nodes as columns, and the sum of each row."""
         rows = self._rows(hops)
         self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=reached)
 
@@ -157,7 +157,7 @@ class ListedFrontier:
         return self._kernels.inverse_roots(self._kept[hops][1], self.places(hops))
 
     def _reach(self, hops: int, reached: Tensor) -> None:
-        """Find what is one hop further than the nodes within so many hops."""
+        """Find what is one hop further than the nodes within ``hops`` hops."""
         neighbors, links = self.view.neighbors, self._links
         self._keep(hops, reached if neighbors is None else None)
         if neighbors is not None:
@@ -167,7 +167,7 @@ class ListedFrontier:
             self._kernels.mark_columns(self._taken[hops], reached)
 
     def matrix(self, hops: int) -> Matrix:
-        """What propagates from the nodes within so many hops to those within one hop fewer."""
+        """What propagates from the nodes within ``hops`` hops to those within one hop fewer."""
         source, target = self.places(hops), self.places(hops - 1)
         taken = self._taken.get(hops - 1)
         # Listed before its scale is read, which is NaN if there is no room.
@@ -186,7 +186,7 @@ class ListedFrontier:
         return KernelMatrix(self.engine.dense, forward, transposed, left, right)
 
     def features(self, hops: int, x: SparseMatrix) -> Features:
-        """The sparse features of the nodes within so many hops."""
+        """The sparse features of the nodes within ``hops`` hops."""
         (forward, transposed), places = structures(x), self.places(hops)
         rows = self._kernels.list_rows(forward, places)
 

@@ -85,7 +85,7 @@ class Objective(ABC):
         return False
 
     def takes_some(self, count: int) -> bool:
-        """Whether a step needs the rows of only some of so many nodes."""
+        """Whether a step needs the rows of only some of ``count`` nodes."""
         return False
 
     @property
@@ -110,7 +110,7 @@ class Objective(ABC):
         """The loss, given each view's rows; where workers share the step, this one's part of it, given its rows."""
 
     def summed(self, width: int, views: int) -> int:
-        """How many numbers it adds up over the workers that share a step, for so many views' rows of this width."""
+        """How many numbers it adds up over the workers that share a step, for the rows of ``views`` views, ``width`` wide."""
         return 0
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:

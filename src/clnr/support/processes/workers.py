@@ -45,7 +45,7 @@ class Workers:
     # -- a step -------------------------------------------------------------------------------------------------------------
 
     def sharing(self, rows: int) -> Workers:
-        """These workers in a step in which they have so many rows together, a share each: in the order of rank."""
+        """These workers in a step in which they have ``rows`` rows together, a share each: in the order of rank."""
         return self
 
     def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
@@ -77,7 +77,7 @@ class Workers:
         return list(values)
 
     def own_rows(self, count: int) -> slice:
-        """Which of so many rows, of all nodes, this worker computes for all."""
+        """Which of ``count`` rows, of all nodes, this worker computes for all."""
         return slice(0, count)
 
     def all_gather_rows(self, own: Tensor, count: int) -> Tensor:

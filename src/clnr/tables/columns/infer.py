@@ -130,7 +130,7 @@ def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
         (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
         if distinct == rows:
             taken = option("--as", f"{column}=number")
-            return f"all its values are distinct whole numbers, as ids are; {taken} makes it a feature"
+            return f"its values are distinct whole numbers, like ids; {taken} makes it a feature"
     return (yield from _number(table, column, sql, "number", spans=spans))
 
 
@@ -150,7 +150,7 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return "all its values are the same"
     if numbers == present and codes:
         if distinct == rows and (rows >= _ID_ROWS or _ID_NAME.search(column)):
-            return f"all its values are distinct codes, as ids are; {option('--as', f'{column}=category')} makes it a feature"
+            return f"its values are distinct codes, like ids; {option('--as', f'{column}=category')} makes it a feature"
         return (yield from _categories(table, column, distinct, present < rows))
     if numbers == present:
         return (yield from _unless_ids(table, column, f"TRY_CAST({text} AS DOUBLE)"))

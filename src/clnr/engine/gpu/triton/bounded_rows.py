@@ -66,7 +66,7 @@ def mark_columns(taken: Structure, found: Tensor) -> None:
 
 
 def transpose(taken: Structure, rows: int) -> Structure:
-    """The transpose, of so many rows, of rows of a fixed size, the columns of which have been numbered."""
+    """The transpose, with ``rows`` rows, of rows of a fixed size, the columns of which have been numbered."""
     size = len(taken.columns) // max(len(taken.row), 1)
     entry = torch.arange(len(taken.columns), device=taken.columns.device, dtype=torch.int32)
     there = entry < taken.end[entry // max(size, 1)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Rows of at most so many entries share a program; longer ones are cut into segments, one to a program. A segment of 256 is
+# Rows of at most this length share a program; longer ones are cut into segments, one to a program. A segment of 256 is
 # eight rounds of 32 entries: long enough that its partial sum is a small part of its traffic, and short enough that the
 # largest hub's last segment, started first, ends before the rest does.
 SHORT_ROW_ENTRIES, SEGMENT_ENTRIES = 32, 256
