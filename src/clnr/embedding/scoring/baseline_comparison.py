@@ -167,10 +167,10 @@ def _sentence(
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
     advice = measure.hint or f"; to use {called}{free}: --method {rival}"
-    if ahead > 0 and not measure.hint:
-        advice += "; --for labels finds what suits your labels"
     if method.objective is None and (several or (ahead > 0 and not measure.hint)):
         advice += "; --effort standard trains, and may score higher"
+    elif ahead > 0 and not measure.hint:
+        advice += "; --for labels finds what suits your labels"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
         return f"{measure.task}{called} and {method.name} score alike, {noise}: {against}{advice}"
