@@ -46,17 +46,18 @@ def matrices(graph: Graph, recipe: Recipe, engine: Engine) -> Made:
         encoded = model.encoder.outputs(sub_dict(parameters, "encoder"), [engine.operators(view)])
         context, own = ReadoutContext(engine, view, encoded), sub_dict(parameters, "readout")
         made = [(block.size, rows) for place, block in model.readout.places() for rows in block(sub_dict(own, place), context)]
-    of_node = model.readout.of_node(len(encoded), model.encoder.own_outputs)
-    return [(flag, size, rows) for flag, (size, rows) in zip(of_node, made, strict=True)]
+    products = [product for _, product in model.readout.products(own, len(encoded))]
+    families = model.readout.families(products, len(encoded), model.encoder.own_outputs)
+    return [(family.of_node, size, rows) for family, (size, rows) in zip(families, made, strict=True)]
 
 
 def accuracy(graph: Graph, recipe: Recipe, made: Made, weight: float, splits: int) -> float:
     """Of validation nodes, in percent, with the matrices that come from edges scaled."""
     readout = methods.CLNR_MIX.build(recipe).readout
     assert readout is not None
-    sized = [(size * (1 if of_node else weight), rows) for of_node, size, rows in made]
-    fitted = readout.fit_components(sized, torch.device("cpu"))
-    rows = (torch.cat([rows for _, rows in sized], 1) @ fitted["weight"] + fitted["bias"]).numpy()
+    sizes, matrices = [size * (1 if of_node else weight) for of_node, size, _ in made], [rows for *_, rows in made]
+    fitted = readout.fit_components(sizes, matrices, torch.device("cpu"))
+    rows = (torch.cat(matrices, 1) @ fitted["weight"] + fitted["bias"]).numpy()
     return statistics.fmean(
         logistic_probe(rows, graph.labels, random_split(graph, seed), seed).validation for seed in range(splits)
     )

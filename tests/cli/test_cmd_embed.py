@@ -459,3 +459,28 @@ def test_a_report_is_drawn_again_only_if_something_changed_and_keeps_its_layout(
 def test_without_optuna_it_says_how_to_get_it(clnr, files, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert "clnr[tune]" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--tune", "3", "--quiet"))
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("files")
+def test_a_purpose_is_told_and_kept(clnr):
+    said = clnr(*EMBED, "--for", "labels", "--effort", "quick", "--out", "o", "--no-report", "--dimension", "8")
+    assert said.code == 0
+    assert re.search(r"labels choose (mix=|all columns|[A-Z])", said.out + said.err)
+    assert clnr(*EMBED, "--method", "auto", "--effort", "quick", "--out", "p", "--no-report", "--dimension", "8").code == 0
+    one, other = (pq.read_table(f"{folder}/embeddings.parquet") for folder in "op")
+    assert one.equals(other)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_purpose_that_cannot_choose_is_refused(clnr):
+    without = "embed", "--edges", "edges.csv", "--out", "o", "--effort", "quick"
+    for more, said in (
+        (("--for", "labels"), "there are none: name their column of the node table with --label COLUMN"),
+        (("--for", "links", "--hold-out", "0"), "--hold-out 0 holds out none"),
+        (("--for", "profit"), "labels, links"),
+        (("--for", "links", "--method", "auto"), "chooses by labels, and the purpose is 'links'"),
+    ):
+        assert said in " ".join(assert_refused(clnr(*without, *more)).split())
+    assert "leave one out" in assert_refused(clnr(*without[:-2], "--for", "links", "--method", "CLNR"))
+    assert not Path("o").exists()

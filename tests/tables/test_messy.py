@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import read_tables
+from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
 from clnr.tables.io.encodings import NOT_UTF_8
-from tests.tables.files import EDGES, saved
+from tests.tables.files import EDGES, columns_of, dense, saved, written
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,9 @@ def test_empty_ends_kinds_and_ids_are_counted_and_can_be_left_out(tmp_path):
     assert read.ingest_report.remarks == (left,)
     assert (read.graph.ids.tolist(), read.graph.num_edges) == (["a", "b", "c", "d"], 4)
     # Only what is used is looked at: without weights and times, one row more stays.
-    assert read_tables(path, ignore=["weight"], drop_empty=True).ingest_report.remarks == (left.replace("4 rows", "3 rows"),)
+    assert read_tables(path, ignore=["weight", "day"], drop_empty=True).ingest_report.remarks == (
+        left.replace("4 rows", "3 rows"),
+    )
     frame = pa.table({"source": [1.0, np.nan, 2.0, None], "target": [2, 3, 1, 2], "weight": [1.0, 1.0, np.nan, 2.0]})
     assert read_tables(frame, drop_empty=True).ingest_report.rows == 1
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\n,2\n ,3\nb,5\nc,\nd,9\n")
@@ -179,6 +182,73 @@ def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
         assert str(caught.value) == f"{path}: {said}"
 
 
+@pytest.mark.parametrize(
+    ("values", "said", "right"),
+    [
+        (["<11", "12", "> 30", "?"], "a query reads '<11' as 11", [11, 12, 30]),
+        (["12", "much", "nan", "7"], "a query leaves such rows out", [12, 7]),
+        (["5", "", "~6", "7"], "a query reads '~6' as 6", [5, 6, 7]),
+    ],
+)
+@pytest.mark.parametrize("name", ["weight", "No. of patients", "order"])
+def test_weights_that_are_no_numbers_are_refused_with_a_query_that_works(tmp_path, values, said, right, name):
+    columns = {"source": list("abcd"), "target": list("bcde"), name: values}
+    edges = written(tmp_path, "csv", columns)
+    with pytest.raises(DataError, match=f"which is not a weight; .*; in place of --edges, {said}: --edges-query") as caught:
+        read_tables(edges, weight=name, drop_empty=True)
+    query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
+    weights = read_tables(edges_query=query, weight=name).graph.edges()[2]
+    assert sorted(set(weights.tolist())) == sorted(right)
+
+
+def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
+    edges = saved(tmp_path, "e.csv", "buyer,seller,the amount,year,how\na,b,5,1999,x\nb,c,7,2000,y\n")
+    said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
+    assert read_tables(edges).ingest_report.remarks == (said.format("'the amount', 'year'", "'the amount'"),)
+    asked = read_tables(edges, ignore=["the amount"]).ingest_report.remarks
+    assert asked == (said.format("'year'", "year"),)
+    for more in ({"weight": "the amount"}, {"ignore": ["the amount", "year"]}):
+        assert read_tables(edges, **more).ingest_report.remarks == ()
+    first = read_tables(edges)
+    assert read_tables(edges, base=first).ingest_report.remarks == ()
+
+
+def test_a_column_of_the_other_table_is_told(tmp_path):
+    ratings = saved(tmp_path, "ratings.csv", "user,film,rating\na,b,5\nb,c,3\nc,a,4\n")
+    films = saved(tmp_path, "films.csv", "film,year,genre\na,1,x\nb,2,y\nc,3,x\n")
+    swap = "; if these are swapped, exchange --edges and --nodes"
+    for edges, nodes, named, said in (
+        (ratings, films, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), not of {films}{swap}"),
+        (films, ratings, {"label": "Genre"}, f"'Genre' for label is a column of {films} (--edges), not of {ratings}{swap}"),
+        (films, ratings, {"weight": "rating"}, f"'rating' for weight is a column of {ratings} (--nodes), not of {films}{swap}"),
+        (ratings, None, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), and --nodes is missing"),
+        (ratings, None, {"id": "film2"}, "column 'film2' for id needs a node table: --nodes (nodes=)"),
+        (
+            {("u", "saw", "f"): ratings},
+            {"f": films},
+            {"label": "rating"},
+            f"'rating' for label is a column of {ratings} (--edges)",
+        ),
+    ):
+        with pytest.raises(DataError) as caught:
+            read_tables(edges, nodes, **named)
+        assert str(caught.value).startswith(said)
+    with pytest.raises(DataError, match=r"films\.csv: there is no column 'genres' for label; did you mean 'genre'\?"):
+        read_tables(ratings, films, label="genres")
+
+
+def test_tables_of_another_model_are_told_by_their_columns(tmp_path):
+    """Before anything about their ids, which are others, too."""
+    earlier = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,age,job\na,1,x\nb,5,y\nc,2,x\n"))
+    flights = saved(tmp_path, "flights.csv", "airline,start,end,hour\nLH,FRA,TXL,5\nBA,LHR,FRA,7\n")
+    ports = saved(tmp_path, "ports.csv", "code,city,area\nFRA,Frankfurt,1\nTXL,Berlin,2\nLHR,London,3\n")
+    said = f"{ports}: it has none of the columns that the model was trained with, such as 'age', 'job', so it seems to be of"
+    for how in ({"base": earlier}, {"feature_encoder": earlier.feature_encoder}):
+        with pytest.raises(DataError) as caught:
+            read_tables(flights, ports, **how)
+        assert str(caught.value).startswith(said)
+
+
 # -- untidy -----------------------------------------------------------------------------------------------------------------
 
 
@@ -234,6 +304,22 @@ def test_whole_numbers_are_whole_whatever_their_type(kind):
     assert read_tables(edges_query=rows, nodes=people).graph.num_edges == 2
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "pandas"])
+@pytest.mark.parametrize("ids", [[3, 1, 2], ["3", "1", "2"], ["x", "1", "2"], ["007", "1", "2"]])
+@pytest.mark.parametrize("ends", [["1", "2"], [1, 2]])
+def test_ids_of_columns_are_those_of_the_graph(tmp_path, form, ids, ends):
+    """Of one type: a number or its text, whatever the tables have."""
+    edges = pa.table({"source": ends, "target": ends[::-1]})
+    nodes = written(tmp_path, form, {"key": ids, "x": [0.5, 1.5, 2.5]})
+    read = read_tables(edges, nodes)
+    whole = form == "csv" and all(str(each) in "123" for each in ids) and isinstance(ends[0], int)
+    whole = whole or (isinstance(ids[0], int) and isinstance(ends[0], int))
+    assert read.graph.ids.tolist() == [(int if whole else str)(each) for each in ids]
+    assert read.columns["key"].to_pylist() == read.graph.ids.tolist()
+    ingest(edges, nodes, out=tmp_path / "graph")
+    assert load_graph_folder(tmp_path / "graph").columns.equals(read.columns)
+
+
 def test_numbers_with_fractions_are_texts_and_nan_is_empty():
     assert read_tables(pa.table({"source": [1.5, 2.0], "target": [2.0, 3.0]})).graph.ids.tolist() == ["1.5", "2", "3"]
     for other in (3.0, 3.5):
@@ -252,7 +338,6 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     ("values", "what"),
     [
         (["31.12.2020", "1.2.1999", "02.03.20"], "dates"),
-        (["12 %", "$7", "99.5 €"], "numbers"),
         (["1.200 €", "7 €", "12 €"], "numbers"),
         (["1,200 %", "7 %", "12 %"], "numbers"),
         (["12 %", "much", "99.5 %"], None),
@@ -264,6 +349,66 @@ def test_dates_and_numbers_that_are_written_otherwise_are_told(tmp_path, values,
     remarks = read_tables(saved(tmp_path, "e.csv", EDGES), nodes).ingest_report.remarks
     said = f"{nodes}: 'x' is read as category, though it looks like {what}: '{values[0]}'; write them as "
     assert [line.startswith(said) for line in remarks] == ([] if what is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["['a', 'b']", "['b', 'c d']", "['c d', 'a']"], ["a", "b", "c d"]),
+        (['["a", "b"]', '["b"]', '["a"]'], ["a", "b", "a"]),
+        (["[1, 2]", "[2, 3]", "[]", "[3]"], ["1", "2", None, "3"]),
+        (["a;b", "b", "a", "b;a"], ["a", "b", "a", "b"]),
+        (["x y|b", "b", "x y", "x y"], ["x y", "b", "x y", "x y"]),
+        (["<a><b>", "<b>", "<b><a>", "<a>"], ["a", "b", "b", "a"]),
+        (["a, b", "b, c", "c, a", "a, c", "b"], ["a", "b", "c", "a", "b"]),
+    ],
+)
+def test_a_label_of_lists_is_refused_with_a_query_that_takes_one(tmp_path, labels, classes):
+    edges = saved(tmp_path, "e.csv", EDGES)
+    nodes = written(tmp_path, "csv", {"id": list("abcdefg")[: len(labels)], "my label": labels})
+    with pytest.raises(DataError, match=r"the label .my label. has several values in a row, such as .* in row 1") as caught:
+        read_tables(edges, nodes, label="my label")
+    words = shlex.split(str(caught.value)[str(caught.value).index("--nodes-query") :])
+    read = read_tables(edges, nodes_query=words[1], label="my label")
+    assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == classes
+    frame = pa.table({"id": list("abcdefg")[: len(labels)], "my label": labels})
+    with pytest.raises(DataError, match=r"a query takes the first of them: .*string_split\(\"my label\""):
+        read_tables(edges, frame, label="my label")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["Paris, France", "Lyon, France", "Nice, France", "Nice, France", "Rome, Italy"],
+        ["[0, 10]", "[10, 20]", "[0, 10]"],
+        ["cs;AI", "cs;ML", "physics;optics", "cs;AI"],
+        ["a-b", "b-c", "c-a"],
+        ["['a']", "['b']", "['a']"],
+    ],
+)
+def test_labels_with_signs_in_them_are_classes(tmp_path, labels):
+    nodes = pa.table({"id": list("abcdefg")[: len(labels)], "label": labels})
+    assert read_tables(saved(tmp_path, "e.csv", EDGES), nodes).classes == tuple(sorted(set(labels)))
+
+
+def test_lists_of_words_as_text_are_tags_also_if_they_are_equally_long(tmp_path):
+    texts = ["['a', 'b']", "['b', 'c']", "['1', 'a']"]
+    read = read_tables(saved(tmp_path, "e.csv", EDGES), pa.table({"id": list("abc"), "x": texts}))
+    assert columns_of(read) == {"x": "tags"}
+    assert (dense(read.graph.features) != 0).tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]]
+
+
+def test_numbers_that_are_called_codes_are_told(tmp_path):
+    columns = {"id": list("abc"), "Clinic ZIP": [10115, 80331, 10115], "area_code": [30, 89, 30], "isic": [1, 2, 1]}
+    columns |= {"gzip": [1, 2, 1], "codeine": [1, 2, 1], "bank code": ["A", "B", "A"], "sort code": ["01", "02", "02"]}
+    nodes = pa.table(columns)
+    read = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
+    said = "the data frame of nodes: '{}' is read as numbers; if they are codes, not amounts: --as {}"
+    told = (("Clinic ZIP", "'Clinic ZIP=category'"), ("area_code", "area_code=category"), ("isic", "isic=category"))
+    lines = [line for line in read.ingest_report.remarks if "codes, not amounts" in line]
+    assert lines == [said.format(*each) for each in told]
+    asked = {"types": {"area_code": "number"}, "features": ["area_code"]}
+    assert read_tables(tmp_path / "e.csv", nodes, **asked).ingest_report.remarks == ()
 
 
 def test_values_that_differ_only_by_case_are_told(tmp_path):

@@ -177,7 +177,7 @@ def test_columns_are_named_alone_or_with_their_kind(tables):
     assert columns_of(read)["item.price"] == "category"
     some = read_tables(**tables, features=["age", "item.name"])
     assert list(columns_of(some)) == ["node_kind", "user.age", "item.name"]
-    with pytest.raises(DataError, match=r"no table has a column 'item.age' to ignore; there are day, item_id, user_id"):
+    with pytest.raises(DataError, match=r"there is no column 'item.age' to ignore; .*bought\.csv has day, item_id, user_id; "):
         read_tables(**tables, ignore=["item.age"])
 
 
@@ -280,7 +280,7 @@ def test_weights_of_several_tables(tmp_path):
         assert weights(read_tables({"bought": bought}, weight=given)) == {("u", "x"): 2.0, ("v", "x"): 1.0, ("v", "y"): 3.0}
     for tables, asked, said in (
         (edges, {"weight": ["rating", "qty", "price"]}, "bought.csv: it has both 'qty' and 'price'"),
-        (edges, {"weight": ["rating", "stars"]}, "no table has a column 'stars' for weight; there are a, b, qty"),
+        (edges, {"weight": ["rating", "stars"]}, "there is no column 'stars' for weight; .*bought.csv has a, b, qty, price; "),
         (bought, {"weight": ["qty", "price"]}, "it has both 'qty' and 'price'"),
         (bought, {"weight": ["qty", "star"]}, "no column 'star' for weight"),
         (bought, {"weight": ["price", "qty"], "edge_time": "qty"}, "'qty' cannot be both time and weight"),

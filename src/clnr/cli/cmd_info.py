@@ -231,7 +231,7 @@ def similar(
     table = Table(*((answer.label_column or "") if key == "label" else key for key in keys), box=None, pad_edge=False)
     for each in answer.nodes:
         texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
-        table.add_row(*(str(texts[key] or "") for key in keys))
+        table.add_row(*("" if texts[key] is None else str(texts[key]) for key in keys))
     out.print(table)
 
 

@@ -23,7 +23,7 @@ from clnr.support.humanize import describe_error, gigabytes
 from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.columns.structural import degree_features
-from clnr.tables.ingest_report import NOT_USED
+from clnr.tables.ingest_report import unused_numbers
 from clnr.tables.io.source import is_table
 from clnr.tables.table_graph import in_memory
 
@@ -77,10 +77,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 
 def _warned(table_graph: TableGraph) -> TableGraph:
     """The same graph; a warning names numbers beside the ends of edges that are not used, since they may be weights."""
-    edges = [info for info in table_graph.ingest_report.columns if info.table.split()[0] == "edges"]
-    weighted = {info.table for info in edges if info.role == "weight"}
-    unused = [info for info in edges if info.role == NOT_USED and info.kind == "number" and info.table not in weighted]
-    if unused:
+    if unused := unused_numbers(table_graph.ingest_report.columns):
         names = ", ".join(f"'{info.column}' of {info.table}" for info in unused)
         column = unused[0].column
         warnings.warn(

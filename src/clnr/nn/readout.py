@@ -113,7 +113,13 @@ class Readout:
             raise RecipeError("the read-out has no columns; reduced must be above 0 where features are all that is read out")
         if not any(sizes):
             raise RecipeError("the read-out has none of the columns that mix asks for; mix=all takes those that there are")
-        return learned | self._components(_moments(sizes, fitted.rows, workers), device, workers)
+        return learned | self.fit_components(sizes, fitted.rows, device, workers)
+
+    def fit_components(
+        self, sizes: list[float], matrices: list[Tensor], device: torch.device, workers: Workers = ALONE
+    ) -> Parameters:
+        """The map of the blocks' matrices to the embedding, learned from rows of these, each of some size."""
+        return self._components(_moments(sizes, matrices, workers), device, workers)
 
     def try_rows(
         self,

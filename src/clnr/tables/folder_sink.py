@@ -207,13 +207,13 @@ class FolderSink(GraphSink):
         values = np.ones(len(indices), np.float32)
         return sp.csr_array((values, indices, indptr - indptr[0]), shape=(len(indptr) - 1, self._count))
 
-    def take_columns(self, node_table: Table | None) -> Any:
-        if node_table is None:
+    def take_columns(self, loaded: Loaded) -> Any:
+        if (node_table := loaded.node_table) is None:
             return None
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        kept = column_sql(node_table)
+        kept = column_sql(node_table, loaded.roles.id, loaded.as_integers)
         texts = [name for name, column in node_table.columns.items() if column.kind == "VARCHAR"]
         chunks = fetch_chunks(self._db, node_table, list(kept.values()), texts, len(kept))
         first = pa.table(dict(zip(kept, next(chunks), strict=True)))

@@ -66,6 +66,14 @@ def column_lines(columns: Iterable[ColumnInfo]) -> list[str]:
     return lines
 
 
+def unused_numbers(columns: Iterable[ColumnInfo]) -> list[ColumnInfo]:
+    """Numbers beside the ends of edges that are not used, where there are no weights: they may be."""
+    edges = [info for info in columns if info.table.split()[0] == "edges"]
+    weighted = {info.table for info in edges if info.role == "weight"}
+    unused = [info for info in edges if (info.role, info.kind, info.note) == (NOT_USED, "number", "")]
+    return [info for info in unused if info.table not in weighted]
+
+
 def _line(info: ColumnInfo, names: str, count: int) -> str:
     parts = [f"{info.role}, {info.kind}", info.note if info.features else ""]
     if info.features:

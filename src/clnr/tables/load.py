@@ -22,13 +22,13 @@ from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, with_names
-from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names
+from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names, qualified_name
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.id_column import find_id_column
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, with_one_weight
+from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, weight_and_time
 
 # The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000
@@ -108,6 +108,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     ]
     edges, nodes = _find_all_roles(tables, arguments)
     nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
+    remarks += _missing_columns(nodes, arguments)
     if arguments.drop_empty:
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
         nodes = _without_empty(db, nodes, ("id",), remarks)
@@ -157,13 +158,13 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
 
 def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
     """The roles of the columns of each table."""
+    check_named(arguments, tables)
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
         if edge_table is not None:
-            arguments = with_one_weight(arguments, edge_table)
+            arguments = replace(arguments, **weight_and_time(arguments, edge_table))
         roles = find_roles(edge_table, node_table, arguments)
         return tuple((each, roles) for each in tables.edges), tuple((each, roles) for each in tables.nodes)
-    check_named(arguments, tables)
     edges = tuple(
         (each, find_roles(each.table, None, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
     )
@@ -194,6 +195,24 @@ def _with_ids(
         return roles
     again = find_roles(None, nodes.table, replace(named, id=column), nodes.kind)
     return roles._replace(**{name: getattr(again, name) for name in ("id", "label", "time", "features", "types")})
+
+
+def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[str]:
+    """A note about columns of an earlier feature encoder that tables of nodes lack; raises if these are all of them."""
+    given = arguments.feature_encoder if arguments.base is None else arguments.base.feature_encoder
+    columns = {qualified_name(each.kind, name) if each.kind else name for each, _ in nodes for name in each.table.columns}
+    kinds = {each.kind or "" for each, _ in nodes}
+    encoded = [each.column for each in (() if given is None else given.column_encoders) if each.node_kind in kinds]
+    lacks = [f"'{column}'" for column in encoded if column not in columns]
+    if not lacks:
+        return []
+    title = ", ".join(each.table.name for each, _ in nodes)
+    if len(lacks) == len(encoded) and any(roles.features for _, roles in nodes) and not arguments.allow_missing_columns:
+        raise DataError(
+            f"{title}: it has none of the columns that the model was trained with, such as {', '.join(lacks[:5])}, so it seems "
+            "to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it anyway"
+        )
+    return [f"{title}: it lacks {', '.join(lacks)}; all values are missing"]
 
 
 def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:

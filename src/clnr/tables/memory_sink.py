@@ -114,9 +114,9 @@ class MemorySink(GraphSink):
         self._features = structure.features(degrees, self._ids)
         return structure
 
-    def take_columns(self, node_table: Table | None) -> Any:
-        if node_table is not None:
-            self.columns = read_columns(self._db, node_table)
+    def take_columns(self, loaded: Loaded) -> Any:
+        if loaded.node_table is not None:
+            self.columns = read_columns(self._db, loaded.node_table, loaded.roles.id, loaded.as_integers)
         if self._base is not None:
             self.columns = _merge_columns(self._base.columns, self.columns, self._old_nodes, self._rows)
         return self.columns

@@ -10,14 +10,15 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.humanize import plural
+from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import register_classes
+from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import IngestReport
+from clnr.tables.ingest_report import IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
@@ -27,6 +28,9 @@ from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables, open_tables
+
+# The most columns that a note names.
+_MOST_NAMED = 5
 
 
 class GraphSink(ABC):
@@ -59,7 +63,7 @@ class GraphSink(ABC):
         """Features from the edges that were taken; returns how they are scaled, which is fitted if it is not given."""
 
     @abstractmethod
-    def take_columns(self, node_table: Table | None) -> Any:
+    def take_columns(self, loaded: Loaded) -> Any:
         """The columns of the node table, if there is one; returns some rows of them, or all, as an Arrow table."""
 
     @abstractmethod
@@ -74,6 +78,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     loaded = load_tables(db, tables, arguments)
     sink.check_loaded(loaded)
     base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
+    if node_table is not None and label is not None:
+        check_one_class(db, node_table, label)
     new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
@@ -89,8 +95,12 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         sink.take_features(loaded, encoder)
     else:
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
-    names = name_of(loaded, sink.take_columns(node_table), arguments)
+    names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
+    if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
+        some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
+        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}"
+        edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}
         columns += tuple(info for info in base.ingest_report.columns if info.table not in given)
@@ -187,18 +197,6 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
         if (width := matrix.shape[1]) != given.matrix.width:
             raise DataError(f"{matrix.name}: it has {width:,} columns, but that of the model has {given.matrix.width:,}")
-    if node_table is None or loaded.from_edges:
-        return []
-    there = {"", *(kind.name for kind in loaded.node_kinds)}
-    encoded = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
-    lacks = [f"'{column}'" for column in encoded if column not in node_table.columns]
-    has_none = 0 < len(lacks) == len(encoded) - bool(loaded.node_kinds)
-    if has_none and loaded.roles.features and not arguments.allow_missing_columns:
-        raise DataError(
-            f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
-            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it anyway"
-        )
-    remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
-    if given.matrix is not None and matrix is None:
-        remarks.append(f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0")
-    return remarks
+    if node_table is not None and not loaded.from_edges and given.matrix is not None and matrix is None:
+        return [f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0"]
+    return []

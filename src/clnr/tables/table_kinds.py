@@ -155,21 +155,21 @@ class OpenTables(NamedTuple):
 def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
     """The tables of edges and of nodes, of which nothing is read yet."""
     if arguments.edges_query is not None:
-        edges: tuple[NamedTable, ...] = (NamedTable(_query_table(db, arguments.edges_query, "edges")),)
+        edges: tuple[NamedTable, ...] = (NamedTable(_query_table(db, arguments.edges_query, "edges", arguments.encoding)),)
     else:
         edges = tuple(each._replace(table=_open_edges(db, each, arguments)) for each in edges_by_kind(arguments.edges))
     if arguments.nodes_query is not None:
-        nodes: tuple[NamedTable, ...] = (NamedTable(_query_table(db, arguments.nodes_query, "nodes")),)
+        nodes: tuple[NamedTable, ...] = (NamedTable(_query_table(db, arguments.nodes_query, "nodes", arguments.encoding)),)
     else:
         nodes = tuple(each._replace(table=_open_nodes(db, each, arguments)) for each in nodes_by_kind(arguments.nodes))
     return OpenTables(edges, nodes)
 
 
-def _query_table(db: Connection, query: str, role: str) -> Table:
+def _query_table(db: Connection, query: str, role: str, encoding: str | None) -> Table:
     """A query as a table; what reads it is not imported where only a mistake is to be told."""
     from clnr.tables.io.query import query_table
 
-    return query_table(db, query, role)
+    return query_table(db, query, role, encoding)
 
 
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
@@ -193,7 +193,7 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
 def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
     """What was named of the columns of one table of edges."""
     named: dict[str, Any] = {name: column_called(getattr(arguments, name), table) for name in _OF_EDGES}
-    named |= _weight_and_time(arguments, table)
+    named |= weight_and_time(arguments, table)
     return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table), features=None, types={})
 
 
@@ -211,15 +211,7 @@ def _columns_of(names: Iterable[str], table: Table, kind: str | None = None) -> 
     return tuple(column for _, columns in named_columns(names, [(table, kind)]) for column in columns)
 
 
-def with_one_weight(arguments: TableArguments, table: Table) -> TableArguments:
-    """The same for the only table of edges, which must have the column of weights that is named."""
-    for name in arguments.weights:
-        if column_called(name, table) is None:
-            raise no_column(name, "for weight", [table])
-    return replace(arguments, **_weight_and_time(arguments, table))
-
-
-def _weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
+def weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
     """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
     weight = _one_of(arguments.weights, table, "weights", "weight")
     time = _one_of(arguments.edge_times, table, "times", "edge_time")
@@ -240,19 +232,28 @@ def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str
 
 
 def check_named(arguments: TableArguments, tables: OpenTables) -> None:
-    """Raise if a column is named that no table has."""
+    """Raise if a column is named that no table has, or only one of the other sort."""
     edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
     nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in tables.nodes]
     checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
         *(((getattr(arguments, role),), edges, f"for {role}") for role in _OF_EDGES),
         *(((getattr(arguments, role),), nodes, f"for {role}") for role in _OF_NODES),
         (arguments.weights, edges, "for weight"),
+        ((arguments.edge_type,), edges, "for edge types"),
+        (arguments.edge_times, edges, "for edge times"),
         (arguments.features or (), nodes, "for features"),
         (arguments.types, nodes, "as a type (--as)"),
         (arguments.ignore, [*edges, *nodes], "to ignore"),
     ]
     for names, of, role in checks:
         for name, columns in named_columns(filter(None, names), of):
-            if not columns:
-                there = ", ".join(dict.fromkeys(column for table, _ in of for column in table.columns)) or "none"
-                raise DataError(f"no table has a column '{name}' {role}; there are {there}")
+            other = None if columns else next((each for each, _ in (*edges, *nodes) if column_called(name, each)), None)
+            if other is not None:
+                own, others = ("nodes", "edges") if of is nodes else ("edges", "nodes")
+                lacks = "not of " + ", ".join(each.name for each, _ in of)
+                cure = f"{lacks}; if these are swapped, exchange --edges and --nodes" if of else f"and --{own} is missing"
+                raise DataError(f"'{one_line(name, 80)}' {role} is a column of {other.name} (--{others}), {cure}")
+            if not columns and of:
+                raise no_column(name, role, [each for each, _ in of])
+            if not columns and arguments.base is None:
+                raise DataError(f"column '{one_line(name, 80)}' {role} needs a node table: --nodes (nodes=)")

@@ -249,9 +249,9 @@ def test_the_plan_has_room_for_all_that_a_read_out_is_fitted_to(monkeypatch):
     """Its matrices, and the features with the structure beside them, on the host and on the device."""
     fitted_bytes, fit = [], Readout.fit_components
 
-    def noted(self, matrices, *more):
-        fitted_bytes.append(sum(matrix.nbytes for _, matrix in matrices))
-        return fit(self, matrices, *more)
+    def noted(self, sizes, matrices, *more):
+        fitted_bytes.append(sum(matrix.nbytes for matrix in matrices))
+        return fit(self, sizes, matrices, *more)
 
     monkeypatch.setattr(Readout, "fit_components", noted)
     graph, recipe = few_columns(1200), preset(CLNR_MIX, None).recipe.but(hidden=64, dimension=64, structure=64, epochs=1)

@@ -139,11 +139,11 @@ def test_scores_are_those_of_the_sample(folder, made):
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
     monkeypatch.setattr(sampled_scores, "MOST_LABELLED", 40)
-    nodes, labels, total = sampled_scores._labelled(folder, 1)
+    nodes, labels, total = sampled_scores.labelled_nodes(folder, 1)
     assert (len(nodes), total) == (40, NODES // 3 + 1)
     assert np.array_equal(labels, folder.graph().labels[nodes])
     monkeypatch.setattr(sampled_scores, "_BLOCK_LABELS", 33)
-    assert np.array_equal(sampled_scores._labelled(folder, 1)[0], nodes)
+    assert np.array_equal(sampled_scores.labelled_nodes(folder, 1)[0], nodes)
 
 
 def test_scores_near_chance_are_warned_of(tmp_path):

@@ -30,8 +30,8 @@ def by_hand(folder, node, k):
     """The same from the whole folder, by NumPy in double precision."""
     result = load_folder(folder)
     graph, z = result.table_graph.graph, result.z.astype(float)
-    ids = [str(each) for each in graph.node_ids.tolist()]
-    i = ids.index(node)
+    ids = graph.node_ids.tolist()
+    i = [str(each) for each in ids].index(node)
     unit = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-30)
     cosine = unit @ unit[i]
     cosine[i] = -2

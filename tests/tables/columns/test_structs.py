@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +73,7 @@ def test_the_query_of_a_deeper_field_fetches_it(tmp_path, form):
         assert why.startswith(
             ("a struct cannot be a feature; a query fetches", "a list of structs cannot be a feature; a query fetches")
         )
-        (query,) = re.findall(r'--nodes-query "(.*)"$', why)
+        query = shlex.split(why[why.index("--nodes-query") :])[1]
         again = read_tables(LINKS, nodes_query=query)
         assert columns_of(again) == KINDS | {alias: "tags" if column == "cast" else "category"}
         if column != "cast":
@@ -101,3 +101,25 @@ def test_what_has_such_a_name_already_stays_as_it_is():
     assert read.feature_encoder.dropped["a"].startswith(
         "a struct cannot be a feature; select a field of it as a column: SELECT *, a.b AS"
     )
+
+
+def test_two_structs_with_the_same_fields_are_the_ends(tmp_path):
+    """Also where another column is before them; not where two are."""
+    pairs = [(1, 2), (2, 3), (3, 1)]
+
+    def edges(ends, **before):
+        rows = [{**before, **{name: {"no": 9, "id": x} for name, x in zip(ends, pair, strict=False)}, "n": 5} for pair in pairs]
+        return saved(tmp_path, "e.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+    for before in ({}, {"id": 7}, {"id": 7, "day": "2020-01-01"}):
+        for names in (("caller", "callee"), ("source", "target")):
+            report = read_tables(edges(names, **before)).ingest_report
+            roles = {info.column: info.role for info in report.columns if info.role != "not used"}
+            assert roles == {f"{names[0]}.id": "source", f"{names[1]}.id": "target"}
+    read = read_tables(edges(("caller", "callee"), day="2020-01-01"), ignore=["day"])
+    assert read.graph.num_edges == 6
+    flat = saved(tmp_path, "e.csv", "caller.line,caller.name,callee.line,callee.name\n1,f,2,g\n2,g,3,h\n")
+    assert read_tables(flat).graph.ids.tolist() == ["f", "g", "h"]
+    assert read_tables(edges(("home", "work"), a="x", b="y")).graph.ids.tolist() == ["x", "y"]
+    of_kinds = read_tables({("user", "bought", "item"): edges(("user", "item"))})
+    assert of_kinds.graph.ids.tolist() == ["item:1", "item:2", "item:3", "user:1", "user:2", "user:3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +88,55 @@ def test_numbers_with_a_unit_are_numbers_and_it_is_said(values, right, said):
 )
 def test_mixed_units_and_what_is_unclear_stay_text(values):
     assert columns_of(read(values)) == {"x": "category"}
+
+
+MIXED = {
+    "mass": (["3 kg", "250 g", "1.5 kg", "-4 g", "2kg"], [3, 0.25, 1.5, -0.004, 2], "kg (60%), g (40%)"),
+    "length": (["1 m", "3 ft", "2 m", "0.5 mi"], [1, 0.9144, 2, 804.672], "m (50%), ft (25%), mi (25%)"),
+    "time": (["2 hours", "1 hour", "90 min", "3 hours"], [2, 1, 1.5, 3], "hours (50%), hour (25%), min (25%)"),
+    "density": (["5 mg/l", "0.01 g/l", "7 mg/l"], [5, 10, 7], "mg/l (67%), g/l (33%)"),
+    "files": (["2 GB", "512 MB", "1 GB"], [2, 0.512, 1], "GB (67%), MB (33%)"),
+    "freight": (["2 t", "300 kg", "4 t"], [2, 0.3, 4], "t (67%), kg (33%)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "right", "shares"), MIXED.values(), ids=MIXED)
+def test_mixed_units_are_told_with_a_query_that_converts_them(tmp_path, values, right, shares):
+    edges = saved(tmp_path, "e.csv", "source,target\nn0,n1\n")
+    nodes = saved(tmp_path, "n.csv", "id,x\n" + "".join(f"n{i},{value}\n" for i, value in enumerate(values)))
+    (line,) = remarks_of(read_tables(edges, nodes))
+    assert f"'x' is read as category, though it has numbers in several units: {shares}; in place of --nodes" in line
+    unit = shares.partition(" ")[0]
+    assert line.endswith(f"; or --as x=number reads those in {unit} and leaves the others empty")
+    words = shlex.split(line)
+    found = read_tables(edges, nodes_query=words[words.index("--nodes-query") + 1].removesuffix(";"))
+    assert found.columns["x"].to_pylist() == pytest.approx(right)
+    read_tables(edges, nodes, types={"x": "number"})
+
+
+def test_mixed_units_without_a_known_ratio_are_told():
+    said = "numbers in several units: {}; --as x=number reads those in {} and leaves the others empty"
+    assert said.format("$ (50%), £ (25%), € (25%)", "$") in remarks_of(read(["$5", "€6", "$7", "£8"]))[0]
+    assert said.format("nm (67%), km (33%)", "nm") in remarks_of(read(["1 nm", "3 km", "2 nm"]))[0]
+    assert said.format("box (67%), crates (33%)", "box") in remarks_of(read(["1 box", "3 crates", "2 box"]))[0]
+    # There is no file for a query to read.
+    assert said.format("kg (67%), g (33%)", "kg") in remarks_of(read(["1 kg", "2 kg", "3 g"]))[0]
+    # Thousands, or decimals.
+    assert said.format("km (67%), m (33%)", "km") in remarks_of(read(["1,200 km", "2 km", "3 m"]))[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1st", "2nd", "3rd", "4th"],
+        ["12a", "12b", "14c", "15a"],
+        [f"{i} {name} Street" for i, name in enumerate(["High", "Main", "Mill", "Park", "Church", "Station", "London"])],
+        ["3 kg", "much", "4 g", "little"],
+        ["3 kg", "4 kg", "five", "six"],
+    ],
+)
+def test_what_only_looks_like_units_is_not_told(values):
+    assert remarks_of(read(values)) == []
 
 
 def test_nearly_all_are_enough_and_the_others_are_told():

@@ -118,6 +118,58 @@ def test_json(tmp_path, encoding, lines):
     assert as_read(path)[0] == as_read(pa.Table.from_pylist(rows))[0]
 
 
+QUERIES = (
+    "FROM 'n.csv'",
+    "SELECT n.id, n.price, about FROM read_csv('n.csv') n",
+    "SELECT n.id, n.price, about FROM 'n.csv'",
+    "SELECT DISTINCT * FROM read_csv(['n.csv', 'parts/b/n2.csv'], header = true, delim = ';')",
+    "SELECT * FROM read_csv('n.csv.gz')",
+    "SELECT * FROM read_csv('parts/*/n?.csv', header = true, delim = ';')",
+    "FROM 'parts/*/N?.CSV.gz'",
+    "WITH n AS (FROM 'n.csv') SELECT * FROM n WHERE id IN (SELECT source FROM read_csv('e.csv'))",
+)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, encoding):
+    monkeypatch.chdir(tmp_path)
+    right = as_read(saved(tmp_path, "right_e.csv", EDGES), saved(tmp_path, "right_n.csv", NODES))
+    (tmp_path / "parts" / "a").mkdir(parents=True)
+    (tmp_path / "parts" / "b").mkdir()
+    head, first, *rest = NODES.splitlines(keepends=True)
+    texts = {"e.csv": EDGES, "n.csv": NODES, "n.csv.gz": NODES}
+    texts |= {"parts/a/n1.csv": head + first, "parts/b/n2.csv": head + "".join(rest)}
+    texts |= {"parts/a/N1.CSV.gz": head + first, "parts/b/N2.CSV.gz": head + "".join(rest)}
+    for name, text in texts.items():
+        content = text.encode(encoding)
+        saved(tmp_path, name, gzip.compress(content) if name.endswith(".gz") else content)
+    expected = [] if FOUND[encoding] is None else [SAID.format(FOUND[encoding])] * 2
+    for query in (f"{each} ORDER BY price" for each in QUERIES):
+        assert as_read("e.csv", nodes_query=query) == right, query
+        assert as_read("e.csv", nodes_query=query, encoding=encoding) == right, query
+        assert notes_of(read_tables("e.csv", nodes_query=query)) == expected
+    ingest("e.csv", nodes_query=QUERIES[0], out="graph")
+    assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
+
+
+def test_a_query_that_says_how_its_file_is_encoded(tmp_path, monkeypatch):
+    """DuckDB knows Latin-1, which has the same letters; what it does not know is an option's."""
+    monkeypatch.chdir(tmp_path)
+    text = "source,target\nMüller,b\n"
+    saved(tmp_path, "e.csv", text.encode("latin-1"))
+    for encoding in (None, "utf-16"):
+        read = read_tables(edges_query="FROM read_csv('e.csv', encoding = 'latin-1')", encoding=encoding)
+        assert read.graph.ids.tolist() == ["Müller", "b"]
+    with pytest.raises(DataError, match=r"^the query of edges: it names an encoding .*; leave that out, and set --encoding"):
+        read_tables(edges_query="FROM read_csv('e.csv', encoding = 'cp1252')")
+    with pytest.raises(DataError, match=r"^e\.csv: line 2: it is not text in ASCII; set its encoding"):
+        read_tables(edges_query="FROM 'e.csv'", encoding="ascii")
+    saved(tmp_path, "x.csv", (text + "a,b,c\n" * 3).encode("cp1252"))
+    options = "auto_detect = false, header = true, columns = {'source': 'TEXT', 'target': 'TEXT'}"
+    with pytest.raises(DataError, match=r"^x\.csv: line 3: it has more than 2 columns"):
+        read_tables(edges_query=f"FROM read_csv('x.csv', {options})")
+
+
 def test_errors_name_the_file_itself(tmp_path):
     for content, said in (
         ("source,target\nMüller,b\nc,d,e\n", "line 3: it has more than 2 columns instead of 2"),
@@ -145,6 +197,9 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     path = saved(tmp_path, "e.csv", EDGES.encode("utf-16"))
     read_tables(path)
+    read_tables(edges_query=f"FROM '{path}'")
     with pytest.raises(DataError):
         read_tables(path, encoding="ascii")
+    with pytest.raises(DataError):
+        read_tables(edges_query=f"FROM '{path}'", encoding="ascii")
     assert list(temporary.iterdir()) == []

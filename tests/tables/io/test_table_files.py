@@ -64,7 +64,7 @@ def test_a_home_is_what_a_tilde_and_a_slash_stand_for(tmp_path, monkeypatch):
     assert ids("~/e-1.csv") == ids("~/e-*.csv") == ["a", "b", "c"]
     with pytest.raises(DataError, match=r"^~x\.csv: there is no such file$"):
         ids("~x.csv")
-    with pytest.raises(DataError, match=r"^~/no\.csv: there is no such file$"):
+    with pytest.raises(DataError, match=r"^~/no\.csv: there is no such file; there are ~/e-1\.csv, ~/x\.csv$"):
         ids("~/no.csv")
 
 
@@ -97,6 +97,27 @@ def test_pipes_and_devices_are_refused(tmp_path, name):
         with pytest.raises(DataError) as caught:
             read_tables(**given)
         assert str(caught.value).startswith(f"{path}: it is a pipe or a device, but a table is read more than once")
+
+
+def test_for_a_file_that_is_not_there_others_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["edges.csv", "edges-2020.csv.gz", "people.parquet", "notes.md", "b.csv", "c.csv", "d.csv", "q.csv", "z.csv"]
+    for name in names:
+        saved(tmp_path, name, EDGES)
+    (tmp_path / "folder.parquet").mkdir()
+    for path, said in {
+        "edgs.csv": "; did you mean edges.csv?",
+        "Peopel.tsv": "; did you mean people.parquet?",
+        "edges2020.csv": "; did you mean edges-2020.csv.gz, edges.csv?",
+        "films.parquet": "; there are people.parquet",
+        str(tmp_path / "films.parquet"): f"; there are {tmp_path / 'people.parquet'}",
+        "films*.csv": "; there are b.csv, c.csv, d.csv, edges-2020.csv.gz, edges.csv, ...",
+        "films.jsonl": "; there are b.csv, c.csv, d.csv, edges-2020.csv.gz, edges.csv, ...",
+        "none/edges.csv": "",
+    }.items():
+        with pytest.raises(DataError) as caught:
+            read_tables(path)
+        assert str(caught.value) == f"{path}: there is no such file{said}"
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x*.parquet", "x"])

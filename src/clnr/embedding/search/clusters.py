@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from clnr.embedding.search.neighbors import Rows
+from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import GraphNodes, sample_nodes
 from clnr.embedding.search.traits import Trait, traits_of
 from clnr.errors import ClnrError, shorten
@@ -54,7 +55,7 @@ class Cluster:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
-        typical = [{"id": str(node), "name": name or None} for node, name in zip(self.typical, self.names, strict=True)]
+        typical = [{"id": json_id(node), "name": name or None} for node, name in zip(self.typical, self.names, strict=True)]
         traits = [trait._asdict() for trait in self.traits]
         return {"cluster": self.number, "size": self.size, "typical": typical, "traits": traits}
 

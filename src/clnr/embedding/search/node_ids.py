@@ -105,6 +105,12 @@ def text_of(name: Any) -> str:
     return str(_plain(name))
 
 
+def json_id(name: Any) -> int | str:
+    """An id as JSON has it: an integer, as in embeddings.parquet, else its text."""
+    plain = _plain(name)
+    return plain if type(plain) is int else str(plain)
+
+
 def arrow_texts(texts: Iterable[str]) -> Any:
     """An Arrow array of texts; half of a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
     import pyarrow as pa

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clnr.embedding.search.neighbors import ArrayRows, NeighborList, Rows, nearest, nearest_of_kind
+from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.stored_index import kept_index
 from clnr.embedding.store.artifact_files import DIGESTS, SOURCE, VECTORS, ArtifactFiles
@@ -23,7 +24,7 @@ from clnr.support.storage.checked_files import errors_name, read_stable, sha256
 class SimilarNode(NamedTuple):
     """A node that is similar to another; it is linked if an edge joins the two, in either direction."""
 
-    id: str
+    id: int | str
     cosine: float
     linked: bool
     name: str | None = None
@@ -69,7 +70,7 @@ def _similar(files: ArtifactFiles, name: str, k: int, asked: dict[str, Any]) -> 
     labels, names = nodes.labels_of(near), nodes.names_of(near)
     similar = [
         SimilarNode(
-            id=str(near_id),
+            id=json_id(near_id),
             cosine=float(cosines[place]),
             linked=int(near[place]) in linked,
             name=(names[place] or None) if names else None,

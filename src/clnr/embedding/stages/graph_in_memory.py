@@ -89,7 +89,7 @@ class GraphInMemory(JobGraph):
         if trained is None:
             return None, ()
         if self._judge is not None:
-            with stage("choose the read-out"), enough_memory(), engine.use_threads():
+            with stage("fit the read-out"), enough_memory(), engine.use_threads():
                 trained = self._choose(trained, self._judge)
         model = _fitted(method, trained, self._seen, Provenance.of(settings.hold_out, engine, trained.fitted.threads))
         # With the graph that it was trained on, which takes as much memory as the one that is embedded next.

@@ -164,7 +164,10 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
     missing = present < rows
     if (yield from query_bracketed(table, column)):
-        vector = yield from _vector(table, column, f"TRY_CAST({trimmed(table.columns[column].sql)} AS DOUBLE[])")
+        texts, numbers = (f"TRY_CAST({trimmed(table.columns[column].sql)} AS {kind}[])" for kind in ("VARCHAR", "DOUBLE"))
+        # What is no number is NULL among the numbers.
+        nulls = (f"len([x FOR x IN {each} IF x IS NULL])" for each in (texts, numbers))
+        vector = yield from _vector(table, column, f"CASE WHEN {' = '.join(nulls)} THEN {numbers} END")
         return vector or (yield from _tags(db, table, column, ","))
     if separator := (yield from query_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
@@ -275,7 +278,7 @@ def _nested(db: Connection, table: Table, column: str) -> str:
     selected = f"SELECT *, {f'[{inside} FOR x IN {path}]' if is_list else inside} AS {alias}"
     if not table.from_sql:
         return f"{why}; select a field of it as a column: {selected}"
-    return f'{why}; a query fetches its fields: --nodes-query "{selected} FROM {table.from_sql}"'
+    return f"{why}; a query fetches its fields: {option('--nodes-query', f'{selected} FROM {table.from_sql}')}"
 
 
 def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | None]:

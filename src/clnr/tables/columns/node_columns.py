@@ -123,7 +123,6 @@ def register_classes(db: Connection, node_table: Table, label: str, known: tuple
 
     New classes come after the known ones, in the order of numbers if they are numbers, else of text.
     """
-
     value = trimmed(node_table.columns[label].sql)
     sql = f"SELECT DISTINCT {value} AS class FROM node_table WHERE {value} IS NOT NULL"
     rows = run(db, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", node_table.name)
@@ -150,23 +149,25 @@ def flat_columns(node_table: Table) -> dict[str, Column]:
     }
 
 
-def read_columns(db: Connection, node_table: Table) -> Any:
+def read_columns(db: Connection, node_table: Table, key: str, whole: bool) -> Any:
     """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text."""
     import pyarrow as pa
 
-    kept = column_sql(node_table)
+    kept = column_sql(node_table, key, whole)
     columns = fetch_columns(db, list(kept.values()), "node_table ORDER BY i", node_table.name)
     return pa.Table.from_arrays(columns, list(kept))
 
 
-def column_sql(node_table: Table) -> dict[str, str]:
-    """What ``read_columns`` selects, by the names of the columns.
+def column_sql(node_table: Table, key: str, whole: bool) -> dict[str, str]:
+    """What ``read_columns`` selects, by the names of the columns. Ids, in the column ``key``, are those of the graph.
 
     Times with a time zone become UTC, since not every machine knows every zone.
     """
     kept = {}
     for column, (c, kind) in flat_columns(node_table).items():
-        if kind in _WIDE or kind.startswith("DECIMAL"):  # DuckDB's decimals become types that not every Arrow knows.
+        if column == key and node_table.outputs is None:
+            c = id_sql(node_table, key, whole)
+        elif kind in _WIDE or kind.startswith("DECIMAL"):  # DuckDB's decimals become types that not every Arrow knows.
             c = f"CAST({c} AS DOUBLE)"
         elif kind == "TIMESTAMP WITH TIME ZONE":
             c = f"CAST({c} AS TIMESTAMP)"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from clnr.errors import one_line
+from clnr.errors import DataError, one_line
+from clnr.support.humanize import option
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
@@ -113,6 +114,12 @@ def sql_name(db: Connection, column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
+def replacing(table: Table, role: str, name: str, value: str, where: str = "") -> str:
+    """The option with a query in which a column has another value; of what is no file, this value alone."""
+    query = f"SELECT * REPLACE ({value} AS {name}) FROM {table.from_sql}{where}"
+    return option(f"--{role}-query", query) if table.from_sql else value
+
+
 _IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA_PATTERN)})"
 _IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
 _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT NULL" for notation in _ORDERS}
@@ -178,6 +185,37 @@ def query_separator(table: Table, column: str) -> ColumnQueries[str | None]:
         if count and count >= share * present and (yield from _query_recurring(table, column, sign)):
             return sign
     return None
+
+
+def check_one_class(db: Connection, table: Table, label: str) -> None:
+    """Raise if the labels of a stored table are lists as text: in brackets, or tags in more combinations than tags."""
+    if table.columns[label].kind != "VARCHAR":
+        return
+    ((separator, value, row),) = run_column_queries(db, table.name, [_query_lists(table, label)])
+    if separator:
+        name = sql_name(db, label)
+        first = f"string_split({name}, {quoted(separator)})[1]"
+        first = first if value[0] not in "[<" else f"trim({first}, '[]<> ' || chr(34) || chr(39))"
+        raise DataError(
+            f"{table.name}: the label '{label}' has several values in a row, such as '{one_line(value, 80)}' in row "
+            f"{row + 1:,}, and a node is of one class; in place of --nodes, a query takes the first of them: "
+            f"{replacing(table, 'nodes', name, first)}"
+        )
+
+
+def _query_lists(table: Table, column: str) -> ColumnQueries[tuple[str, str, int]]:
+    """What separates the parts of lists as text, and the first such list with its row; "" if the texts are single values."""
+    bracketed = yield from query_bracketed(table, column)
+    separator = "," if bracketed else (yield from query_separator(table, column)) or ""
+    if not separator:
+        return "", "", 0
+    tags = f"(SELECT unnest({tags_sql(table.columns[column], separator)}) AS tag FROM {table.sql})"
+    (parts,) = yield ColumnQuery(Column("tag", "VARCHAR"), tags, ("count(DISTINCT v)",))
+    several = f"FILTER (contains(v, {quoted(separator)}))"
+    counts = ("count(DISTINCT v)", f"arg_min(v, i) {several}", f"min(i) {several}")
+    values, value, row = yield ColumnQuery(table.columns[column], table.sql, counts, trimmed("c"), "i")
+    # Classes such as 'Paris, France' have more parts.
+    return (separator, value, row) if value is not None and parts < values + bracketed else ("", "", 0)
 
 
 def _query_recurring(table: Table, column: str, separator: str) -> ColumnQueries[bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
@@ -23,12 +24,23 @@ _PLURAL = re.compile("[A-Za-z]{3}")
 # Of all values, so many have the unit. Of a column that the user calls numbers, any are enough.
 _NEARLY_ALL = 0.95
 LONGEST_UNIT = 40
-
-
+# The most units of a column, and what else stands after numbers: 1st, 2nd.
+_MOST_UNITS = 6
+_ORDINALS = frozenset(("st", "nd", "rd", "th"))
+# How many of a unit others are: by a prefix, or by their own name. Neither nm nor mt, which are also miles and tons.
+_PREFIXES = {"µ": 1e-6, "μ": 1e-6, "m": 1e-3, "c": 1e-2, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_WITH_PREFIX = ("g", "m", "l", "L", "s", "W", "Wh", "V", "A", "J", "N", "B", "Hz", "Pa", "bar", "cal", "mol", "eV")
+_GRAMS = {"oz": 28.349523125, "lb": 453.59237, "t": 1e6}
+_METRES = {"in": 0.0254, "ft": 0.3048, "mi": 1609.344, "mile": 1609.344}
+_SECONDS = {"sec": 1.0, "min": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86400.0}
+_SIZES = {unit: (base, size) for base, of in {"g": _GRAMS, "m": _METRES, "s": _SECONDS}.items() for unit, size in of.items()}
 _SPECIAL = re.compile(r"([!-/:-@\[-`{-~])")
 _USUAL = r"[-+]?(\d+(\.\d*)?|\.\d+)"
 # Such as 1.234, which money has no reason to be.
 _EITHER_POINT = r"[-+]?[1-9]\d{0,2}\.\d{3}"
+_BEFORE_SQL = f"regexp_extract(v, {quoted(rf'^{_SIGN}{_BLANKS}({_MONEY}){_BLANKS}{_SIGN}{_NUMBER}$')}, 1)"
+_AFTER_SQL = f"regexp_extract(v, {quoted(rf'^{_SIGN}{_NUMBER}{_BLANKS}({_AFTER})$')}, 1)"
+_UNIT = f"coalesce(nullif({_BEFORE_SQL}, ''), nullif({_AFTER_SQL}, ''))"
 
 
 class Unit(NamedTuple):
@@ -63,9 +75,7 @@ def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries
     How the numbers are written must follow from them, as without a unit; only money is sure not to have three decimals.
     """
     given = table.columns[column]
-    before = f"regexp_extract(v, {quoted(rf'^{_SIGN}{_BLANKS}({_MONEY}){_BLANKS}{_SIGN}{_NUMBER}$')}, 1)"
-    after = f"regexp_extract(v, {quoted(rf'^{_SIGN}{_NUMBER}{_BLANKS}({_AFTER})$')}, 1)"
-    unit = f"coalesce(nullif({before}, ''), nullif(regexp_replace({after}, '([A-Za-z]{{3}})s$', '\\1'), ''))"
+    unit = f"regexp_replace({_UNIT}, '([A-Za-z]{{3}})s$', '\\1')"
     counts: tuple[str, ...] = ("count(v)", f"count(*) FILTER (v = '0' OR {unit} IS NOT NULL)", f"mode({unit})")
     present, united, name = yield ColumnQuery(given, table.first_rows, counts, trimmed("c"))
     if not name or (not wanted and united < _NEARLY_ALL * present):
@@ -87,6 +97,46 @@ def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries
     if thousands == united and (money or surely_thousands):
         return Unit(name, THOUSANDS_COMMA, united)
     return Unit(name, DECIMAL_COMMA, united) if comma == united and surely_comma else Unit()
+
+
+def query_mixed_units(table: Table, column: str) -> ColumnQueries[tuple[dict[str, float], bool]]:
+    """The units of a column of text whose values are numbers in a few of them, and their shares, the commonest first.
+
+    And whether all of these numbers are written as 1234.5; no units, if the column has one, or none.
+    """
+    given, shares, plain = table.columns[column], dict[str, float](), False
+    counts = ("count(v)", f"histogram({_UNIT})", r"bool_and(regexp_full_match(v, '[-+]?[0-9.]+ *[^0-9., ]+|0'))")
+    for rows in (table.first_rows, table.sql):
+        present, units, plain = yield ColumnQuery(given, rows, counts, trimmed("c"))
+        shares = {unit: count / present for unit, count in sorted((units or {}).items(), key=lambda each: (-each[1], each[0]))}
+        several = len({_singular(unit) for unit in shares}) > 1 and _ORDINALS.isdisjoint(shares)
+        # A single letter may as well be a part of a code, as in 12a.
+        units_only = relative_sizes(shares) or not any(len(unit) == 1 and unit.isalpha() for unit in shares)
+        if not several or not units_only or len(shares) > _MOST_UNITS or sum(shares.values()) < _NEARLY_ALL:
+            return {}, False
+    return shares, bool(plain)
+
+
+def relative_sizes(units: Iterable[str]) -> dict[str, float]:
+    """How many of the first unit one of each is; none if that is not known."""
+    sizes = {unit: _sizes(unit) for unit in units}
+    first = next(iter(sizes.values()), {})
+    base = next((base for base in first if all(base in each for each in sizes.values())), None)
+    return {} if base is None else {unit: each[base] / first[base] for unit, each in sizes.items()}
+
+
+def _sizes(unit: str) -> dict[str, float]:
+    """How many of other units it is; of a compound, such as mg/l, by its first part."""
+    name, slash, per = _singular(unit).partition("/")
+    sizes = {name: 1.0}
+    if name[1:] in _WITH_PREFIX and name[0] in _PREFIXES:
+        sizes[name[1:]] = _PREFIXES[name[0]]
+    sizes |= {_SIZES[each][0]: size * _SIZES[each][1] for each, size in sizes.items() if each in _SIZES}
+    return {base + slash + per: size for base, size in sizes.items()}
+
+
+def _singular(unit: str) -> str:
+    return unit[:-1] if unit.endswith("s") and _PLURAL.fullmatch(unit[-4:-1]) else unit
 
 
 def numbers_in(texts: Any, unit: str, notation: str) -> Any:

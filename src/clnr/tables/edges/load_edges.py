@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from clnr.errors import DataError, one_line
-from clnr.support.humanize import plural
+from clnr.support.humanize import option, plural
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
-from clnr.tables.columns.notations import rewrite_hint, usual_sql
+from clnr.tables.columns.notations import replacing, rewrite_hint, sql_name, usual_sql
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_mistakes import check_guessed_ends
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
@@ -15,6 +15,9 @@ from clnr.tables.roles.column_names import node_id
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_kinds import NamedTable
+
+# What stands before a number that is only a bound.
+_BOUNDS = "<>=~≤≥ "
 
 TablesAndRoles = tuple[tuple[NamedTable, Roles], ...]
 """Tables of edges or of nodes, and which column of each holds what."""
@@ -53,11 +56,12 @@ def _load_table(
         if column is not None:
             check_filled(db, table, into, empty, column)
     if w is not None:
-        out = f"--ignore {w} leaves weights out"
+        out = f"{option('--ignore', w)} leaves weights out"
         check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f", {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
-        out = rewrite_hint(db, table, w) or out
-        check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
+        if some := run(db, f"SELECT given FROM {into} WHERE {wrong} LIMIT 1", table.name):
+            out = rewrite_hint(db, table, w) or f"{_readable_weights(db, table, w, some[0][0])}{out}"
+            check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
     if times is not None:
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
@@ -68,6 +72,14 @@ def _load_table(
         cure = "correct it, or leave the row out"
         check_rows(db, table, into, "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time")
     return [] if w is None else _negative_weights(db, table, w, negative, into)
+
+
+def _readable_weights(db: Connection, table: Table, weight: str, value: str) -> str:
+    """A query that leaves out rows whose weights are no numbers; of bounds, such as <11, it takes the number."""
+    name, bound = sql_name(db, weight), value.lstrip(_BOUNDS)
+    number = f"try_cast({name if bound == value else f'ltrim({name}, {quoted(_BOUNDS)})'} AS DOUBLE)"
+    does = f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}" if bound != value else "leaves such rows out"
+    return f"in place of --edges, a query {does}: {replacing(table, 'edges', name, number, f' WHERE isfinite({number})')}; or "
 
 
 def _negative_weights(db: Connection, table: Table, weight: str, choice: str, rows: str) -> list[str]:

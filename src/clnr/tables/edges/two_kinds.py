@@ -22,7 +22,7 @@ from clnr.tables.table_arguments import TableArguments
 
 # Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing.
 _ALIKE_SHARE, _WORD_LETTERS = 0.5, 3
-_ID_ENDING = re.compile(r"[\s_]*ids?$", re.IGNORECASE)
+_ID_ENDING = re.compile(r"[\s_.]*ids?$", re.IGNORECASE)
 # The most rows that are looked at, and the least that are enough to stop.
 _MOST_ROWS, _LEAST_ROWS = 20_000_000, 10
 # A node table has nearly all ids of its kind. Of another it has fewer; if it has less than half of them, that is enough.

@@ -61,6 +61,11 @@ def open_bytes(path: Path) -> Any:
     return gzip.open(path, "rb") if suffix == ".gz" else path.open("rb")
 
 
+def unpacked(name: str) -> str:
+    """The name of a file without the ending of what it is packed with."""
+    return re.sub(r"(?i)\.(gz|zst)$", "", name)
+
+
 def find_encoding(path: Path, seen_bytes: int) -> str:
     """That of a mark at its beginning; else UTF-8, unless its bytes are hardly that and likely UTF-16 or Windows-1252."""
     with reading(path), open_bytes(path) as file:
@@ -116,20 +121,21 @@ def _in_word(part: bytes, first: int, last: int) -> bool:
 
 @contextmanager
 def in_utf_8(files: Sequence[str], encoding: str | None, folder: Path) -> Iterator[tuple[list[str], str]]:
-    """Files as DuckDB can read them: those in another encoding as copies in a folder, which is removed at the end.
+    """Files as DuckDB can read them: if one is in another encoding, copies of all in a folder, which is removed at the end.
 
     Beside them is the encoding that was found, in words; "" if it was given or is UTF-8. Errors name the files themselves.
+    Each copy has a folder of its own, and the name of its file, without the ending of what it was packed with.
     """
     given = None if encoding is None else codecs.lookup(encoding).name
     encodings = [given or find_encoding(Path(file), _SEEN_BYTES // len(files)) for file in files]
     found = next((_words(each) for each in encodings if given is None and each != UTF_8), "")
     copies = list(files)
     try:
-        for number, (file, each) in enumerate(zip(files, encodings, strict=True)):
-            if each != UTF_8:
-                folder.mkdir(parents=True, exist_ok=True)
-                copies[number] = str(folder / f"{number}.txt")
-                _copy(Path(file), each, Path(copies[number]))
+        for number, (file, each) in enumerate(zip(files, encodings, strict=True) if set(encodings) != {UTF_8} else ()):
+            place = folder / f"{number:09}"
+            place.mkdir(parents=True)
+            copies[number] = str(place / unpacked(Path(file).name))
+            _copy(Path(file), each, Path(copies[number]))
         yield copies, found
     except DataError as error:
         message = error.message

@@ -4,33 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from clnr.errors import DataError
+from clnr.tables.io.encodings import in_utf_8, unpacked
 from clnr.tables.io.source import Table, describe, with_fields
-from clnr.tables.io.sql import Connection, quoted, run
-from clnr.tables.io.table_files import check_no_pipe
+from clnr.tables.io.sql import Connection, decoded_folder, quoted, run
+from clnr.tables.io.table_files import JSON_ENDINGS, TEXT_ENDINGS, check_no_pipe, ending_of, escaped
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
-_TABLES = {"read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_text", "read_blob"}
-_JSON = {"read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"}
-_FILES = _TABLES | _JSON
+_TEXTS = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "read_text"}
+_FILES = _TEXTS | {"read_parquet", "parquet_scan", "read_blob"}
 READERS = _FILES | {"glob", "json_each", "json_tree", "range", "generate_series", "repeat", "unnest"}
 """The functions that may stand after FROM in a query."""
 
 
-def query_table(db: Connection, query: str, what: str) -> Table:
-    """The result of a query, which is run once."""
+def query_table(db: Connection, query: str, what: str, encoding: str | None = None) -> Table:
+    """The result of a query, which is run once; text files that it names are read as those of tables are."""
     sql, name = query.strip().rstrip(";"), f"the query of {what}"
-    _check(db, sql, name)
-    # In a subquery DuckDB itself refuses to write as well.
-    run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
-    return with_fields(db, describe(db, name, f"{what}_query"))
+    parsed = _check(db, sql, name)
+    with _decoded(db, parsed, encoding) as (changed, found):
+        if changed:
+            ((sql,),) = run(db, "SELECT json_deserialize_sql(?::JSON)", name, [json.dumps(parsed)])
+        # In a subquery DuckDB itself refuses to write as well.
+        run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
+    return replace(with_fields(db, describe(db, name, f"{what}_query")), encoding=found)
 
 
-def _check(db: Connection, sql: str, name: str) -> None:
-    """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH."""
+@contextlib.contextmanager
+def _decoded(db: Connection, parsed: Any, encoding: str | None) -> Iterator[tuple[bool, str]]:
+    """Copies in UTF-8 take the place of text files in a parsed query; and the encoding that was found, as ``in_utf_8`` has it.
+
+    A function that says how its file is encoded is left alone.
+    """
+    folder, found, count = decoded_folder(db), "", 0
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        for source in list(_objects(parsed)):
+            is_reader = source.get("type") == "TABLE_FUNCTION" and source["function"]["function_name"].lower() in _TEXTS
+            places = list(_texts(source)) if is_reader or source.get("type") == "BASE_TABLE" else []
+            texts = {text for _, _, text in places}
+            for text in sorted(texts) if "encoding" not in texts else ():
+                ending, files = ending_of(text), list[str]()
+                if (ending and is_reader) or ending in (*TEXT_ENDINGS, *JSON_ENDINGS):
+                    files = _matches(db, f"glob({quoted(text)})")
+                copies, encoded = stack.enter_context(in_utf_8(files, encoding, folder / str(count)))
+                if copies != files:
+                    several = f"{escaped(str(folder / str(count)))}/*/*{unpacked(text)[-len(ending) :]}"
+                    for holder, key, _ in (place for place in places if place[2] == text):
+                        holder[key] = escaped(copies[0]) if len(copies) == 1 else several
+                    count, found = count + 1, found or encoded
+        yield count > 0, found
+
+
+def _texts(tree: Any) -> Iterator[tuple[Any, Any, str]]:
+    """All texts in a JSON value, and where they are; which part of a parsed query names a file depends on DuckDB's version."""
+    for holder in _holders(tree):
+        items = holder.items() if isinstance(holder, dict) else enumerate(holder)
+        yield from ((holder, key, text) for key, text in items if isinstance(text, str))
+
+
+def _check(db: Connection, sql: str, name: str) -> Any:
+    """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH. Returns it parsed."""
     ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", name, [sql])
     try:
         parsed = json.loads(text)
@@ -48,6 +86,7 @@ def _check(db: Connection, sql: str, name: str) -> None:
             raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
         for file in _files(db, each, kind):
             check_no_pipe(file)
+    return parsed
 
 
 def _files(db: Connection, source: dict[str, Any], kind: str) -> list[str]:
@@ -65,21 +104,25 @@ def _files(db: Connection, source: dict[str, Any], kind: str) -> list[str]:
             listed.append(f"json_execute_serialized_sql({quoted(json.dumps(plan))})")
     else:
         return []
-    files: list[str] = []
-    for sql in listed:
-        # An argument that names no files is an option, or an error that the query itself will tell.
-        with contextlib.suppress(DataError):
-            files += [file for (file,) in run(db, f"SELECT file FROM {sql}", "glob")]
-    return files
+    return [file for sql in listed for file in _matches(db, sql)]
+
+
+def _matches(db: Connection, sql: str) -> list[str]:
+    """Files that are listed in SQL; what names none is an option, or an error that the query itself will tell."""
+    with contextlib.suppress(DataError):
+        return [file for (file,) in run(db, f"SELECT file FROM {sql} ORDER BY file", "glob")]
+    return []
 
 
 def _objects(tree: Any) -> Iterator[dict[str, Any]]:
     """All objects in a JSON value, at any depth."""
+    return (each for each in _holders(tree) if isinstance(each, dict))
+
+
+def _holders(tree: Any) -> Iterator[Any]:
+    """All objects and lists in a JSON value, at any depth."""
     left = [tree]
     while left:
-        each = left.pop()
-        if isinstance(each, dict):
+        if isinstance(each := left.pop(), dict | list):
             yield each
-            left.extend(each.values())
-        elif isinstance(each, list):
-            left.extend(each)
+            left.extend(each.values() if isinstance(each, dict) else each)

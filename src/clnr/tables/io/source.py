@@ -14,11 +14,8 @@ from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import Header, KnownNames, check_names, read_header
 from clnr.tables.io.encodings import in_utf_8
 from clnr.tables.io.sql import Connection, decoded_folder, fetch_columns, fetch_table, quoted, run
-from clnr.tables.io.table_files import files_sql, find_file, find_files
+from clnr.tables.io.table_files import ENDINGS, JSON_ENDINGS, PARQUET_ENDINGS, ending_of, files_sql, find_file, find_files
 
-_TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
-_PARQUET_ENDINGS = (".parquet", ".pq")
-_JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
@@ -86,10 +83,10 @@ def open_table(
         return with_fields(db, _frame(db, given, role, kind))
     path = os.fspath(given)
     files, ending, from_sql = find_files(db, path), _ending(path), "" if kind else quoted(path)
-    if ending in _PARQUET_ENDINGS:
+    if ending in PARQUET_ENDINGS:
         return replace(with_fields(db, _parquet(db, path, files)), from_sql=from_sql)
     with in_utf_8(files, encoding, decoded_folder(db)) as (copies, found):
-        if ending in _JSON_ENDINGS:
+        if ending in JSON_ENDINGS:
             table = _json(db, path, copies)
         else:
             table = _text(path, copies, read_header([Path(file) for file in copies], role, known, header))
@@ -108,12 +105,8 @@ def check_table(path: str) -> None:
 
 def _ending(path: str) -> str:
     """How the name of a table's file ends, without that of a compression; it tells the format."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
-    ending = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    known = (*_TEXT_ENDINGS, *_PARQUET_ENDINGS, *_JSON_ENDINGS)
-    if ending not in known:
-        raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(known)}")
+    if (ending := ending_of(path)) not in ENDINGS:
+        raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(ENDINGS)}")
     return ending
 
 

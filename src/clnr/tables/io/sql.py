@@ -181,6 +181,7 @@ _REASONS = {
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
+    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set --encoding (encoding=)",
     "requires the extension": "it is not on this machine: only local files are read",
 }
 

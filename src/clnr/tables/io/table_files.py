@@ -7,16 +7,30 @@ import errno
 import os
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, did_you_mean, one_line
+from clnr.tables.io.encodings import unpacked
 from clnr.tables.io.sql import Connection, quoted, run
 
+TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+PARQUET_ENDINGS = (".parquet", ".pq")
+JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *JSON_ENDINGS)
+"""How the names of files end that tables are read from."""
+# The most files that are looked at, and named, in place of one that there is not.
+_MOST_LISTED, _MOST_NAMED = 10_000, 5
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _HOME = re.compile(r"~[^/\\]*[/\\]")
 _GLOB = re.compile(r"[*?[]")
 # At the start of a path, DuckDB reads these as a home folder or a URL.
 _SPECIAL = re.compile(r"~|[^/\\]{2,}:")
+
+
+def ending_of(path: str) -> str:
+    """How a file's name ends, in lower case and without that of a compression; it tells the format."""
+    return Path(unpacked(path)).suffix.lower()
 
 
 def find_files(db: Connection, path: str) -> list[str]:
@@ -25,7 +39,7 @@ def find_files(db: Connection, path: str) -> list[str]:
         return [file]
     matches = run(db, f"SELECT file FROM glob({quoted(_local(_home(path)))}) ORDER BY file", path)
     if not matches:
-        raise DataError(f"{path}: there is no such file")
+        raise _no_file(path)
     return [file for (file,) in matches]
 
 
@@ -40,8 +54,25 @@ def find_file(path: str) -> str | None:
     if _ADDRESS.match(path):
         raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
     if not _GLOB.search(_home(path)):
-        raise DataError(f"{path}: there is no such file")
+        raise _no_file(path)
     return None
+
+
+def _no_file(path: str) -> DataError:
+    """The error for a file that there is not: with those that are called nearly so, or some with the same ending."""
+    wanted, there = Path(path), list[str]()
+    with contextlib.suppress(OSError):
+        files = islice(Path(_home(path)).parent.iterdir(), _MOST_LISTED)
+        there = sorted(str(wanted.with_name(each.name)) for each in files if ending_of(each.name) in ENDINGS and each.is_file())
+    near = [] if _GLOB.search(path) else [each for each in there if did_you_mean(_stem(path), [_stem(each)])]
+    alike = near or [each for each in there if ending_of(each) == ending_of(path)] or there
+    some = ", ".join(alike[:_MOST_NAMED]) + (", ..." if len(alike) > _MOST_NAMED else "")
+    hint = "" if not alike else f"; did you mean {some}?" if near else f"; there are {some}"
+    return DataError(f"{path}: there is no such file{hint}")
+
+
+def _stem(path: str) -> str:
+    return Path(unpacked(path)).stem
 
 
 def _home(path: str) -> str:
@@ -55,8 +86,12 @@ def check_is_file(path: Path) -> None:
 
 def files_sql(files: list[str]) -> str:
     """Files as a list in SQL, escaped so that DuckDB opens exactly these."""
-    escaped = (_GLOB.sub(r"[\g<0>]", file) for file in files)
-    return f"[{', '.join(quoted(_local(file)) for file in escaped)}]"
+    return f"[{', '.join(quoted(_local(escaped(file))) for file in files)}]"
+
+
+def escaped(path: str) -> str:
+    """A path in which no sign is one of a glob."""
+    return _GLOB.sub(r"[\g<0>]", path)
 
 
 def _local(path: str) -> str:

@@ -45,7 +45,7 @@ def end_names(ends: tuple[str, str] | None) -> tuple[tuple[str, ...], tuple[str,
 def of_kind(kind: str) -> tuple[str, ...]:
     """Common names of the column of ids of one kind of nodes."""
     plain = kind.casefold()
-    return plain, f"{plain}_id", f"{plain}id", f"{plain} id"
+    return plain, *(f"{plain}{between}id" for between in ("_", "", " ", "."))
 
 
 def qualified_name(kind: str, column: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from clnr.errors import one_line
@@ -9,7 +10,8 @@ from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, rewrite_hint
+from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, replacing, rewrite_hint, sql_name
+from clnr.tables.columns.units import query_mixed_units, relative_sizes
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
@@ -20,6 +22,8 @@ _UNREAD = (
     ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
     ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 )
+# Names of columns whose numbers are hardly amounts.
+_CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
 
 def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind: str | None = None) -> list[ColumnInfo]:
@@ -118,6 +122,9 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
+    for encoder in (encoder for encoder in encoders if encoder.kind == "number" and _CODE_NAME.search(encoder.column.strip())):
+        cure = option("--as", f"{encoder.column}=category")
+        lines.append(f"{table.name}: '{encoder.column}' is read as numbers; if they are codes, not amounts: {cure}")
     notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
     return lines + [line for some in notes for line in some] + outside
 
@@ -168,6 +175,9 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> Colu
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
     """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
+    units, plain = yield from query_mixed_units(table, encoder.column)
+    if units:
+        return [_mixed_units(db, table, encoder, units, plain)]
     for what, pattern, right in _UNREAD:
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
@@ -177,3 +187,18 @@ def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> Colum
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []
+
+
+def _mixed_units(db: Connection, table: Table, encoder: ColumnEncoder, units: dict[str, float], plain: bool) -> str:
+    """A line about numbers in several units: which, and what to do; a query converts them, if it is known how."""
+    first = next(iter(units))
+    ways = [f"{option('--as', f'{encoder.column}=number')} reads those in {first} and leaves the others empty"]
+    if table.from_sql and plain and (sizes := relative_sizes(units)):
+        name = sql_name(db, encoder.column)
+        factors = " ".join(f"WHEN {quoted(unit)} THEN {size:.12g}" for unit, size in sizes.items())
+        number = f"try_cast(regexp_extract({name}, '[-+0-9.]+') AS DOUBLE)"
+        converted = f"{number} * CASE regexp_extract({name}, '[^-+0-9. ]+') {factors} END"
+        ways.insert(0, f"in place of --nodes, this converts all to {first}: {replacing(table, 'nodes', name, converted)}")
+    shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
+    message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}"
+    return f"{table.name}: '{encoder.column}' {message}; {'; or '.join(ways)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,6 @@ from clnr.tables.roles.column_names import (
     find_column,
     id_names,
     named_columns,
-    no_column,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def find_roles(
     A table of nodes that is given for one of edges is recognised, and the other way round. Where there are several, the rows
     of a table are of a kind, and edges join nodes of the kinds ``ends``.
     """
-    ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
+    ignored = _named(arguments.ignore, edge_table, node_table)
     tables = {table_title("edges", kind): edge_table, table_title("nodes", kind): node_table}
     arguments = _as_before(arguments, tables, ignored)
     roles = Roles(ignored=ignored)
@@ -91,9 +90,6 @@ def find_roles(
         roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
     if node_table is not None:
         return _of_nodes(node_table, arguments, roles, kind)
-    if arguments.features or arguments.types:
-        column = next(iter(arguments.features or arguments.types))
-        raise DataError(f"column '{column}' for features needs a node table")
     return roles
 
 
@@ -126,14 +122,16 @@ def _ends(
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
     b = find_column(table, target, targets, "target", (a, *taken))
-    key = find_column(table, None, IDS, "id")
-    if a is None and b is None and key is not None:
+    key, guessed = find_column(table, None, IDS, "id"), a is None and b is None
+    free = [column for column in left if column not in taken] or left
+    if guessed:
+        a, b = _alike_structs(free)
+    by_place = a is None and b is None
+    if by_place and key is not None:
         raise DataError(
             f"{table.name}: it looks like a table of nodes: it has a column '{key}', and none for source or target; give it as "
             "--nodes (nodes=), or name the two columns of edges: --source, --target"
         )
-    guessed = a is None and b is None
-    free = [column for column in left if column not in taken] or left
     a = a or next((column for column in free if column != b), free[0])
     b = b or next((column for column in free if column != a), a)
     if guessed and not table.is_text and (why := _no_ends(table.columns[a].kind, table.columns[b].kind)):
@@ -141,13 +139,33 @@ def _ends(
             f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
             "(nodes=), or name the two columns of edges: --source, --target"
         )
-    before = list(table.columns)[: list(table.columns).index(b)] if guessed else []
+    before = list(table.columns)[: list(table.columns).index(b)] if by_place else []
     if skipped := [column for column in before if column in ignored]:
         unsure = "which columns have the ends of edges; name them: --source, --target"
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
     return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])), guessed
+
+
+def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
+    """The ids of the only two structs with the same fields: ``caller.id`` and ``callee.id``; None if there are not two.
+
+    Nor if two other columns come before them.
+    """
+    structs: dict[str, dict[str, str]] = {}
+    others = 0
+    for column in columns:
+        struct, dot, field = column.rpartition(".")
+        if dot and others < 2:
+            structs.setdefault(struct, {})[field.strip().casefold()] = column
+        others += not dot and column.strip().casefold() not in IDS
+    for fields in structs.values():
+        alike = [each for each in structs.values() if each.keys() == fields.keys()]
+        if len(alike) == 2:
+            field = next((each for each in IDS if each in fields), next(iter(fields)))
+            return alike[0][field], alike[1][field]
+    return None, None
 
 
 def _no_ends(source: str, target: str) -> str | None:
@@ -160,8 +178,8 @@ def _no_ends(source: str, target: str) -> str | None:
 
 
 def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str | None) -> Roles:
-    asked = tuple(_named(arguments.features or (), [table], "for features"))
-    types = {column: each for name, each in arguments.types.items() for column in _named((name,), [table], "as a type (--as)")}
+    asked = _named(arguments.features or (), table)
+    types = {column: each for name, each in arguments.types.items() for column in _named((name,), table)}
     if both := [column for column in (*asked, *types) if column in roles.ignored]:
         raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
     label, time = arguments.label, arguments.time
@@ -195,15 +213,10 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
     return roles._replace(id=key, label=label, time=time, features=tuple(features), types=types)
 
 
-def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[str]:
-    """Columns of some tables by their names, of the last one that has it; an error if none has."""
-    there = [table for table in tables if table is not None]
-    columns = []
-    for name, called in named_columns(names, [(table, None) for table in there]):
-        if not called:
-            raise no_column(name, role, there)
-        columns.append(called[-1])
-    return columns
+def _named(names: Iterable[str], *tables: Table | None) -> tuple[str, ...]:
+    """Columns of some tables by their names, of the last one that has it."""
+    there = [(table, None) for table in tables if table is not None]
+    return tuple(columns[-1] for _, columns in named_columns(names, there) if columns)
 
 
 def table_title(role: str, kind: str | None) -> str:
