@@ -27,7 +27,7 @@ class Mean(torch.nn.Module):
         self.norm = torch.nn.BatchNorm1d(width)
 
     def forward(self, x, edge_index, edge_weight):
-        total = torch.zeros(len(x), 1).index_add(0, edge_index[1], edge_weight[:, None])
+        total = torch.zeros(len(x), 1, device=x.device).index_add(0, edge_index[1], edge_weight[:, None])
         summed = torch.zeros_like(x).index_add(0, edge_index[1], edge_weight[:, None] * x[edge_index[0]])
         return self.norm(self.linear(torch.cat([x, summed / total.clamp(min=1e-6)], 1)))
 

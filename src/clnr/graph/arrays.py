@@ -175,8 +175,19 @@ def _coo(data: Any, coords: Any, shape: Any) -> sp.coo_array:
     return sp.coo_array((data, coords), shape=lengths)
 
 
-def _by_numpy(matrix: Any) -> sp.coo_array:
-    """One in a layout that SciPy converts by NumPy alone, which checks its indices."""
+def _dia(matrix: Any) -> sp.coo_array:
+    """Not by SciPy, which on some machines reads beyond offsets that are too few."""
+    rows, columns = _check_shape(matrix.shape)
+    data, offsets = as_array(matrix.data, "diagonals"), as_int64(matrix.offsets, "offsets")
+    if data.ndim != 2 or offsets.shape != data.shape[:1]:
+        raise DataError(f"a sparse matrix has {data.shape} diagonals at offsets of shape {offsets.shape}")
+    offset, column = (part.reshape(-1) for part in np.broadcast_arrays(offsets[:, None], np.arange(data.shape[1])))
+    inside = (column < columns) & (offset <= column) & (offset > column - rows)
+    coords = ((column - offset)[inside], column[inside])
+    return _coo(data.reshape(-1)[inside], coords, (rows, columns))
+
+
+def _dok(matrix: Any) -> sp.coo_array:
     entries = matrix.tocoo()
     return _coo(entries.data, (entries.row, entries.col), entries.shape)
 
@@ -192,9 +203,9 @@ _LAYOUTS: dict[Any, Callable[[Any], Any]] = {
     "csc": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape[::-1]).T,
     "bsr": _bsr,
     "coo": lambda matrix: _coo(matrix.data, (matrix.row, matrix.col), matrix.shape),
-    "dia": _by_numpy,
+    "dia": _dia,
     "lil": _lil,
-    "dok": _by_numpy,
+    "dok": _dok,
     "torch.sparse_coo": lambda tensor: _coo(tensor._values(), tensor._indices(), tensor.shape),
     "torch.sparse_csr": lambda tensor: check_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
     "torch.sparse_csc": lambda tensor: (

@@ -37,7 +37,7 @@ class HandWritten(torch.nn.Module):
 
     def forward(self, x, edge_index, edge_weight):
         count = len(x)
-        a = torch.zeros(count, count).index_put((edge_index[1], edge_index[0]), edge_weight, accumulate=True)
+        a = torch.zeros(count, count, device=x.device).index_put((edge_index[1], edge_index[0]), edge_weight, accumulate=True)
         a = a + torch.diag((a.diagonal() == 0).float())
         scale = a.sum(1).rsqrt()
         a = scale[:, None] * a * scale
@@ -95,8 +95,8 @@ def loss_and_gradients(method, graph, engine, parameters):
 )
 @pytest.mark.parametrize("graph", [*(tiny(**form) for form in FORMS), with_loops(False), with_loops(True)])
 def test_a_hand_written_gcn_has_the_loss_and_the_gradients_of_clnrs(graph, engine, base):
-    engine = engine(torch.device("cpu")) if isinstance(engine, type) else engine
-    parameters = base.build(RECIPE).init(graph.num_features, 0)
+    engine = engine(torch.device("cuda" if torch.cuda.is_available() else "cpu")) if isinstance(engine, type) else engine
+    parameters = {name: value.to(engine.device) for name, value in base.build(RECIPE).init(graph.num_features, 0).items()}
     words = {"weight": "weights", "bias": "biases"}
     places = {f"encoder.{i}.{one}": f"encoder.{several}.{i}" for i in range(2) for one, several in words.items()}
     same = {places.get(name, name): value for name, value in parameters.items()}
@@ -311,7 +311,9 @@ def test_it_trains_on_a_gpu(cuda):
     recipe = RECIPE.but(edge_drop=0, feature_mask=0)
     on_cpu = trained(normed(), recipe)
     on_gpu = learn(CLNR.with_encoder(normed()), tiny(), 0, recipe, choose("cuda", "float32"))
-    torch.testing.assert_close(on_gpu.z.cpu(), on_cpu.z, rtol=1e-2, atol=1e-3)
+    # Batch norm cancels biases before it, so that Adam moves them by rounding errors, a learning rate per step; the running
+    # mean follows them slowly.
+    torch.testing.assert_close(on_gpu.z.cpu(), on_cpu.z, rtol=1e-2, atol=1e-2)
     assert on_gpu.fitted.parameters["encoder.norm.num_batches_tracked"] == 2 * recipe.epochs
     twice = [learn(CLNR.with_encoder(normed(0.5)), tiny(), 0, RECIPE, choose("cuda")) for _ in range(2)]
     torch.testing.assert_close(twice[0].fitted.losses, twice[1].fitted.losses, rtol=1e-3, atol=1e-4)
