@@ -267,5 +267,7 @@ def test_labels_choose_the_read_out_from_files_as_in_memory(tmp_path, monkeypatc
     one, other = ours.z, vectors(tmp_path / "out")[1]
     np.testing.assert_allclose(one @ one.T, other @ other.T, atol=0.02 * np.abs(one @ one.T).max())
     assert any(line.startswith("labels choose mix=neighbors+walks: ") for line in theirs.warnings)
+    fixed = asked | {"recipe": RECIPE | {"mix": "own"}}
+    assert embed_folder(folder, tmp_path / "fixed", Settings(**fixed), MEMORY).model.recipe.mix == "own"
     again = Settings(**asked, resume=True, checkpoint=tmp_path / "out.checkpoint")
     assert embed_folder(folder, tmp_path / "out", again, MEMORY) is None

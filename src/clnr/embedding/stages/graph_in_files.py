@@ -114,7 +114,9 @@ class GraphInFiles(JobGraph):
     def _by_labels(self) -> tuple[Judge, Array] | None:
         """What chooses the read-out, and the nodes whose rows it looks at."""
         settings = self.settings
-        nodes, labels, _ = labelled_nodes(self.folder, settings.seed) if settings.tried else (np.empty(0, np.int64), None, 0)
+        if not settings.tried:
+            return None
+        nodes, labels, _ = labelled_nodes(self.folder, settings.seed)
         labelled = Graph.from_edges([], [], np.zeros((len(nodes), 0), np.float32), labels=labels, name=self.folder.name)
         judge, _ = JUDGES[settings.purpose](labelled, None, settings.seed)
         return None if judge is None else (judge, nodes[judge.nodes])

@@ -160,7 +160,8 @@ class FitReadout(KeptStage):
             with errors_name(work.path / READ_OUT):
                 learned = safetensors.torch.load((work.path / READ_OUT).read_bytes())
                 job.link_rows = learned.pop(_LINK_ROWS).numpy()
-            recipe, job.graph.told = job.model.recipe.but(**work.notes["chosen"]), work.notes["told"]
+            notes = work.notes
+            recipe, job.graph.told = job.model.recipe.but(**notes.get("chosen", {})), notes.get("told", [])
             job.model = dataclasses.replace(job.model, recipe=recipe, parameters=job.model.parameters | learned)
 
 
