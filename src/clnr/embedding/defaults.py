@@ -80,7 +80,9 @@ def choose_method(
     if encoder is not None:
         if effort is not None:
             raise RecipeError("effort chooses an encoder, and encoder=... is another: leave one out")
-        return {"method": (CLNR if method is None else method_of(method)).with_encoder(encoder), "purpose": purpose}
+        if purpose is not None:
+            raise RecipeError("a purpose may take a baseline in place of encoder=...: leave one out")
+        return {"method": (CLNR if method is None else method_of(method)).with_encoder(encoder)}
     if method is None:
         chosen = EFFORTS[effort or STANDARD]
         return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}

@@ -109,3 +109,9 @@ def test_a_large_table_by_its_first_rows(monkeypatch):
     read = read_tables(edges, nodes)
     assert ids_of(read) == ["key code"]
     assert "it has 100% of the ends of edges, 'name' has 0%" in notes_of(read)[0]
+
+
+def test_a_query_without_rows_has_no_ends():
+    nodes = pa.table({"code": ["a", "b"], "key": ["x", "y"]})
+    with pytest.raises(DataError, match="it has no edges"):
+        read_tables(edges_query="SELECT 'a' AS source, 'b' AS target WHERE false", nodes=nodes)

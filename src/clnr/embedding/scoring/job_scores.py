@@ -31,10 +31,13 @@ from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import sparse_unit
 from clnr.methods import RAW, Method
+from clnr.support.humanize import plural
 from clnr.support.machine.memory import enough_memory
 from clnr.support.stage_clock import stage
 
 NO_LINKS = "no link scores: too few edges or non-edges to hold out"
+FEW_TRAINED = 50
+"""A probe that learned from fewer nodes says little of the vectors."""
 _NOT_CONVERGED = f"the linear probe has not converged after {MOST_ITERATIONS:,} iterations: its accuracy may be too low"
 # Of a probe that takes a minute at most, in each of its iterations.
 _MOST_MULTIPLIED_NUMBERS = 5e8
@@ -191,6 +194,9 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
     except DataError as error:
         warnings.append(f"no accuracy was measured: {error}")
         scorer = Scorer(links, None, None, settings.seed)
+    if scorer.split is not None and len(scorer.split.train) < FEW_TRAINED:
+        trained, tested = len(scorer.split.train), plural(len(scorer.split.test), "node")
+        warnings.append(f"few labels: the probe learned from {trained} of them and was tested on {tested}, so trust it little")
     with torch.no_grad():
         rows = samples.rows() if scorer.labels is not None else None
         ours = scorer.score(samples.cosines(), rows, logits=model.method.supervised)

@@ -47,6 +47,11 @@ class Judge(ABC):
     def error(self, outcome: Array, other: Array) -> float:
         """The standard error of the difference of two scores."""
 
+    @property
+    @abstractmethod
+    def counted(self) -> str:
+        """By how many nodes or edges, in words."""
+
     @abstractmethod
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         """Both scores in words."""
@@ -80,7 +85,11 @@ class ByLabels(Judge):
 
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         both = f"accuracy {self.score(outcome):.1f} against {self.score(other):.1f} % with {of_other}"
-        return f"{both}, by cross-validation on {len(self.nodes):,} labelled nodes"
+        return f"{both}, by cross-validation on {self.counted}"
+
+    @property
+    def counted(self) -> str:
+        return f"{len(self.nodes):,} labelled nodes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +113,11 @@ class ByEdges(Judge):
 
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         both = f"link AUC {self.score(outcome):.3f} against {self.score(other):.3f} with {of_other}"
-        return f"{both}, on {self.links.positives.shape[1]:,} edges held out to choose by"
+        return f"{both}, on {self.counted}"
+
+    @property
+    def counted(self) -> str:
+        return f"{self.links.positives.shape[1]:,} edges held out to choose by"
 
 
 Made = tuple[Judge | None, LinkSplit | None]
@@ -170,7 +183,7 @@ def settle(
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
     best = workers.broadcast_object(judge.best(before, outcomes))
     if best is None:
-        others = f"none of {len(outcomes)} other choices is better by more than noise"
+        others = f"none of {len(outcomes)} other choices is better by more than noise, on {judge.counted}"
         return Verdict({}, before, f"{judge.by} choose all columns of the read-out: {others}")
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())

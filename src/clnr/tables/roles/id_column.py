@@ -78,4 +78,5 @@ def _covered(db: Connection, table: Table, column: str) -> float:
     found = f"SELECT k, count(*) AS found FROM ({there}) GROUP BY k"
     all_ends = "SELECT k, count(*) AS n FROM end_ids GROUP BY k"
     shares = f"SELECT avg(coalesce(found, 0) / n) FROM ({all_ends}) LEFT JOIN ({found}) USING (k)"
-    return float(run(db, shares, table.name)[0][0])
+    # Without edges there are no ends.
+    return float(run(db, shares, table.name)[0][0] or 0)
