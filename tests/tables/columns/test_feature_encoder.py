@@ -107,6 +107,16 @@ def test_digits_with_leading_zeros_are_codes(db):
     assert many.dropped["x"].startswith("its values are distinct codes, like ids")
 
 
+def test_words_that_are_all_distinct_are_names(db):
+    """Features of them would be noise: no two nodes share one."""
+    sql = "SELECT 'package' || i AS x, {} AS y, i % 2 AS z FROM range({}) r(i)"
+    names, _ = learned(db, sql.format("'p' || i // 2", 100), "xyz")
+    assert names.dropped["x"] == "its values are all distinct, like names; --as x=category makes it a feature"
+    assert [each.column for each in names.column_encoders] == ["y", "z"]
+    few, _ = learned(db, sql.format("NULLIF('p' || i, 'p7')", 99), "xyz")
+    assert [each.column for each in few.column_encoders] == ["x", "y", "z"]
+
+
 def test_vectors_are_scaled_by_one_number_and_have_one_length(db):
     feature_encoder, x = learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
     assert (feature_encoder.column_encoders[0].kind, feature_encoder.column_encoders[0].width) == ("vector", 2)

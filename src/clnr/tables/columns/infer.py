@@ -173,6 +173,8 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return (yield from _tags(db, table, column, separator))
     if distinct > _FEW_VALUES and words >= 1 and (of_words := _bag(db, table, column, "text", missing)):
         return of_words
+    if distinct == rows >= _ID_ROWS:
+        return f"its values are all distinct, like names; {option('--as', f'{column}=category')} makes it a feature"
     return (yield from _categories(table, column, distinct, missing))
 
 
