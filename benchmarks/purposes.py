@@ -108,7 +108,7 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
     measure = "roc_auc" if name in graphs.BY_AUC else "accuracy"
     for labels in ("10 %", *map(str, FEW)):
         split = datasets.split_of(graph, seed) if "%" in labels else few(graph, int(labels), seed)
-        judge, _ = JUDGES[LABELS](dataclasses.replace(graph, split=split), None, seed)
+        judge, _ = JUDGES[LABELS].judge(dataclasses.replace(graph, split=split), None, seed)
         assert judge is not None
         taken, rows = trial.chosen(judge)
         compared = {"mix": trial.usual.z, "chosen": rows}
@@ -128,7 +128,7 @@ def by_edges(name: str, seed: int, engine: Engine) -> Iterator[Record]:
     assert held is not None
     seen = training_graph(table_graph, held.graph)
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
-    judge, test = JUDGES[LINKS](seen, held, seed)
+    judge, test = JUDGES[LINKS].judge(seen, held, seed)
     assert judge is not None
     taken, rows = trial.chosen(judge)
     compared = {"mix": trial.usual.z, "chosen": rows} | {each.name: z for each, z in trial.baselines.items()}

@@ -51,8 +51,6 @@ EFFORTS = {
     "best": Effort(CLNR_MIX, {"hidden": 512, "epochs": 200}),
 }
 STANDARD = "standard"
-
-
 LABELS, LINKS = "labels", "links"
 PURPOSES = (LABELS, LINKS)
 """What vectors may be for, if not for everything."""

@@ -64,7 +64,8 @@ def logistic_probe(rows: Any, labels: Array, split: Split, seed: int, device: to
     than ``MOST_NODES``.
     """
     train, validation = (
-        _drawn(nodes, seed, name) for nodes, name in ((split.train, "train"), (split.validation, "validation"))
+        drawn(nodes, rng.key(seed, "probe", name), MOST_NODES)
+        for nodes, name in ((split.train, "train"), (split.validation, "validation"))
     )
     classes, targets = np.unique(labels[train], return_inverse=True)
     if len(classes) < 2:
@@ -94,11 +95,11 @@ def majority_accuracy(labels: Array, split: Split) -> float:
     return 100 * int(np.unique(labels[split.test], return_counts=True)[1].max()) / len(split.test)
 
 
-def _drawn(nodes: Array, seed: int, name: str) -> Array:
-    if len(nodes) <= MOST_NODES:
+def drawn(nodes: Array, key: rng.Key, most: int) -> Array:
+    """Some nodes, in their order: all of them, or ``most``, drawn uniformly."""
+    if len(nodes) <= most:
         return nodes
-    drawn = rng.permute(rng.key(seed, "probe", name), torch.arange(MOST_NODES), len(nodes))
-    return nodes[np.sort(drawn.numpy())]
+    return nodes[np.sort(rng.permute(key, torch.arange(most), len(nodes)).numpy())]
 
 
 def _fit(rows: Any, targets: Array, classes: int) -> tuple[Tensor, Tensor, Tensor]:

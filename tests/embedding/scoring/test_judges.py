@@ -31,18 +31,18 @@ def labelled(nodes=200, classes=2):
 def test_test_nodes_do_not_choose():
     graph = labelled()
     split = datasets.split_of(graph, 3)
-    judge, links = JUDGES[LABELS](graph, None, 3)
+    judge, links = JUDGES[LABELS].judge(graph, None, 3)
     assert links is None
     np.testing.assert_array_equal(judge.nodes, np.sort(np.concatenate([split.train, split.validation])))
     changed = graph.labels.copy()
     changed[split.test] = 1 - changed[split.test]
-    other, _ = JUDGES[LABELS](dataclasses.replace(graph, labels=changed), None, 3)
+    other, _ = JUDGES[LABELS].judge(dataclasses.replace(graph, labels=changed), None, 3)
     np.testing.assert_array_equal(judge.labels, other.labels)
 
 
 def test_of_many_labelled_nodes_some_choose(monkeypatch):
     monkeypatch.setattr(judges, "MOST_NODES", 25)
-    judge, _ = JUDGES[LABELS](labelled(), None, 0)
+    judge, _ = JUDGES[LABELS].judge(labelled(), None, 0)
     assert len(judge.nodes) == len(judge.labels) == 25
     assert (np.diff(judge.nodes) > 0).all()
 
@@ -50,7 +50,7 @@ def test_of_many_labelled_nodes_some_choose(monkeypatch):
 def test_edges_that_choose_are_not_those_that_score():
     graph = tiny(200, 800)
     held = hold_out(graph, 0.2, 0)
-    judge, left = JUDGES[LINKS](graph, held, 0)
+    judge, left = JUDGES[LINKS].judge(graph, held, 0)
 
     def pairs(links):
         return {tuple(pair) for pair in np.concatenate([links.positives, links.negatives], 1).T.tolist()}
@@ -70,7 +70,7 @@ def test_a_choice_must_be_better_by_more_than_noise():
 
 def test_what_is_settled_is_told():
     graph = labelled(400)
-    judge, _ = JUDGES[LABELS](graph, None, 0)
+    judge, _ = JUDGES[LABELS].judge(graph, None, 0)
     noise = torch.randn(len(judge.nodes), 4, generator=torch.Generator().manual_seed(0))
     telling = torch.from_numpy(judge.labels).double()[:, None] + 0.01 * noise
     asked = settings(**choose_method("auto"))

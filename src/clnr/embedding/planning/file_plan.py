@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from clnr.embedding.defaults import LINKS, Choice
+from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
@@ -342,7 +342,7 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
         reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
-    if settings.tune or settings.purpose == LINKS:
+    if settings.tune or not judges.JUDGES[settings.purpose].from_files:
         reason = "tuning and --for links score by held-out edges"
     if reason is not None:
         advice = "--method CLNR with its defaults works, and so does more memory"

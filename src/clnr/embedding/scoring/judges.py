@@ -18,6 +18,7 @@ from clnr.embedding.scoring.baseline_comparison import NOISE
 from clnr.embedding.scoring.job_scores import cosines_of
 from clnr.errors import DataError
 from clnr.evaluation import LinkSplit, accuracy_error, auc_error, score_cosines
+from clnr.evaluation.logistic_regression import drawn
 from clnr.evaluation.ridge import leave_one_out
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -34,7 +35,8 @@ class Judge(ABC):
     nodes: Array
 
     by: ClassVar[str]
-    """What chooses, in words."""
+    measure: ClassVar[str]
+    """What chooses, and what two scores of it say, in words: both, and whose the second is."""
 
     @abstractmethod
     def outcome(self, vectors: Tensor) -> Array:
@@ -52,9 +54,10 @@ class Judge(ABC):
     def counted(self) -> str:
         """By how many nodes or edges, in words."""
 
-    @abstractmethod
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         """Both scores in words."""
+        both = self.measure.format(self.score(outcome), self.score(other), of_other)
+        return f"{both} on {self.counted}"
 
     def best(self, usual: Array, others: Mapping[Any, Array]) -> Any:
         """The key of the highest score, of those that are higher than the usual one by more than noise; None for none."""
@@ -73,6 +76,7 @@ class ByLabels(Judge):
     labels: Array
 
     by = "labels"
+    measure = "accuracy {:.1f} against {:.1f} % with {}, by cross-validation"
 
     def outcome(self, vectors: Tensor) -> Array:
         return leave_one_out(vectors, torch.from_numpy(self.labels).to(vectors.device)).cpu().numpy()
@@ -82,10 +86,6 @@ class ByLabels(Judge):
 
     def error(self, outcome: Array, other: Array) -> float:
         return accuracy_error(outcome, other)
-
-    def told(self, outcome: Array, other: Array, of_other: str) -> str:
-        both = f"accuracy {self.score(outcome):.1f} against {self.score(other):.1f} % with {of_other}"
-        return f"{both}, by cross-validation on {self.counted}"
 
     @property
     def counted(self) -> str:
@@ -99,6 +99,7 @@ class ByEdges(Judge):
     links: LinkSplit
 
     by = "edges"
+    measure = "link AUC {:.3f} against {:.3f} with {},"
 
     def outcome(self, vectors: Tensor) -> Array:
         cosines = cosines_of(vectors, self.links)
@@ -111,10 +112,6 @@ class ByEdges(Judge):
     def error(self, outcome: Array, other: Array) -> float:
         return auc_error(outcome, other)
 
-    def told(self, outcome: Array, other: Array, of_other: str) -> str:
-        both = f"link AUC {self.score(outcome):.3f} against {self.score(other):.3f} with {of_other}"
-        return f"{both}, on {self.counted}"
-
     @property
     def counted(self) -> str:
         return f"{self.links.positives.shape[1]:,} edges held out to choose by"
@@ -122,19 +119,17 @@ class ByEdges(Judge):
 
 Made = tuple[Judge | None, LinkSplit | None]
 """A judge, if there is one, and the held-out edges that are left to score by."""
-
-
-def _no_judge(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
-    return None, links
+_NO_LABELS = (
+    "labels are to choose (--for labels, --method auto), and there are none: name their column of the node table "
+    "with --label COLUMN, which may be empty for most nodes; without labels, the default is the best guess"
+)
+_NO_EDGES = "held-out edges are to choose (--for links), and --hold-out 0 holds out none: leave it out"
 
 
 def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
     assert labelled.labels is not None
     split = datasets.split_of(labelled, seed)
-    nodes = np.sort(np.concatenate([split.train, split.validation]))
-    if len(nodes) > MOST_NODES:
-        drawn = rng.permute(rng.key(seed, "judge"), torch.arange(MOST_NODES), len(nodes))
-        nodes = nodes[np.sort(drawn.numpy())]
+    nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), MOST_NODES)
     _, labels = np.unique(labelled.labels[nodes], return_inverse=True)
     return ByLabels(nodes, labels.astype(np.int64)), links
 
@@ -148,23 +143,28 @@ def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
     return ByEdges(np.arange(labelled.num_nodes), chosen_by), scored_by
 
 
+class Purpose(NamedTuple):
+    """What makes the judge from a graph with labels, held-out edges and a seed, and what is missing for it, if anything is.
+
+    Without ``from_files``, the graph must be in memory.
+    """
+
+    judge: Callable[[Graph, LinkSplit | None, int], Made]
+    missing: Callable[[Settings, Graph], str] = lambda settings, graph: ""
+    from_files: bool = True
+
+
+JUDGES: Mapping[str | None, Purpose] = {
+    None: Purpose(lambda labelled, links, seed: (None, links)),
+    LABELS: Purpose(_by_labels, lambda settings, graph: _NO_LABELS if graph.labels is None else ""),
+    LINKS: Purpose(_by_edges, lambda settings, graph: "" if settings.hold_out else _NO_EDGES, from_files=False),
+}
+
+
 def check_purpose(settings: Settings, graph: Graph) -> None:
     """Fail if what a purpose chooses by is not there."""
-    if settings.purpose == LABELS and graph.labels is None:
-        raise DataError(
-            "labels are to choose (--for labels, --method auto), and there are none: name their column of the node table "
-            "with --label COLUMN, which may be empty for most nodes; without labels, the default is the best guess"
-        )
-    if settings.purpose == LINKS and not settings.hold_out:
-        raise DataError("held-out edges are to choose (--for links), and --hold-out 0 holds out none: leave it out")
-
-
-JUDGES: Mapping[str | None, Callable[[Graph, LinkSplit | None, int], Made]] = {
-    None: _no_judge,
-    LABELS: _by_labels,
-    LINKS: _by_edges,
-}
-"""By purpose: what makes the judge from a graph with labels, held-out edges and a seed."""
+    if missing := JUDGES[settings.purpose].missing(settings, graph):
+        raise DataError(missing)
 
 
 class Verdict(NamedTuple):

@@ -72,8 +72,7 @@ def file_samples(
     raw_rows = BaselineRows(lambda: cosines_of(raw(ends), renumbered), lambda: raw(labelled))
     return Samples(
         graph=cast(Any, folder),
-        # Nothing but labels, which a split is drawn from.
-        labelled=Graph.from_edges([], [], np.zeros((len(labelled), 0), np.float32), labels=labels, name=folder.name),
+        labelled=labels_alone(labels, folder.name),
         links=renumbered,
         cosines=lambda: cosines_of(link_vectors(), renumbered) if renumbered is not None else None,
         rows=lambda: read_vectors(labelled),
@@ -131,6 +130,12 @@ def labelled_nodes(folder: GraphFolder, seed: int) -> tuple[Array, Array | None,
         sample = candidates[np.argsort(draws, kind="stable")[:MOST_LABELLED]]
     nodes = np.sort(sample)
     return nodes, np.asarray(folder.labels[nodes], np.int64), total
+
+
+def labels_alone(labels: Array | None, name: str) -> Graph:
+    """A graph with nothing but labels, which a split is drawn from."""
+    count = 0 if labels is None else len(labels)
+    return Graph.from_edges([], [], np.zeros((count, 0), np.float32), labels=labels, name=name)
 
 
 def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vectors: ReadVectors) -> dict[str, float]:

@@ -18,7 +18,7 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
-from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes
+from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
@@ -28,7 +28,6 @@ from clnr.embedding.store.row_files import SampleFiles, ShardFiles
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph
-from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
@@ -117,8 +116,7 @@ class GraphInFiles(JobGraph):
         if not settings.tried:
             return None
         nodes, labels, _ = labelled_nodes(self.folder, settings.seed)
-        labelled = Graph.from_edges([], [], np.zeros((len(nodes), 0), np.float32), labels=labels, name=self.folder.name)
-        judge, _ = JUDGES[settings.purpose](labelled, None, settings.seed)
+        judge, _ = JUDGES[settings.purpose].judge(labels_alone(labels, self.folder.name), None, settings.seed)
         return None if judge is None else (judge, nodes[judge.nodes])
 
     def _choose(self, model: FittedModel, usual: Readout, fitted: FittedRows, nodes: Array, rows: list[Tensor]) -> Readout:

@@ -80,7 +80,7 @@ class GraphInMemory(JobGraph):
         self._recipe = recipe
         with stage("prepare"):
             held, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
-            self._judge, self._split = JUDGES[settings.purpose](self.table_graph.graph, held, settings.seed)
+            self._judge, self._split = JUDGES[settings.purpose].judge(self.table_graph.graph, held, settings.seed)
             self._on_device = self._seen_on_device()
             release_freed()
         self._embedders = _embedders(workers, recipe, self._seen)
