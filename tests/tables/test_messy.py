@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from clnr.embedding.graph_sources import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.ingest_report import column_lines
@@ -211,6 +212,24 @@ def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
         assert read_tables(edges, **more).ingest_report.remarks == ()
     first = read_tables(edges)
     assert read_tables(edges, base=first).ingest_report.remarks == ()
+
+
+def test_a_number_of_rows_is_no_weight_and_a_distance_is_a_weight_the_other_way_round(tmp_path):
+    rows = "".join(f"{i},a{i % 5},b{i % 3},{1000 - 7 * i},{i % 4}.5,{i % 6}\n" for i in range(30))
+    edges = saved(tmp_path, "e.csv", f"nr,from,to,serial no,Länge_km,uses\n{rows}")
+    said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
+    assert read_tables(edges).ingest_report.remarks == (said.format("'uses', 'Länge_km'", "uses"),)
+    far = " (a larger weight means closer: a query turns distances around)"
+    asked = read_tables(edges, ignore=["uses"]).ingest_report.remarks
+    assert asked == (said.format("'Länge_km'", f"'Länge_km'{far}"),)
+    lines = column_lines(read_tables(edges).ingest_report.columns)
+    assert lines[0] == "edges 'nr': not used, number: its values are distinct whole numbers, like ids"
+    assert "like ids" in lines[3]
+    # Who names it has it.
+    assert read_tables(edges, weight="serial no").graph.to_scipy().sum() / 2 == sum(1000 - 7 * i for i in range(30))
+    frame = pa.table({"from": ["a", "b"] * 60, "to": ["c", "d"] * 60, "trip": list(range(7, 127)), "the distance": [1, 2] * 60})
+    with pytest.warns(UserWarning, match="not used, though they hold numbers: 'the distance' of edges; .* means closer"):
+        as_table_graph(frame)
 
 
 def test_a_column_of_the_other_table_is_told(tmp_path):

@@ -126,6 +126,6 @@ def command_with(values: Mapping[str, str], recipe: Mapping[str, Any] | None = N
         else:
             words.append(f"{name}={values[name]}" if equals and name in values else word)
         option = word if not option and word in values else ""
-    for name in values.keys() - given:
+    for name in (each for each in values if each not in given):
         added += [name, values[name]]
     return shlex.join(["clnr", *words, *added])

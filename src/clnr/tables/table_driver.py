@@ -97,9 +97,10 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
-    if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
+    unused, far = unused_numbers(columns)
+    if arguments.feature_encoder is None and base is None and unused:
         some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
-        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}"
+        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
         edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}

@@ -1,8 +1,7 @@
-"""Edges that are left out, tables of nodes given for edges, and nodes of two sorts: what is told, and what is refused."""
+"""Edges that are left out, and nodes of two sorts: what is told."""
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from clnr.embedding.planning.graph_facts import table_warnings
@@ -65,47 +64,3 @@ def test_kinds_of_nodes_that_look_swapped_are_named(tmp_path):
     ingest(edges, wrong, out=tmp_path / "graph")
     report = load_graph_folder(tmp_path / "graph").ingest_report
     assert f"warning: {dangling_warning(report)}" == line
-
-
-# -- ends that were guessed ---------------------------------------------------------------------------------------------
-
-STAFF = "staff no,full name,team\n" + "".join(f"{7 * i},Person {i % 19},T{i % 3}\n" for i in range(30))
-NODES = {
-    "numbers and names": STAFF,
-    "a sort for each": "who,sort\n" + "".join(f"P{i},{'wo' * (i % 2)}man\n" for i in range(12)),
-    "dates": "hired,team\n2020-01-01,1\n2020-01-02,2\n",
-    "fractions": "depth,size\n1,0.5\n2,1\n",
-}
-EDGES = {
-    "users and items": "user,item\n" + "".join(f"{i // 2},B{i % 7}\n" for i in range(30)),
-    "a child and its parent": "child,parent\n" + "".join(f"{i},{i // 2}\n" for i in range(1, 30)),
-    "a path": "a,b\n" + "".join(f"P{i},P{i + 1}\n" for i in range(30)),
-    "a few pairs": "a,b\n1,2\n3,4\n",
-    "whole numbers as pandas writes them": "a,b\n1.0,2.0\n2.0,3.0\n",
-    "named": "source,target\n" + STAFF.partition("\n")[2].replace(",T", "-T"),
-}
-
-
-@pytest.mark.parametrize("text", NODES.values(), ids=NODES)
-def test_a_table_of_nodes_is_recognised_by_its_values(tmp_path, text):
-    a, b = text.splitlines()[0].split(",")[:2]
-    path = saved(tmp_path, "t.csv", text)
-    with pytest.raises(DataError, match=r"t\.csv: it (may be|looks like) a table of nodes: .*--nodes .*--source.*--target"):
-        read_tables(path, header=True)
-    assert read_tables(path, source=a, target=b).ingest_report.rows == len(text.splitlines()) - 1
-
-
-@pytest.mark.parametrize("text", EDGES.values(), ids=EDGES)
-def test_a_table_of_edges_is_read(tmp_path, text):
-    found = read_tables(saved(tmp_path, "t.csv", text))
-    assert found.ingest_report.rows == len(text.splitlines()) - 1
-
-
-def test_a_membership_with_all_its_nodes_is_read():
-    """The node table says that both columns have nodes."""
-    people, groups = [f"p{i}" for i in range(12)], ["g0", "g1"] * 6
-    nodes = pa.table({"id": [*people, "g0", "g1"], "x": list(range(14))})
-    members = pa.table({"person": people, "group": groups})
-    assert read_tables(members, nodes).graph.num_edges == 24
-    with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'person'"):
-        read_tables(members)

@@ -42,6 +42,8 @@ _SPANS = (f"count({_FINITE})", f"min({_FINITE})", f"max({_FINITE})", "count(*)")
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
 
+LIKE_IDS = "its values are distinct whole numbers, like ids"
+"""Why numbers are neither features nor weights."""
 Inferred = ColumnEncoder | str
 """The encoder of a column, or the reason why it is no feature."""
 
@@ -121,17 +123,26 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
 
 
 def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
-    """Numbers; not a feature if they are ids: distinct whole numbers, none missing, in a large table or with a name of ids."""
-    given, counts = table.columns[column], (*_SPANS, "count(*) FILTER (isfinite(v) AND v = floor(v))")
-    *spans, whole = yield ColumnQuery(given, table.sql, counts, f"CAST({sql} AS DOUBLE)")
-    _, low, high, rows = spans
-    counted = rows >= _COUNTED_ROWS and whole == rows and high - low == rows - 1
-    if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
-        (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
-        if distinct == rows:
-            taken = option("--as", f"{column}=number")
-            return f"its values are distinct whole numbers, like ids; {taken} makes it a feature"
+    """Numbers; not a feature if they are ids."""
+    are_ids, spans = yield from query_ids(table, column, sql, table.sql)
+    if are_ids:
+        return f"{LIKE_IDS}; {option('--as', f'{column}=number')} makes it a feature"
     return (yield from _number(table, column, sql, "number", spans=spans))
+
+
+def query_ids(table: Table, column: str, sql: str, rows: str) -> ColumnQueries[tuple[bool, Sequence[Any]]]:
+    """Whether numbers in some rows are ids: distinct whole numbers, none missing, in many rows or with a name of ids.
+
+    And what ``_SPANS`` are.
+    """
+    given, counts = table.columns[column], (*_SPANS, "count(*) FILTER (isfinite(v) AND v = floor(v))")
+    *spans, whole = yield ColumnQuery(given, rows, counts, f"CAST({sql} AS DOUBLE)")
+    _, low, high, count = spans
+    counted = count >= _COUNTED_ROWS and whole == count and high - low == count - 1
+    if whole == count and (count >= _ID_ROWS or counted or (count > 1 and _ID_NAME.search(column))):
+        (distinct,) = yield ColumnQuery(given, rows, ("count(DISTINCT v)",), sql)
+        return distinct == count, spans
+    return False, spans
 
 
 def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:

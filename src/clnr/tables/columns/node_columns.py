@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,13 @@ def id_sql(table: Table, column: str, whole: bool) -> str:
         short = f"CAST(CAST({c} AS BIGINT) AS VARCHAR)"
         return f"CASE WHEN {_is_integer_sql(table, column)} THEN CASE WHEN NOT isnan({c}) THEN {short} END ELSE {text} END"
     return f"CASE WHEN trim({text}) <> '' THEN trim({text}, ' ') END" if table.is_text else f"nullif({text}, '')"
+
+
+def stacked_ids(table: Table, columns: Sequence[str], rows: int) -> str:
+    """Selects the ids in several columns of the first rows, below each other: ``id``, and the ``place`` of its column."""
+    ids = ", ".join(id_sql(table, column, False) for column in columns)
+    stacked = f"unnest([{ids}]) AS id, unnest(range({len(columns)})) AS place"
+    return f"SELECT {stacked} FROM (SELECT * FROM {table.sql} LIMIT {rows})"
 
 
 def load_nodes(db: Connection, table: Table, key: str, whole: bool, rows: str = "node_table", ids: str = "row_ids") -> Table:

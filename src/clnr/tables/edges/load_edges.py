@@ -7,8 +7,8 @@ from clnr.support.humanize import option, plural
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
 from clnr.tables.columns.notations import replacing, rewrite_hint, sql_name, usual_sql
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
-from clnr.tables.edges.edge_mistakes import check_guessed_ends
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
+from clnr.tables.edges.end_columns import check_guessed_ends
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
 from clnr.tables.roles.column_names import node_id

@@ -10,6 +10,7 @@ from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.infer import LIKE_IDS, query_ids
 from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, replacing, rewrite_hint, sql_name
 from clnr.tables.columns.units import query_mixed_units, relative_sizes
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
@@ -32,14 +33,15 @@ def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind
     by_column |= {roles.source: "source", roles.target: "target"}
     ids = "whole number" if whole else "text"
     others = [column for column in table.columns if column not in (roles.source, roles.target)]
-    kinds = dict(
-        zip(others, run_column_queries(db, table.name, [_query_kind(table, column) for column in others]), strict=True)
-    )
-    infos, ignored = [], dict.fromkeys(roles.ignored, "ignored")
+    queries = [_query_unused(table, column) for column in others]
+    kinds = dict(zip(others, run_column_queries(db, table.name, queries), strict=True))
+    notation = notation_words(roles.weight_notation) if roles.weight_notation else ""
+    said = dict.fromkeys(by_column, "") | dict.fromkeys(roles.ignored, "ignored") | {roles.weight: notation}
+    infos = []
     for column in table.columns:
-        role, holds = by_column.get(column, NOT_USED), kinds.get(column, ids)
-        note = notation_words(roles.weight_notation) if role == "weight" and roles.weight_notation else ignored.get(column, "")
-        infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, note))
+        holds, note = kinds.get(column, (ids, ""))
+        role = by_column.get(column, NOT_USED)
+        infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, said.get(column, note)))
     return infos
 
 
@@ -80,6 +82,15 @@ def _query_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole
     if encoder is not None:
         return count, encoder.column_type.word
     return count, "whole number" if whole else (yield from _query_kind(table, column))
+
+
+def _query_unused(table: Table, column: str) -> ColumnQueries[tuple[str, str]]:
+    """What a column of edges holds, and whether it is numbers like ids, both by its first rows."""
+    kind = yield from _query_kind(table, column)
+    if kind != "number":
+        return kind, ""
+    are_ids, _ = yield from query_ids(table, column, "TRY_CAST(c AS DOUBLE)", table.first_rows)
+    return kind, LIKE_IDS if are_ids else ""
 
 
 def _query_kind(table: Table, column: str) -> ColumnQueries[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clnr.tables.columns.node_columns import id_sql
+from clnr.tables.columns.node_columns import id_sql, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import NUMBERS, Connection, run
 from clnr.tables.roles.roles import Roles
@@ -45,9 +45,7 @@ def find_id_column(
 
 def _choose(db: Connection, table: Table, given: str, others: Sequence[str], common: bool) -> tuple[str, str]:
     columns = [given, *others]
-    ids = ", ".join(id_sql(table, column, False) for column in columns)
-    stacked = f"unnest([{ids}]) AS id, unnest(range({len(columns)})) AS place"
-    rows = f"SELECT {stacked} FROM (SELECT * FROM {table.sql} LIMIT {_NODE_ROWS})"
+    rows = stacked_ids(table, columns, _NODE_ROWS)
     matches = dict(run(db, f"SELECT place, count(*) FROM ({rows}) SEMI JOIN end_ids USING (id) GROUP BY place", table.name))
     best, own = max(matches.values(), default=0), matches.get(0, 0)
     least = own if common else _NEARLY * own

@@ -32,6 +32,10 @@ _REMEMBERED = {
 }
 
 
+NOT_EDGES = "give it as --nodes (nodes=), or name the two columns of edges: --source, --target"
+"""What to do with a table that looks like one of nodes."""
+
+
 class Roles(NamedTuple):
     """The columns of edges and of nodes by their roles; empty or None where there is none.
 
@@ -39,6 +43,7 @@ class Roles(NamedTuple):
         weight_notation: How weights are written as text; see ``NOTATIONS``.
         fading: Whether edges weigh less by their age.
         guessed: Whether sources and targets are the first columns because no name tells.
+        doubt: Why these are hardly the ends of edges, for an error, unless values show other ends.
         time: Of nodes: times that are no feature.
         features: All that may be features.
         types: What some of these hold, as the user says.
@@ -53,6 +58,7 @@ class Roles(NamedTuple):
     weight_notation: str = ""
     fading: bool = False
     guessed: bool = False
+    doubt: str = ""
     id: str = ""
     label: str | None = None
     time: str | None = None
@@ -83,11 +89,10 @@ def find_roles(
     arguments = _as_before(arguments, tables, ignored)
     roles = Roles(ignored=ignored)
     if edge_table is not None:
-        source, target, weight, guessed = _ends(edge_table, arguments, ignored, ends)
+        roles = _with_ends(edge_table, arguments, roles, ends)
         edge_type = find_column(edge_table, arguments.edge_type, (), "edge types")
         time = find_column(edge_table, next(iter(arguments.edge_times), None), (), "edge times")
-        roles = roles._replace(source=source, target=target, weight=weight, edge_type=edge_type, edge_time=time)
-        roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
+        roles = roles._replace(edge_type=edge_type, edge_time=time, fading=arguments.half_life is not None)
     if node_table is not None:
         return _of_nodes(node_table, arguments, roles, kind)
     return roles
@@ -110,10 +115,9 @@ def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignor
     return replace(arguments, **remembered)
 
 
-def _ends(
-    table: Table, arguments: TableArguments, ignored: tuple[str, ...], ends: tuple[str, str] | None
-) -> tuple[str, str, str | None, bool]:
+def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tuple[str, str] | None) -> Roles:
     """The columns of sources, targets and weights; and whether the first two are guessed."""
+    ignored, why = roles.ignored, None
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
@@ -127,25 +131,21 @@ def _ends(
     if guessed:
         a, b = _alike_structs(free)
     by_place = a is None and b is None
-    if by_place and key is not None:
-        raise DataError(
-            f"{table.name}: it looks like a table of nodes: it has a column '{key}', and none for source or target; give it as "
-            "--nodes (nodes=), or name the two columns of edges: --source, --target"
-        )
     a = a or next((column for column in free if column != b), free[0])
     b = b or next((column for column in free if column != a), a)
-    if guessed and not table.is_text and (why := _no_ends(table.columns[a].kind, table.columns[b].kind)):
-        raise DataError(
-            f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
-            "(nodes=), or name the two columns of edges: --source, --target"
-        )
+    if by_place and key is not None:
+        why = f"it has a column '{key}', and none for source or target"
+    elif guessed and not table.is_text:
+        why = _no_ends(table, a, b)
     before = list(table.columns)[: list(table.columns).index(b)] if by_place else []
     if skipped := [column for column in before if column in ignored]:
         unsure = "which columns have the ends of edges; name them: --source, --target"
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
-    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])), guessed
+    weight = find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
+    doubt = f"{table.name}: it looks like a table of nodes: {why}; {NOT_EDGES}" if why else ""
+    return roles._replace(source=a, target=b, weight=weight, guessed=guessed, doubt=doubt)
 
 
 def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
@@ -168,12 +168,13 @@ def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _no_ends(source: str, target: str) -> str | None:
-    """Why two types of columns are hardly those of the ends of edges; None if they may be."""
+def _no_ends(table: Table, a: str, b: str) -> str | None:
+    """Why two columns are hardly the ends of edges, by their types; None if they may be."""
+    columns, source, target = f"its first columns, '{a}' and '{b}'", table.columns[a].kind, table.columns[b].kind
     if any(kind.startswith(("FLOAT", "DOUBLE", "DECIMAL")) for kind in (source, target)):
-        return "hold fractions, not ids"
+        return f"{columns}, hold fractions, not ids"
     if source.startswith(NUMBERS) != target.startswith(NUMBERS):
-        return "hold numbers and text, and edges have ids of one type"
+        return f"{columns}, hold numbers and text, and edges have ids of one type"
     return None
 
 

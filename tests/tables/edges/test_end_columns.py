@@ -1,0 +1,172 @@
+"""Ends of edges that no name tells: an id of edges in the first column is none, and a table of nodes has none."""
+
+from __future__ import annotations
+
+import shlex
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import ingest, load_graph_folder, read_tables
+from tests.command_line import entry_point
+from tests.tables.files import saved, written
+
+SHAPES = {
+    "lines": ("Leitung;Von;Nach;Art", "Kennung;Name;kV", "L{}", "UW-{:03}"),
+    "transfers": ("transfer_no,patient_from,patient_to,note", "name,patient_id,age", "{}", "P{}"),
+    "called id": ("id,from_station,to_station,sort", "code,title,size", "{}", "S{}"),
+    "no words for ends": ("trip,left,reached,sort", "id,x,y", "T{}", "S{}"),
+    "numbers": ("ride,startStation,endStation,sort", "station,x,y", "{}", "{}"),
+}
+
+
+def pairs(seed=0, nodes=60, count=200):
+    return np.random.default_rng(seed).integers(0, nodes, (count, 2)).tolist()
+
+
+def columns_of_shape(shape):
+    """The columns of edges and nodes; ids of nodes are in the first column of the table, or in the second, beside a name."""
+    edge_names, node_names, edge, node = SHAPES[shape]
+    between = ";" if ";" in edge_names else ","
+    a, b, c, d = edge_names.split(between)
+    edges = {a: [edge.format(i) for i in range(200)], b: [node.format(x) for x, _ in pairs()]}
+    edges |= {c: [node.format(y) for _, y in pairs()], d: ["cable" if x % 3 else "pole" for x, _ in pairs()]}
+    ids, names = [node.format(i) for i in range(60)], [f"Town no {i // 2}" for i in range(60)]
+    first, second, third = node_names.split(between)
+    nodes = {first: names, second: ids} if first == "name" else {first: ids, second: names}
+    return edges, nodes | {third: [i % 7 for i in range(60)]}
+
+
+def linked(read):
+    source, target, _ = read.graph.edges()
+    ids = read.graph.ids.tolist()
+    return {frozenset((str(ids[a]), str(ids[b]))) for a, b in zip(source.tolist(), target.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_id_of_edges_is_no_end_where_two_columns_hold_ids_of_nodes(tmp_path, shape, form):
+    edges, nodes = columns_of_shape(shape)
+    (a, _), (b, sources), (c, targets), _ = edges.items()
+    if form != "csv" and shape in ("transfers", "called id", "numbers"):
+        edges[a] = [int(each) for each in edges[a]]
+    tables = written(tmp_path, form, edges, "e"), written(tmp_path, form, nodes)
+    read = read_tables(*tables)
+    assert linked(read) == {frozenset(pair) for pair in zip(sources, targets, strict=True) if pair[0] != pair[1]}
+    (line,) = (line for line in read.ingest_report.remarks if "ends of edges are read" in line)
+    assert f"from '{b}' and '{c}': both hold ids of the nodes, and '{a}' is distinct in every row; --source" in line
+    if form == "csv":
+        ingest(*tables, out=tmp_path / "graph")
+        assert load_graph_folder(tmp_path / "graph").graph.digest == read.graph.digest
+    named = read_tables(*tables, source=b, target=c)
+    assert named.graph.digest == read.graph.digest
+    assert not [line for line in named.ingest_report.remarks if "ends of edges are" in line]
+    more = read_tables(pa.table({a: ["new"], b: [sources[0]], c: [targets[1]]}), base=read)
+    assert more.graph.num_nodes == read.graph.num_nodes
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "numbers"])
+def test_without_a_node_table_it_stops_with_a_command_that_works_as_printed(tmp_path, monkeypatch, capsys, shape):
+    call, (columns, _) = entry_point(monkeypatch, capsys), columns_of_shape(shape)
+    edges = written(tmp_path, "csv", columns, "e")
+    ended = call("ingest", "--edges", edges, "--out", tmp_path / "graph")
+    assert ended.code == 2
+    line, command = ended.err.splitlines()[-2:]
+    a, b, c, _ = columns
+    shared = len(set(columns[b]) & set(columns[c]))
+    assert f"e.csv: '{b}' and '{c}' may be the ends of edges: they share {shared} of " in line
+    assert f"; if the ends are '{a}' and '{b}', add --source '{a}' --target '{b}'; if not, run:" in line
+    program, *words = shlex.split(command)
+    again = call(*words)
+    assert (program, again.code) == ("clnr", 0), again.err
+    assert load_graph_folder(tmp_path / "graph").graph.num_nodes == len({*columns[b], *columns[c]})
+    with pytest.raises(DataError) as caught:
+        read_tables(edges)
+    assert read_tables(edges, **eval(f"dict({caught.value.command})")).graph.num_edges
+    assert read_tables(edges, source=a, target=b).graph.num_nodes == 200 + len(set(columns[b]))
+
+
+def test_numbers_of_rows_may_be_those_of_nodes_and_names_of_columns_are_then_a_hint(tmp_path):
+    columns, _ = columns_of_shape("numbers")
+    read = read_tables(written(tmp_path, "csv", columns, "e"))
+    assert "'startStation' and 'endStation' may be the ends of edges: they share" in read.ingest_report.hint
+    assert read.ingest_report.hint.endswith("if not, run: source='startStation', target='endStation'")
+    unnamed = dict(zip(("ride", "x", "y", "sort"), columns.values(), strict=True))
+    assert read_tables(written(tmp_path, "csv", unnamed, "e")).ingest_report.hint == ""
+
+
+KEPT = {
+    "employee,manager,mentor": [(f"p{i}", f"p{i // 3}", f"p{i // 5}") for i in range(1, 60)],
+    "paper,author,reviewer": [(f"w{i}", f"p{i % 19}", f"p{i * 7 % 23}") for i in range(60)],
+    "user,film,stars": [(i % 20, i * 7 % 50, 1 + i % 5) for i in range(60)],
+}
+
+
+@pytest.mark.parametrize("names", KEPT)
+def test_a_first_column_that_the_node_table_knows_or_that_repeats_is_an_end(tmp_path, names):
+    rows = KEPT[names]
+    edges = saved(tmp_path, "e.csv", "\n".join([names, *(",".join(map(str, row)) for row in rows), ""]))
+    ids = sorted({each for row in rows for each in row}, key=str)
+    nodes = saved(tmp_path, "n.csv", "id,x\n" + "".join(f"{each},{i % 5}\n" for i, each in enumerate(ids)))
+    read = read_tables(edges, nodes)
+    assert linked(read) == {frozenset(map(str, row[:2])) for row in rows if row[0] != row[1]}
+
+
+@pytest.mark.parametrize("columns", ["began,until", "price,fee", "sort,grade"])
+def test_days_prices_and_categories_are_no_ends(tmp_path, columns):
+    """Though they share values; without these, the table looks like one of nodes."""
+    values = {
+        "began,until": lambda i: (f"{13 + i % 9}.02.2024", f"{13 + i % 8}.02.2024"),
+        "price,fee": lambda i: (f"{i % 9},5", f"{i % 8},5"),
+        "sort,grade": lambda i: ("ABC"[i % 3], "ABC"[i % 2]),
+    }[columns]
+    rows = "".join(f"B{i};{values(i)[0]};{values(i)[1]};x{i % 3}\n" for i in range(40))
+    path = saved(tmp_path, "e.csv", f"booking;{columns.replace(',', ';')};room\n{rows}")
+    with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'booking'"):
+        read_tables(path, header=True)
+
+
+# -- tables of nodes --------------------------------------------------------------------------------------------------------
+
+STAFF = "staff no,full name,team\n" + "".join(f"{7 * i},Person {i % 19},T{i % 3}\n" for i in range(30))
+NODES = {
+    "numbers and names": STAFF,
+    "a sort for each": "who,sort\n" + "".join(f"P{i},{'wo' * (i % 2)}man\n" for i in range(12)),
+    "dates": "hired,team\n2020-01-01,1\n2020-01-02,2\n",
+    "fractions": "depth,size\n1,0.5\n2,1\n",
+}
+EDGES = {
+    "users and items": "user,item\n" + "".join(f"{i // 2},B{i % 7}\n" for i in range(30)),
+    "a child and its parent": "child,parent\n" + "".join(f"{i},{i // 2}\n" for i in range(1, 30)),
+    "a path": "a,b\n" + "".join(f"P{i},P{i + 1}\n" for i in range(30)),
+    "a few pairs": "a,b\n1,2\n3,4\n",
+    "whole numbers as pandas writes them": "a,b\n1.0,2.0\n2.0,3.0\n",
+    "named": "source,target\n" + STAFF.partition("\n")[2].replace(",T", "-T"),
+}
+
+
+@pytest.mark.parametrize("text", NODES.values(), ids=NODES)
+def test_a_table_of_nodes_is_recognised_by_its_values(tmp_path, text):
+    a, b = text.splitlines()[0].split(",")[:2]
+    path = saved(tmp_path, "t.csv", text)
+    with pytest.raises(DataError, match=r"t\.csv: it (may be|looks like) a table of nodes: .*--nodes .*--source.*--target"):
+        read_tables(path, header=True)
+    assert read_tables(path, source=a, target=b).ingest_report.rows == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize("text", EDGES.values(), ids=EDGES)
+def test_a_table_of_edges_is_read(tmp_path, text):
+    found = read_tables(saved(tmp_path, "t.csv", text))
+    assert found.ingest_report.rows == len(text.splitlines()) - 1
+
+
+def test_a_membership_with_all_its_nodes_is_read():
+    """The node table says that both columns have nodes."""
+    people, groups = [f"p{i}" for i in range(12)], ["g0", "g1"] * 6
+    nodes = pa.table({"id": [*people, "g0", "g1"], "x": list(range(14))})
+    members = pa.table({"person": people, "group": groups})
+    assert read_tables(members, nodes).graph.num_edges == 24
+    with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'person'"):
+        read_tables(members)
