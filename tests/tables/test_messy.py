@@ -356,7 +356,6 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("values", "what"),
     [
-        (["31.12.2020", "1.2.1999", "02.03.20"], "dates"),
         (["1.200 €", "7 €", "12 €"], "numbers"),
         (["1,200 %", "7 %", "12 %"], "numbers"),
         (["12 %", "much", "99.5 %"], None),

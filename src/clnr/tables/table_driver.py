@@ -23,7 +23,7 @@ from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.roles.described_columns import type_warnings, unit_warnings
+from clnr.tables.roles.described_columns import type_warnings, unread_warnings
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
@@ -152,8 +152,9 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
     given = arguments.feature_encoder if base is None else base.feature_encoder
     if given is not None:
         notes = _check_encoder(given, loaded, arguments)
-        if node_table is not None and node_table.outputs is None:
-            notes += unit_warnings(db, node_table, given.column_encoders, is_earlier=True)
+        of_kinds = [(kind.table, given.of_kind(kind.name)) for kind in loaded.node_kinds]
+        for table, encoder in of_kinds or ([] if node_table is None else [(node_table, given)]):
+            notes += unread_warnings(db, table, encoder.column_encoders, is_earlier=True)
         return given, notes
     if node_table is None:
         return FeatureEncoder(), []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import shlex
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.ingest_report import column_lines
-from tests.tables.files import EDGES, columns_of, saved
+from tests.tables.files import EDGES, columns_of, saved, written
 
 COMMAS = {"35,5351": 35.5351, "-0,5": -0.5, "1.234": 1234.0, "12.345,75": 12345.75, "7": 7.0}
 
@@ -61,8 +62,8 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
     ("values", "hint"),
     [
         (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; decide in a query: replace("),
-        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; decide in a query: "),
-        (["27.07.2020", "07.27.2020", "01.01.2020"], "strptime(x, '%d.%m.%Y') or strptime(x, '%m.%d.%Y')"),
+        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; in place of --nodes,"),
+        (["27.07.2020", "07.27.2020", "01.01.2020"], "this reads the day first (else, swap %d and %m): --nodes-query"),
     ],
 )
 def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hint):
@@ -74,6 +75,88 @@ def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hi
     with pytest.raises(DataError) as caught:
         read(tmp_path, values, types={"x": wanted})
     assert hint in str(caught.value)
+
+
+DATES = {
+    "short years": (["19.07.24", "1.2.99", "03.03.68"], ["2024-07-19", "1999-02-01", "2068-03-03"]),
+    "months first": (["07/19/24", "1/2/99", "03/03/68"], ["2024-07-19", "1999-01-02", "2068-03-03"]),
+    "short and long years": (["31.12.2020", "1.2.1999", "02.03.20"], ["2020-12-31", "1999-02-01", "2020-03-02"]),
+    "two notations": (["31/12/2020", "2020-01-02", "2/3/2020"], ["2020-12-31", "2020-01-02", "2020-03-02"]),
+    "times": (["19-07-24 10:30", "01-02-24", "1-3-24 1:02:03"], ["2024-07-19 10:30", "2024-02-01", "2024-03-01 01:02:03"]),
+    "unclear": (["01.02.24", "03.04.24", "05.06.24"], ["2024-02-01", "2024-04-03", "2024-06-05"]),
+}
+"""Days that are not read as such, and what the query that is printed makes of them."""
+
+
+def printed_query(text, option):
+    words = shlex.split(text[text.index(option) :])
+    return words[1].removesuffix(";")
+
+
+@pytest.mark.parametrize(("name", "form"), [("größte", "csv"), ("the day", "csv"), ("x", "parquet")])
+@pytest.mark.parametrize(("values", "right"), DATES.values(), ids=DATES)
+def test_dates_are_told_with_a_query_that_reads_them_all(tmp_path, values, right, name, form):
+    """Of nodes, and as times of edges; DuckDB itself would take 19.07.24 for a day in 2019."""
+    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, form, {"id": list("abc"), name: values})
+    (line,) = read_tables(edges, nodes).ingest_report.remarks
+    assert f"'{name}' is read as category, though it looks like dates: '{values[0]}'; " in line
+    assert ("may have the day or the month first" in line) == (values[0] == "01.02.24")
+    read = read_tables(edges, nodes_query=printed_query(line, "--nodes-query"))
+    moments = np.array(right, "datetime64[s]").tolist()
+    assert read.columns[name].to_pylist() == moments
+    assert read.ingest_report.remarks == ()
+    timed = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values}, "timed")
+    with pytest.raises(DataError, match=r"(holds no times|is no time).*--edges-query") as caught:
+        read_tables(timed, edge_time=name)
+    query = printed_query(str(caught.value), "--edges-query")
+    kept = read_tables(edges_query=query, edge_time=name, until=str(max(moments) - timedelta(seconds=1)))
+    assert kept.graph.num_edges == 4
+
+
+def test_values_that_are_no_dates_or_numbers_are_counted(tmp_path):
+    """With an example, and which notation was taken; a column that the user did not name has none."""
+    values = ["2020-01-02", "31/12/2020", "2020-01-03", "soon", ""]
+    found = read(tmp_path, values, types={"x": "date"})
+    (line,) = found.ingest_report.remarks
+    said = "'x' is read as dates such as 2020-12-31; 2 of 4 values are not, such as '31/12/2020' in row 2, and count as empty"
+    assert f"{said}; in place of --nodes, this reads them: --nodes-query" in line
+    again = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=printed_query(line, "--nodes-query"))
+    assert [each is None for each in again.columns["x"].to_pylist()] == [False, False, False, True, True]
+    (line,) = read(tmp_path, ["31/12/2020", "30/12/2020", "2020-01-02x"], types={"x": "date"}).ingest_report.remarks
+    assert "'x' is read as dates with the day first; 1 of 3 values are not, such as '2020-01-02x' in row 3" in line
+    (line,) = read(tmp_path, ["1,5", "unknown", "2,25"], types={"x": "number"}).ingest_report.remarks
+    assert line.endswith("numbers with a decimal comma; 1 of 3 values are not, such as 'unknown' in row 2, and count as empty")
+    (line,) = read(tmp_path, ["yes", "perhaps", "no"], types={"x": "bool"}).ingest_report.remarks
+    assert "'x' is read as bools such as yes and no; 1 of 3 values are not, such as 'perhaps' in row 2" in line
+    assert read(tmp_path, ["1", "", "2"], types={"x": "number"}).ingest_report.remarks == ()
+
+
+@pytest.mark.parametrize("with_kinds", [False, True])
+@pytest.mark.parametrize("how", ["base", "feature_encoder"])
+def test_what_a_model_does_not_know_is_counted(how, with_kinds):
+    edges, name = pa.table({"source": list("abc"), "target": list("bca")}), "the data frame of nodes"
+    columns = {"age": ["1", "2", "4"], "seen": ["2020-01-02", "2020-01-03", "2021-01-01"]}
+    columns |= {"sort": ["u", "v", "u"], "more": ["p", "q", "p"]}
+    later = {"age": ["lots", "5", ""], "seen": ["03/04/2025", "2020-01-02", None]}
+    later |= {"sort": ["w", "u", "z"], "more": ["p", "r", None]}
+
+    def tables(ids, values):
+        nodes = pa.table({"id": ids, **values})
+        return ({("p", "met", "p"): edges}, {"p": nodes}) if with_kinds else (edges, nodes)
+
+    first = read_tables(*tables(list("abc"), columns))
+    known = first if how == "base" else first.feature_encoder
+    ids = list("xyz") if how == "base" else list("abc")
+    remarks = read_tables(*tables(ids, later), **{how: known}).ingest_report.remarks
+    empty = "1 of 2 values are not, such as '{}' in row 1, and count as empty; write them as in training"
+    title = f"{name} 'p'" if with_kinds else name
+    assert remarks == (
+        f"{title}: 'age' is read as numbers; {empty.format('lots')}",
+        f"{title}: 'seen' is read as dates such as 2020-12-31; {empty.format('03/04/2025')}",
+        f"{title}: values that the model does not know have no feature: 2 in 'sort', such as 'w', 1 in 'more', such as 'r'",
+    )
+    if how == "feature_encoder":
+        assert read_tables(*tables(ids, columns), feature_encoder=known).ingest_report.remarks == ()
 
 
 def test_the_user_says_that_it_is_a_number_or_a_date(tmp_path):

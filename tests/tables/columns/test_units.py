@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.ingest_report import column_lines
-from tests.tables.files import columns_of, saved
+from tests.tables.files import columns_of, edge_weights, saved, written
 
 LINKS = pa.table({"source": ["n0"], "target": ["n1"]})
 
@@ -97,13 +98,15 @@ MIXED = {
     "density": (["5 mg/l", "0.01 g/l", "7 mg/l"], [5, 10, 7], "mg/l (67%), g/l (33%)"),
     "files": (["2 GB", "512 MB", "1 GB"], [2, 0.512, 1], "GB (67%), MB (33%)"),
     "freight": (["2 t", "300 kg", "4 t"], [2, 0.3, 4], "t (67%), kg (33%)"),
+    "decimal commas": (["2,1 MW", "793 kW", "1.200,5 MW"], [2.1, 0.793, 1200.5], "MW (67%), kW (33%)"),
+    "thousands": (["1,200,000 m", "35000 m", "2 km"], [1_200_000, 35_000, 2000], "m (67%), km (33%)"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("values", "right", "shares"), MIXED.values(), ids=MIXED)
 def test_mixed_units_are_told_with_a_query_that_converts_them(tmp_path, values, right, shares):
     edges = saved(tmp_path, "e.csv", "source,target\nn0,n1\n")
-    nodes = saved(tmp_path, "n.csv", "id,x\n" + "".join(f"n{i},{value}\n" for i, value in enumerate(values)))
+    nodes = written(tmp_path, "csv", {"id": [f"n{i}" for i in range(len(values))], "x": values})
     (line,) = remarks_of(read_tables(edges, nodes))
     assert f"'x' is read as category, though it has numbers in several units: {shares}; in place of --nodes" in line
     unit = shares.partition(" ")[0]
@@ -112,6 +115,30 @@ def test_mixed_units_are_told_with_a_query_that_converts_them(tmp_path, values, 
     found = read_tables(edges, nodes_query=words[words.index("--nodes-query") + 1].removesuffix(";"))
     assert found.columns["x"].to_pylist() == pytest.approx(right)
     read_tables(edges, nodes, types={"x": "number"})
+
+
+@pytest.mark.parametrize(("values", "right", "shares"), [*MIXED.values(), (["1,5 km", "8 km"], [1.5, 8], "km")])
+def test_weights_in_units_are_refused_with_a_query_that_converts_them(tmp_path, values, right, shares):
+    values, right = zip(*((value, number) for value, number in zip(values, right, strict=True) if number > 0), strict=True)
+    ids = [f"n{i}" for i in range(len(values) + 1)]
+    edges = written(tmp_path, "csv", {"source": ids[:-1], "target": ids[1:], "Kapazität": values}, "e")
+    with pytest.raises(DataError, match=r"in row 1 .*which is not a weight; .*this converts all to") as caught:
+        read_tables(edges, weight="Kapazität")
+    words = shlex.split(str(caught.value).partition("this converts all to ")[2])
+    read = read_tables(edges_query=words[words.index("--edges-query") + 1].removesuffix(";"), weight="Kapazität")
+    weights = edge_weights(read.graph)
+    assert [weights[pair] for pair in pairwise(ids)] == pytest.approx(right, rel=1e-6)
+
+
+def test_numbers_beside_words_are_converted_and_words_are_empty(tmp_path):
+    values = [f"{i},5 MW" if i % 2 else f"{i} kW" for i in range(40)] + ["0 MW", "unbekannt"]
+    nodes = written(tmp_path, "csv", {"id": [f"n{i}" for i in range(42)], "x": values})
+    (line,) = remarks_of(read_tables(LINKS, nodes))
+    query = shlex.split(line[line.index("--nodes-query") :])[1].removesuffix(";")
+    again = read_tables(LINKS, nodes_query=query)
+    right = [i + 0.5 if i % 2 else i / 1000 for i in range(40)]
+    assert again.columns["x"].to_pylist() == [*map(pytest.approx, right), 0, None]
+    assert remarks_of(again) == []
 
 
 def test_mixed_units_without_a_known_ratio_are_told():

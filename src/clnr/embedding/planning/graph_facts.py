@@ -15,7 +15,8 @@ from clnr.support.humanize import plural
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning, loses_much
 
-_LONGEST_WARNING_LETTERS = 500
+# As long as errors may be: a query that is cut does not work.
+_LONGEST_WARNING_LETTERS = 1000
 # The number of labelled nodes from which on classes should have a least number of nodes each.
 _LEAST_LABELLED_NODES = 20
 _LEAST_NODES_OF_CLASS = 5

@@ -102,8 +102,7 @@ class ColumnEncoder:
         """How values become features: which words or values have one, or how numbers are scaled."""
         if not self.sparse:
             unit = f"in {self.unit}" if self.unit else ""
-            notation = notation_words(self.notation) if self.notation else ""
-            return ", ".join(filter(None, (unit, notation, self.column_type.scaling)))
+            return ", ".join(filter(None, (unit, notation_words(self.notation), self.column_type.scaling)))
         token = self.column_type.token
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"

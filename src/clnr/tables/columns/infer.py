@@ -14,6 +14,7 @@ from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_c
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
 from clnr.tables.columns.notations import (
     NOTATIONS,
+    date_query,
     query_bracketed,
     query_notation,
     query_separator,
@@ -106,7 +107,8 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
-                cure = f"{form}; choose another {option('--as', f'{column}=KIND')}"
+                query = date_query(db, table, "nodes", column) if wanted == "date" else ""
+                cure = f"{form}; {query or 'choose another ' + option('--as', f'{column}=KIND')}"
                 raise DataError(f"{table.name}: '{column}' is not a {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))

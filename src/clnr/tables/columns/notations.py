@@ -9,7 +9,7 @@ from clnr.errors import DataError, one_line
 from clnr.support.humanize import option
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import Connection, quoted, run, trimmed
+from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, trimmed
 
 DECIMAL_COMMA, THOUSANDS_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "thousands comma", "day first", "month first"
 NOTATIONS = {DECIMAL_COMMA: "number", THOUSANDS_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
@@ -21,9 +21,10 @@ _GROUP_PATTERN = r"[. \x{00A0}\x{202F}]"
 # 1,234,567 and 1,234.5, and what may be either beside one of them.
 _THOUSANDS_PATTERN = r"[-+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?"
 _DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
+_ANY_DATE_PATTERN = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:([ T])\d{1,2}:\d{2}(:\d{2})?)?$"
 _WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # Signs that separate tags, and the share of values that must have them: a comma is common in prose, too.
 _SEPARATORS = {"|": 0.25, ";": 0.25, "><": 0.25, ",": 0.5}
 # Words of a tag, on average.
@@ -42,9 +43,9 @@ class _Counts(NamedTuple):
 
 
 def notation_words(notation: str) -> str:
-    """A notation in words, for a list of how columns are read."""
-    if notation == THOUSANDS_COMMA:
-        return "with commas between thousands"
+    """A notation in words, for a list of how columns are read; "" for the usual one."""
+    if notation in ("", THOUSANDS_COMMA):
+        return notation and "with commas between thousands"
     return f"with {'a ' if notation == DECIMAL_COMMA else 'the '}{notation}"
 
 
@@ -86,24 +87,45 @@ def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str
     certain = [notation for notation, each in better.items() if each.certain]
     if len(certain) == 1:
         return certain[0], ""
-    return "", rewrite_hint(db, table, column) if better else ""
+    if not better:
+        return "", ""
+    return "", date_query(db, table, "nodes", column) if wanted == "datetime" else number_hint(db, table, column)
 
 
-def rewrite_hint(db: Connection, table: Table, column: str) -> str:
-    """How a query reads a column of text whose first values may be in one of two notations; "" if they are in none."""
-    text, name = trimmed(table.columns[column].sql), sql_name(db, column)
-    rows = f"(SELECT {text} AS v FROM {table.first_rows})"
-    numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
-    dates = f"bool_and({_IS_DATE}), any_value(v) FILTER ({' AND '.join(_PARSES.values())})"
-    ((all_numbers, number, all_dates, date),) = run(db, f"SELECT {numbers}, {dates} FROM {rows}", table.name)
-    if all_numbers and number is not None:
-        ways = f"replace({name}, ',', '.')::DOUBLE, or replace({name}, ',', '')::DOUBLE"
-        return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; decide in a query: {ways}"
-    if all_dates and date is not None:
-        separator = next(sign for sign in date if sign in "./-")
-        ways = " or ".join(f"strptime({name}, '{separator.join(order)}')" for order in (_DAY, _MONTH))
-        return f"'{one_line(date, 40)}' may have the day or the month first; decide in a query: {ways}"
-    return ""
+def number_hint(db: Connection, table: Table, column: str) -> str:
+    """How a query reads a column of text whose first values may be numbers in one of two notations; "" if they are in none."""
+    name, rows = sql_name(db, column), f"(SELECT {trimmed(table.columns[column].sql)} AS v FROM {table.first_rows})"
+    either = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
+    ((all_numbers, number),) = run(db, f"SELECT {either} FROM {rows}", table.name)
+    if not all_numbers or number is None:
+        return ""
+    ways = f"replace({name}, ',', '.')::DOUBLE, or replace({name}, ',', '')::DOUBLE"
+    return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; decide in a query: {ways}"
+
+
+def date_query(db: Connection, table: Table, role: str, column: str) -> str:
+    """The query in place of a table that reads the days of a column of text, in all their notations; "" if it has none."""
+    name, text = sql_name(db, column), trimmed(table.columns[column].sql)
+    parts = f"regexp_extract(v, {quoted(_ANY_DATE_PATTERN)}, ['a', 'sign', 'b', 'year', 'between', 'seconds'])"
+    forms = "d.sign, len(d.year), d.between, len(d.seconds)"
+    rows = f"(SELECT v, {parts} AS d FROM (SELECT {text} AS v FROM {table.sql})) WHERE d.sign <> ''"
+    beyond = ", ".join(f"max(max(d.{part}::INT)) OVER (PARTITION BY d.sign) > 12" for part in "ab")
+    found = f"SELECT {forms}, {beyond}, min(v) FROM {rows} GROUP BY {forms} ORDER BY ALL"
+    formats, unsure = [], ""
+    # Years of two digits come first, since %Y would read them, too.
+    for sign, year, between, seconds, first, second, value in run(db, found, table.name):
+        order = ("%m", "%d") if second and not first else ("%d", "%m")
+        time = f"{between}%H:%M{':%S' if seconds else ''}" if between else ""
+        formats.append(quoted(sign.join((*order, "%Y" if year == 4 else "%y")) + time))
+        unsure = unsure or (value if first == second else "")
+    if not formats:
+        return ""
+    read = f"try_strptime({name}, [{', '.join(formats)}])"
+    if run(db, f"SELECT 1 FROM (SELECT {text} AS v FROM {table.sql}) WHERE {looks_like_datetime('v')} LIMIT 1", table.name):
+        read = f"coalesce({read}, try_cast({name} AS TIMESTAMP))"
+    which = f"'{one_line(unsure, 40)}' may have the day or the month first; " if unsure else ""
+    does = "reads the day first (else, swap %d and %m)" if unsure else "reads them"
+    return f"{which}in place of --{role}, this {does}: {replacing(table, role, name, read)}"
 
 
 def sql_name(db: Connection, column: str) -> str:
@@ -123,7 +145,6 @@ def replacing(table: Table, role: str, name: str, value: str, where: str = "") -
 _IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA_PATTERN)})"
 _IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
 _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT NULL" for notation in _ORDERS}
-_DAY, _MONTH = ("%d", "%m", "%Y"), ("%m", "%d", "%Y")
 
 
 def number_tests(v: str) -> dict[str, tuple[str, str]]:

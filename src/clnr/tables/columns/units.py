@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
-from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, number_tests
+from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, number_tests, replacing, sql_name
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import quoted, trimmed
+from clnr.tables.io.sql import Connection, quoted, trimmed
 
 _BLANKS = r"[ \x{00A0}\x{202F}]*"
 _NUMBER = r"(?:(?:\d+|\d{1,3}(?:[., \x{00A0}\x{202F}]\d{3})+)(?:[.,]\d+)?|[.,]\d+)"
@@ -83,38 +83,63 @@ def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries
     # Nothing has no unit.
     inside = f"(v = '0' OR regexp_full_match(v, {quoted(_pattern(name))}))"
     number = without_unit("v", name)
-    usual, either = (f"regexp_full_match({number}, {quoted(pattern)})" for pattern in (_USUAL, _EITHER_POINT))
-    (comma, surely_comma), (thousands, surely_thousands) = number_tests(number).values()
-    tests = ("true", usual, f"contains({number}, '.')", either, comma, surely_comma, thousands, surely_thousands)
+    either = f"regexp_full_match({number}, {quoted(_EITHER_POINT)})"
+    tests = ("true", f"contains({number}, '.')", either, *_written_tests(number))
     counts = ("count(v)", *(f"count(*) FILTER ({inside} AND ({test}))" for test in tests))
-    found = yield ColumnQuery(given, table.sql, counts, trimmed("c"))
-    present, united, usual, points, either, comma, surely_comma, thousands, surely_thousands = found
+    present, united, points, either, *written = yield ColumnQuery(given, table.sql, counts, trimmed("c"))
     if not united or (not wanted and united < _NEARLY_ALL * present):
         return Unit()
     money = _IS_MONEY.fullmatch(name) is not None
+    notation = None if money and 0 < points == either else _notation(united, written, money)
+    return Unit() if notation is None else Unit(name, notation, united)
+
+
+def _written_tests(number: str) -> list[str]:
+    """Whether a number is written in the usual way; then, for each notation, whether it can be read in it, and only in it."""
+    usual = f"regexp_full_match({number}, {quoted(_USUAL)})"
+    return [usual, *(test for pair in number_tests(number).values() for test in pair)]
+
+
+def _notation(united: int, written: Sequence[int], money: bool = False) -> str | None:
+    """How all of so many numbers are written, by how many pass each of ``_written_tests``; None if that is unclear."""
+    usual, comma, surely_comma, thousands, surely_thousands = written
     if usual == united:
-        return Unit() if money and 0 < points == either else Unit(name, "", united)
+        return ""
     if thousands == united and (money or surely_thousands):
-        return Unit(name, THOUSANDS_COMMA, united)
-    return Unit(name, DECIMAL_COMMA, united) if comma == united and surely_comma else Unit()
+        return THOUSANDS_COMMA
+    return DECIMAL_COMMA if comma == united and surely_comma else None
 
 
-def query_mixed_units(table: Table, column: str) -> ColumnQueries[tuple[dict[str, float], bool]]:
+def query_units(
+    db: Connection, table: Table, role: str, column: str, least: int = 2
+) -> ColumnQueries[tuple[dict[str, float], str]]:
     """The units of a column of text whose values are numbers in a few of them, and their shares, the commonest first.
 
-    And whether all of these numbers are written as 1234.5; no units, if the column has one, or none.
+    And what to use in place of the table, to convert all to the first; "" if it is not known how. No units, if there are less
+    than ``least``.
     """
-    given, shares, plain = table.columns[column], dict[str, float](), False
-    counts = ("count(v)", f"histogram({_UNIT})", r"bool_and(regexp_full_match(v, '[-+]?[0-9.]+ *[^0-9., ]+|0'))")
+    given, shares, notation = table.columns[column], dict[str, float](), None
+    number = "regexp_extract(v, '^([-+]?[0-9.,]+) *[^-+0-9., ]+$', 1)"
+    tests = (f"count(*) FILTER ({test})" for test in _written_tests(number))
+    counts = ("count(v)", f"histogram({_UNIT})", f"count({_UNIT})", *tests)
     for rows in (table.first_rows, table.sql):
-        present, units, plain = yield ColumnQuery(given, rows, counts, trimmed("c"))
+        present, units, united, *written = yield ColumnQuery(given, rows, counts, trimmed("c"))
         shares = {unit: count / present for unit, count in sorted((units or {}).items(), key=lambda each: (-each[1], each[0]))}
-        several = len({_singular(unit) for unit in shares}) > 1 and _ORDINALS.isdisjoint(shares)
+        several = len({_singular(unit) for unit in shares}) >= least and _ORDINALS.isdisjoint(shares)
         # A single letter may as well be a part of a code, as in 12a.
         units_only = relative_sizes(shares) or not any(len(unit) == 1 and unit.isalpha() for unit in shares)
         if not several or not units_only or len(shares) > _MOST_UNITS or sum(shares.values()) < _NEARLY_ALL:
-            return {}, False
-    return shares, bool(plain)
+            return {}, ""
+        notation = _notation(united, written)
+    if notation is None or not table.from_sql or not (sizes := relative_sizes(shares)):
+        return shares, ""
+    name = sql_name(db, column)
+    number = f"regexp_extract({name}, '[-+0-9.,]+')"
+    plain = {DECIMAL_COMMA: f"translate({number}, ',.', '.')", THOUSANDS_COMMA: f"replace({number}, ',', '')"}
+    factors = " ".join(f"WHEN {quoted(unit)} THEN {size:.12g}" for unit, size in sizes.items())
+    unit = f"regexp_extract({name}, '[^-+0-9., ]+')"
+    converted = f"try_cast({plain.get(notation, number)} AS DOUBLE) * CASE {unit} {factors} END"
+    return shares, f"in place of --{role}, this converts all to {next(iter(sizes))}: {replacing(table, role, name, converted)}"
 
 
 def relative_sizes(units: Iterable[str]) -> dict[str, float]:

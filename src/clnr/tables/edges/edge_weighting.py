@@ -60,7 +60,10 @@ class EdgeTimes(NamedTuple):
             notation = find_notation(db, table, column)
             if NOTATIONS.get(notation) == "number":
                 return cls(column, f"TRY_CAST({usual_sql(text, notation)} AS DOUBLE)", False)
-            return cls(column, f"epoch(TRY_CAST({usual_sql(text, notation) if notation else text} AS TIMESTAMP))", True)
+            usual = usual_sql(text, notation) if notation else text
+            # Not a year of two digits, such as 19-07-24, which would be one of the first century.
+            day = f"CASE WHEN {usual} NOT SIMILAR TO '[0-9]{{1,2}}-.*' THEN {usual} END"
+            return cls(column, f"epoch(TRY_CAST({day} AS TIMESTAMP))", True)
         return cls._of_numbers(db, table, column, number)
 
     @classmethod

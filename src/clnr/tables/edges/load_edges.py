@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
+from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
-from clnr.tables.columns.notations import replacing, rewrite_hint, sql_name, usual_sql
+from clnr.tables.columns.notations import date_query, number_hint, replacing, sql_name, usual_sql
+from clnr.tables.columns.units import query_units
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.edges.end_columns import check_guessed_ends
@@ -60,17 +62,21 @@ def _load_table(
         check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f", {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
         if some := run(db, f"SELECT given FROM {into} WHERE {wrong} LIMIT 1", table.name):
-            out = rewrite_hint(db, table, w) or f"{_readable_weights(db, table, w, some[0][0])}{out}"
+            _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w, 1)])[0]
+            convert = convert or _readable_weights(db, table, w, some[0][0])
+            out = number_hint(db, table, w) or f"{convert}; or {out}"
             check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
-    if times is not None:
+    no_time = "moment IS NULL OR NOT isfinite(moment)"
+    if times is not None and run(db, f"SELECT 1 FROM {into} WHERE {no_time} LIMIT 1", table.name):
+        query = date_query(db, table, "edges", times.column)
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
             raise DataError(
                 f"{table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
-                "dates such as 2020-12-31, or numbers; name another column: --edge-time"
+                f"dates such as 2020-12-31, or numbers; {query or 'name another column: --edge-time'}"
             )
-        cure = "correct it, or leave the row out"
-        check_rows(db, table, into, "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time")
+        cure = query or "correct it, or leave the row out"
+        check_rows(db, table, into, no_time, times.column, "is no time", cure, "no_time")
     return [] if w is None else _negative_weights(db, table, w, negative, into)
 
 
@@ -79,7 +85,7 @@ def _readable_weights(db: Connection, table: Table, weight: str, value: str) -> 
     name, bound = sql_name(db, weight), value.lstrip(_BOUNDS)
     number = f"try_cast({name if bound == value else f'ltrim({name}, {quoted(_BOUNDS)})'} AS DOUBLE)"
     does = f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}" if bound != value else "leaves such rows out"
-    return f"in place of --edges, a query {does}: {replacing(table, 'edges', name, number, f' WHERE isfinite({number})')}; or "
+    return f"in place of --edges, a query {does}: {replacing(table, 'edges', name, number, f' WHERE isfinite({number})')}"
 
 
 def _negative_weights(db: Connection, table: Table, weight: str, choice: str, rows: str) -> list[str]:

@@ -45,7 +45,7 @@ class Table:
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
         encoding: The encoding that it was found to have, in words; "" for UTF-8, or the one that the user named.
-        from_sql: How a query in its place names its file after FROM; "" if it is no file, or has a kind.
+        from_sql: How a query in its place names its file after FROM; "" if it is no file, or has a kind or no header.
         outputs: What is kept of it beside the graph, if that is not its columns.
     """
 
@@ -90,6 +90,8 @@ def open_table(
             table = _json(db, path, copies)
         else:
             table = _text(path, copies, read_header([Path(file) for file in copies], role, known, header))
+            # What DuckDB takes for numbers and dates may be ids, or other dates: 19.07.24.
+            from_sql = f"read_csv({from_sql}, all_varchar = true)" if from_sql and not table.no_header else ""
         if copies != files:
             view = _view("decoded", role, kind)
             run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)

@@ -11,8 +11,8 @@ from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, emp
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.infer import LIKE_IDS, query_ids
-from clnr.tables.columns.notations import NOTATIONS, notation_words, query_notation, replacing, rewrite_hint, sql_name
-from clnr.tables.columns.units import query_mixed_units, relative_sizes
+from clnr.tables.columns.notations import NOTATIONS, date_query, notation_words, number_hint, query_notation
+from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
@@ -20,9 +20,11 @@ from clnr.tables.roles.roles import Roles, table_title
 
 # Dates and numbers that are not read as such.
 _UNREAD = (
-    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
+    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
     ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 )
+# Kinds of which some values may not be read, and how the others are written.
+_USUALLY = {"number": "", "datetime": "such as 2020-12-31", "bool": "such as yes and no"}
 # Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
@@ -35,8 +37,8 @@ def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind
     others = [column for column in table.columns if column not in (roles.source, roles.target)]
     queries = [_query_unused(table, column) for column in others]
     kinds = dict(zip(others, run_column_queries(db, table.name, queries), strict=True))
-    notation = notation_words(roles.weight_notation) if roles.weight_notation else ""
-    said = dict.fromkeys(by_column, "") | dict.fromkeys(roles.ignored, "ignored") | {roles.weight: notation}
+    said = dict.fromkeys(by_column, "") | dict.fromkeys(roles.ignored, "ignored")
+    said[roles.weight] = notation_words(roles.weight_notation)
     infos = []
     for column in table.columns:
         holds, note = kinds.get(column, (ids, ""))
@@ -128,7 +130,7 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     Of ``chosen`` columns, whose type a user has named, only about values that it does not have.
     """
     lines = []
-    outside = unit_warnings(db, table, [encoder for encoder in encoders if encoder.missing])
+    outside = unread_warnings(db, table, [each for each in encoders if each.missing and (each.unit or each.column in chosen)])
     encoders = [encoder for encoder in encoders if encoder.column not in chosen]
     for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
         if twins := case_twins(encoder.values):
@@ -140,27 +142,45 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     return lines + [line for some in notes for line in some] + outside
 
 
-def unit_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:
-    """Lines about columns of numbers with a unit, some of whose values have another, or are no numbers.
+def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:
+    """Lines about columns of numbers, dates and bools some of whose values are none, or have another unit.
 
-    Encoders of an earlier training read what they have always read.
+    Encoders of an earlier training read what they have always read; their categories that are new are a line, too.
     """
-    there = (encoder for encoder in encoders if encoder.unit and encoder.column in table.columns)
-    lines = run_column_queries(db, table.name, [_query_outside(table, encoder, is_earlier) for encoder in there])
-    return [line for some in lines for line in some]
+    there = [encoder for encoder in encoders if encoder.column in table.columns]
+    dense = (encoder for encoder in there if encoder.kind in _USUALLY)
+    lines = run_column_queries(db, table.name, [_query_unread_values(db, table, encoder, is_earlier) for encoder in dense])
+    new = (encoder for encoder in there if is_earlier and encoder.kind == "category" and not encoder.buckets)
+    unseen = run_column_queries(db, table.name, [_query_unseen(table, encoder) for encoder in new])
+    if some := ", ".join(filter(None, unseen)):
+        lines.append(f"{table.name}: values that the model does not know have no feature: {some}")
+    return list(filter(None, lines))
 
 
-def _query_outside(table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[list[str]]:
-    """A line if some values of a column of numbers with a unit have another, or are no numbers."""
+def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[str]:
+    """A line if some values of a column of numbers, dates or bools are none, or have another unit; else ""."""
     odd = f"FILTER (v IS NOT NULL AND ({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL)"
     counts = ("count(v)", f"count(*) {odd}", f"min(i) {odd}", f"arg_min(v, i) {odd}")
     present, count, row, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"), "i")
     if not count:
-        return []
-    message = f"numbers in {encoder.unit}; {count:,} of {present:,} values are not"
-    cure = "write them as in training" if is_earlier else f"{option('--as', f'{encoder.column}=text')} changes that"
-    other = f"such as '{one_line(value)}' in row {row + 1:,}, and count as empty; {cure}"
-    return [f"{table.name}: '{encoder.column}' is read as {message}, {other}"]
+        return ""
+    how = f"in {encoder.unit}" if encoder.unit else notation_words(encoder.notation) or _USUALLY[encoder.kind]
+    cure = f"{option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
+    if is_earlier:
+        cure = "write them as in training"
+    elif encoder.kind == "datetime":
+        cure = date_query(db, table, "nodes", encoder.column)
+    read = f"{table.name}: '{encoder.column}' is read as {encoder.column_type.word}s {how}".rstrip()
+    others = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and count as empty"
+    return "; ".join(filter(None, (read, others, cure)))
+
+
+def _query_unseen(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
+    """How many values of a column are no category of its encoder, and one of them; "" if there are none."""
+    new = f"FILTER (v NOT IN ({', '.join(map(quoted, encoder.values))}))"
+    counts = (f"count(*) {new}", f"min(v) {new}")
+    count, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"))
+    return f"{count:,} in '{encoder.column}', such as '{one_line(value)}'" if count else ""
 
 
 def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
@@ -186,30 +206,21 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> Colu
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
     """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
-    units, plain = yield from query_mixed_units(table, encoder.column)
+    units, query = yield from query_units(db, table, "nodes", encoder.column)
     if units:
-        return [_mixed_units(db, table, encoder, units, plain)]
+        number = f"{option('--as', f'{encoder.column}=number')} reads those in {next(iter(units))} and leaves the others empty"
+        ways = filter(None, (query, number))
+        shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
+        message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {'; or '.join(ways)}"
+        return [f"{table.name}: '{encoder.column}' {message}"]
     for what, pattern, right in _UNREAD:
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
         all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, trimmed("c"), "i")
         if all_match:
-            cure = rewrite_hint(db, table, encoder.column) or f"write them as {right}, such as by a query"
+            dates = what == "dates"
+            hint = date_query(db, table, "nodes", encoder.column) if dates else number_hint(db, table, encoder.column)
+            cure = hint or f"write them as {right}, such as by a query"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []
-
-
-def _mixed_units(db: Connection, table: Table, encoder: ColumnEncoder, units: dict[str, float], plain: bool) -> str:
-    """A line about numbers in several units: which, and what to do; a query converts them, if it is known how."""
-    first = next(iter(units))
-    ways = [f"{option('--as', f'{encoder.column}=number')} reads those in {first} and leaves the others empty"]
-    if table.from_sql and plain and (sizes := relative_sizes(units)):
-        name = sql_name(db, encoder.column)
-        factors = " ".join(f"WHEN {quoted(unit)} THEN {size:.12g}" for unit, size in sizes.items())
-        number = f"try_cast(regexp_extract({name}, '[-+0-9.]+') AS DOUBLE)"
-        converted = f"{number} * CASE regexp_extract({name}, '[^-+0-9. ]+') {factors} END"
-        ways.insert(0, f"in place of --nodes, this converts all to {first}: {replacing(table, 'nodes', name, converted)}")
-    shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
-    message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}"
-    return f"{table.name}: '{encoder.column}' {message}; {'; or '.join(ways)}"
