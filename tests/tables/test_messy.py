@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clnr.embedding.graph_sources import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.io import csv_header
 from clnr.tables.io.encodings import NOT_UTF_8
-from tests.tables.files import EDGES, columns_of, dense, saved, written
+from tests.tables.files import EDGES, columns_of, dense, edge_weights, saved, written
 
 
 @pytest.mark.parametrize(
@@ -214,22 +213,19 @@ def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
     assert read_tables(edges, base=first).ingest_report.remarks == ()
 
 
-def test_a_number_of_rows_is_no_weight_and_a_distance_is_a_weight_the_other_way_round(tmp_path):
-    rows = "".join(f"{i},a{i % 5},b{i % 3},{1000 - 7 * i},{i % 4}.5,{i % 6}\n" for i in range(30))
-    edges = saved(tmp_path, "e.csv", f"nr,from,to,serial no,Länge_km,uses\n{rows}")
+def test_a_number_of_rows_is_no_weight_and_a_distance_is_one_the_other_way_round(tmp_path):
+    rows = "".join(f"{i},a{i % 5},b{i % 3},{1000 - 7 * i},{i % 4}.5,{i % 6}\n" for i in range(120))
+    edges = saved(tmp_path, "e.csv", f"nr,from,to,serial,Länge_km,uses\n{rows}")
     said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
     assert read_tables(edges).ingest_report.remarks == (said.format("'uses', 'Länge_km'", "uses"),)
-    far = " (a larger weight means closer: a query turns distances around)"
+    far = " (larger means closer: a query turns distances around)"
     asked = read_tables(edges, ignore=["uses"]).ingest_report.remarks
     assert asked == (said.format("'Länge_km'", f"'Länge_km'{far}"),)
     lines = column_lines(read_tables(edges).ingest_report.columns)
     assert lines[0] == "edges 'nr': not used, number: its values are distinct whole numbers, like ids"
     assert "like ids" in lines[3]
     # Who names it has it.
-    assert read_tables(edges, weight="serial no").graph.to_scipy().sum() / 2 == sum(1000 - 7 * i for i in range(30))
-    frame = pa.table({"from": ["a", "b"] * 60, "to": ["c", "d"] * 60, "trip": list(range(7, 127)), "the distance": [1, 2] * 60})
-    with pytest.warns(UserWarning, match="not used, though they hold numbers: 'the distance' of edges; .* means closer"):
-        as_table_graph(frame)
+    assert read_tables(edges, weight="nr").graph.to_scipy().sum() / 2 == sum(range(120))
 
 
 def test_a_column_of_the_other_table_is_told(tmp_path):
@@ -414,6 +410,67 @@ def test_lists_of_words_as_text_are_tags_also_if_they_are_equally_long(tmp_path)
     read = read_tables(saved(tmp_path, "e.csv", EDGES), pa.table({"id": list("abc"), "x": texts}))
     assert columns_of(read) == {"x": "tags"}
     assert (dense(read.graph.features) != 0).tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]]
+
+
+def accounts(folder, form, edges):
+    """Accounts of three banks, which have the same numbers; and the graph of them by a loop."""
+    ids = [(bank, number) for bank in ("DB", "ING", "N26") for number in range(40)]
+    pairs = [(ids[i * 7 % 120], ids[(i * 31 + 5) % 120]) for i in range(90)]
+    nodes = {
+        "bank": [bank for bank, _ in ids],
+        "balance": [i % 11 for i in range(120)],
+        "account": [number for _, number in ids],
+    }
+    columns = {name: [pair[end][part] for pair in pairs] for name, (end, part) in edges.items()}
+    return written(folder, form, columns, "e"), written(folder, form, nodes), pairs
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_id_of_two_columns_is_told_with_the_queries_that_join_them(tmp_path, form):
+    ends = {"from_bank": (0, 0), "from_account": (0, 1), "to_bank": (1, 0), "to_account": (1, 1)}
+    edges, nodes, pairs = accounts(tmp_path, form, ends)
+    named = {"source": "from_account", "target": "to_account"}
+    with pytest.raises(DataError, match=r"node 'DB' occurs twice, .*; 'bank' and 'account' together are distinct; ") as caught:
+        read_tables(edges, nodes, **named)
+    words = shlex.split(str(caught.value).partition("run it with ")[2])
+    assert words[::2] == ["--nodes-query", "--edges-query"]
+    read = read_tables(nodes_query=words[1], edges_query=words[3])
+    assert read.graph.num_nodes == 120
+    assert read.ingest_report.dangling == 0
+    links = {frozenset(f"{bank}/{number}" for bank, number in pair) for pair in pairs}
+    assert {frozenset(pair) for pair in edge_weights(read.graph)} == links
+
+
+def test_an_id_of_two_columns_may_have_one_for_both_ends(tmp_path):
+    edges, nodes, _ = accounts(tmp_path, "csv", {"from_account": (0, 1), "to_account": (1, 1), "bank": (0, 0)})
+    with pytest.raises(
+        DataError, match=r"concat_ws\('/', bank, from_account\) AS source, concat_ws\('/', bank, to_account\) AS"
+    ):
+        read_tables(edges, nodes)
+    # What edges do not name is no id.
+    frames = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,x\na,1\na,2\nb,1\nc,1\n")
+    with pytest.raises(DataError, match="node 'a' occurs twice, in rows 1 and 2; keep one row per node"):
+        read_tables(*frames)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_label_of_numbers_is_told_with_the_query_that_makes_classes(tmp_path, form):
+    edges, values = saved(tmp_path, "e.csv", EDGES), [None if i % 9 == 4 else 7 * i % 101 for i in range(60)]
+    written_values = ["" if each is None else each for each in values] if form == "csv" else values
+    nodes = written(tmp_path, form, {"id": [*"abc", *map(str, range(57))], "downloads": written_values})
+    (line,) = (line for line in read_tables(edges, nodes, label="downloads").ingest_report.remarks if "class" in line)
+    assert f"{nodes}: nearly every class of 'downloads' has a single node; name another --label, or in place of --nodes" in line
+    words = shlex.split(line)
+    read = read_tables(edges, nodes_query=words[words.index("--nodes-query") + 1], label="downloads")
+    assert [line for line in read.ingest_report.remarks if "class" in line] == []
+    present = sorted(each for each in values if each is not None)
+    size, more = divmod(len(present), 5)
+    bins = {value: k for k in range(5) for value in present[k * size + min(k, more) :][: size + (k < more)]}
+    right = dict(zip([*"abc", *map(str, range(57))], (-1 if each is None else bins[each] for each in values), strict=True))
+    assert dict(zip(read.graph.ids.tolist(), read.graph.labels.tolist(), strict=True)) == right
+    words = pa.table({"id": [*"abc", *map(str, range(57))], "label": [f"w{i}" for i in range(60)]})
+    (line,) = (line for line in read_tables(edges, words).ingest_report.remarks if "class" in line)
+    assert line.endswith("has a single node; name another --label")
 
 
 def test_numbers_that_are_called_codes_are_told(tmp_path):

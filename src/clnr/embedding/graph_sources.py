@@ -77,13 +77,12 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 
 def _warned(table_graph: TableGraph) -> TableGraph:
     """The same graph; a warning names numbers beside the ends of edges that are not used, since they may be weights."""
-    unused, far = unused_numbers(table_graph.ingest_report.columns)
-    if unused:
+    if unused := unused_numbers(table_graph.ingest_report.columns):
         names = ", ".join(f"'{info.column}' of {info.table}" for info in unused)
         column = unused[0].column
         warnings.warn(
             f"not used, though they hold numbers: {names}; weights are named by read_tables: "
-            f"fit(read_tables(edges, nodes, weight={column!r})){far}, or ignore=[{column!r}] if they are none",
+            f"fit(read_tables(edges, nodes, weight={column!r})), or ignore=[{column!r}] if they are none",
             UserWarning,
             stacklevel=caller_level(),
         )

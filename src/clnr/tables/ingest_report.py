@@ -21,8 +21,8 @@ _ALIKE_COLUMNS = 5
 MUCH_SHARE = 1 / 3
 """More edges than this share are rarely left out on purpose; less is enough where the reason is known."""
 _MUCH_EXPLAINED_SHARE = 1 / 10
-# Names of columns whose numbers are distances.
-_DISTANCE_NAME = re.compile(r"(?i:dist|length|länge|entfern|(^|[_\W])(km|miles?|met(er|re)s?)($|[_\W]))")
+DISTANCE_NAME = re.compile(r"(?i:dist|length|länge|entfern|(^|[_\W])(km|miles?|met(er|re)s?)($|[_\W]))")
+"""Names of columns whose numbers are distances."""
 
 
 class ColumnInfo(NamedTuple):
@@ -69,22 +69,13 @@ def column_lines(columns: Iterable[ColumnInfo]) -> list[str]:
     return lines
 
 
-def unused_numbers(columns: Iterable[ColumnInfo]) -> tuple[list[ColumnInfo], str]:
-    """Numbers beside the ends of edges that are not used, where there are no weights: they may be, distances last.
-
-    And what to say of the first, if it is a distance.
-    """
+def unused_numbers(columns: Iterable[ColumnInfo]) -> list[ColumnInfo]:
+    """Numbers beside the ends of edges that are not used, where there are no weights: they may be; distances come last."""
     edges = [info for info in columns if info.table.split()[0] == "edges"]
     weighted = {info.table for info in edges if info.role == "weight"}
     unused = [info for info in edges if (info.role, info.kind, info.note) == (NOT_USED, "number", "")]
-    unused = sorted((info for info in unused if info.table not in weighted), key=_is_distance)
-    return unused, " (a larger weight means closer: a query turns distances around)" if any(
-        map(_is_distance, unused[:1])
-    ) else ""
-
-
-def _is_distance(info: ColumnInfo) -> bool:
-    return _DISTANCE_NAME.search(info.column) is not None
+    unused.sort(key=lambda info: DISTANCE_NAME.search(info.column) is not None)
+    return [info for info in unused if info.table not in weighted]
 
 
 def _line(info: ColumnInfo, names: str, count: int) -> str:

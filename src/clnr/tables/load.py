@@ -14,7 +14,7 @@ from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.notations import NOTATIONS, find_notation
 from clnr.tables.edges.edge_list import MergeForm
-from clnr.tables.edges.end_columns import other_ends
+from clnr.tables.edges.end_columns import find_ends
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
 from clnr.tables.edges.two_kinds import two_kinds_hint
 from clnr.tables.ingest_report import ColumnInfo
@@ -108,7 +108,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         if table.encoding
     ]
     edges, nodes = _find_all_roles(tables, arguments)
-    edges, hint = _with_other_ends(db, edges, nodes, remarks)
+    edges = _with_ends(db, edges, nodes, arguments, remarks)
     nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     remarks += _missing_columns(nodes, arguments)
     if arguments.drop_empty:
@@ -118,7 +118,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
-        merging, fading = load_edges(db, edges, False, arguments, remarks, bool(nodes))
+        merging, fading = load_edges(db, edges, False, arguments, remarks)
         named = [(str(each.kind), each.table, roles) for each, roles in nodes]
         # The nodes of an earlier graph have a table.
         in_tables = tables.node_kinds if not nodes or earlier is None else node_kinds(arguments)
@@ -144,10 +144,13 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         and _integer_ends(db, edges)
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
-    merging, fading = load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
+    merging, fading = load_edges(db, edges, as_integers, arguments, remarks)
     if node_table is not None:
-        node_table, merging = load_nodes(db, node_table, roles.id, as_integers), merging._replace(ids=roles.id)
-    if not hint and earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
+        edge_table = edges[0][0].table if len(edges) == 1 else None
+        node_table = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
+        merging = merging._replace(ids=roles.id)
+    hint = ""
+    if earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
         plain, of_edges = edges[0]
         of_both = of_edges._replace(id=roles.id)
         hint = two_kinds_hint(db, plain.table, of_both, arguments, node_table, as_integers) if plain.kind is None else ""
@@ -175,21 +178,18 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[Tabl
     return edges, nodes
 
 
-def _with_other_ends(
-    db: Connection, edges: TablesAndRoles, nodes: TablesAndRoles, remarks: list[str]
-) -> tuple[TablesAndRoles, str]:
-    """The tables of edges with their ends found by values, where no name tells, and what should rather be run."""
-    found, hint = [], ""
+def _with_ends(
+    db: Connection, edges: TablesAndRoles, nodes: TablesAndRoles, arguments: TableArguments, remarks: list[str]
+) -> TablesAndRoles:
+    """The tables of edges, their ends found by values where no name tells."""
+    found, has_nodes = [], bool(nodes) or arguments.feature_matrix is not None
+    node_table, key = (nodes[0][0].table, nodes[0][1].id) if nodes else (None, "")
     for each, roles in edges:
-        if roles.guessed and each.ends is None:
-            of, key = (nodes[0][0].table, nodes[0][1].id) if nodes else (None, "")
-            roles, note, other = other_ends(db, each.table, roles, of, key)
+        if roles.guessed and (each.ends is None or roles.doubt):
+            roles, note = find_ends(db, each.table, roles, None if each.ends else node_table, key, has_nodes)
             remarks += filter(None, [note])
-            hint = hint or other
-        if roles.doubt:
-            raise DataError(roles.doubt)
         found.append((each, roles))
-    return tuple(found), hint
+    return tuple(found)
 
 
 def _with_ids(

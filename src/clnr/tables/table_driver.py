@@ -15,10 +15,10 @@ from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import register_classes
-from clnr.tables.columns.notations import check_one_class
+from clnr.tables.columns.notations import check_one_class, label_warning
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import IngestReport, unused_numbers
+from clnr.tables.ingest_report import DISTANCE_NAME, IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
@@ -80,6 +80,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
     if node_table is not None and label is not None:
         check_one_class(db, node_table, label)
+        loaded.remarks.extend(label_warning(db, node_table, label) if base is None else [])
     new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
@@ -97,9 +98,9 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
-    unused, far = unused_numbers(columns)
-    if arguments.feature_encoder is None and base is None and unused:
+    if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
         some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
+        far = " (larger means closer: a query turns distances around)" if DISTANCE_NAME.search(unused[0].column) else ""
         cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
         edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
     if base is not None:

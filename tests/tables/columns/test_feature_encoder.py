@@ -117,6 +117,26 @@ def test_words_that_are_all_distinct_are_names(db):
     assert [each.column for each in few.column_encoders] == ["x", "y", "z"]
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("'Pat ' || i", True),
+        ("'Köln, no. ' || i", True),
+        ("'x' || i || ' y' || i", True),
+        ("'Pat ' || i // 2", False),
+        ("'Room ' || i || CASE WHEN i % 2 = 0 THEN ' East' ELSE ' West' END", False),
+        ("['Anna', 'Ben', 'Cleo', 'Dora'][1 + i % 4] || ' Person' || i", False),
+        ("'Deep walks on a graph of ' || i", False),
+    ],
+)
+def test_names_of_several_words_share_none_or_one_with_nearly_all(db, text, names):
+    """A first name, or a side of a house, is shared by some: such words tell something. So may long texts."""
+    feature_encoder, _ = learned(db, f"SELECT {text} AS x, i % 2 AS z FROM range(120) r(i)", "xz")
+    assert ("x" in feature_encoder.dropped) == names
+    if names:
+        assert feature_encoder.dropped["x"].startswith("its values are all distinct, like names; --as x=category")
+
+
 def test_vectors_are_scaled_by_one_number_and_have_one_length(db):
     feature_encoder, x = learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
     assert (feature_encoder.column_encoders[0].kind, feature_encoder.column_encoders[0].width) == ("vector", 2)

@@ -75,6 +75,8 @@ def test_the_query_of_a_deeper_field_fetches_it(tmp_path, form):
         )
         query = shlex.split(why[why.index("--nodes-query") :])[1]
         again = read_tables(LINKS, nodes_query=query)
+        # It is not told again.
+        assert again.feature_encoder.dropped[column] == why.partition(";")[0]
         assert columns_of(again) == KINDS | {alias: "tags" if column == "cast" else "category"}
         if column != "cast":
             assert again.columns[alias].to_pylist() == values

@@ -35,7 +35,8 @@ def ratings(folder, header="userId,movieId,rating,timestamp", users=40, count=90
 
 
 def films(folder, key="movieId"):
-    return table(folder, "movies.csv", f"{key},title,year", [(i, f"Film no {i}", 1950 + i % 60) for i in range(1, FILMS + 1)])
+    rows = [(i, f"Film no {i // 2}", 1950 + i % 60) for i in range(1, FILMS + 1)]
+    return table(folder, "movies.csv", f"{key},title,year", rows)
 
 
 def read_apart(edges, nodes=None):

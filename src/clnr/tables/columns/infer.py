@@ -37,14 +37,14 @@ _WORD_BUCKETS = 1024
 # Rows in which distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
 _ID_ROWS = 100
 _COUNTED_ROWS = 20
+# The most blanks of names, on average, and the share of rows that may share other words than those that nearly all have.
+_NAME_BLANKS, _FEW_SHARE = 2, 0.05
 _COUNTS = ("count(v)", "count(DISTINCT v)", "count(*)")
 _FINITE = "(CASE WHEN isfinite(v) THEN v END)"
 _SPANS = (f"count({_FINITE})", f"min({_FINITE})", f"max({_FINITE})", "count(*)")
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
 
-LIKE_IDS = "its values are distinct whole numbers, like ids"
-"""Why numbers are neither features nor weights."""
 Inferred = ColumnEncoder | str
 """The encoder of a column, or the reason why it is no feature."""
 
@@ -125,26 +125,17 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
 
 
 def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
-    """Numbers; not a feature if they are ids."""
-    are_ids, spans = yield from query_ids(table, column, sql, table.sql)
-    if are_ids:
-        return f"{LIKE_IDS}; {option('--as', f'{column}=number')} makes it a feature"
-    return (yield from _number(table, column, sql, "number", spans=spans))
-
-
-def query_ids(table: Table, column: str, sql: str, rows: str) -> ColumnQueries[tuple[bool, Sequence[Any]]]:
-    """Whether numbers in some rows are ids: distinct whole numbers, none missing, in many rows or with a name of ids.
-
-    And what ``_SPANS`` are.
-    """
+    """Numbers; not a feature if they are ids: distinct whole numbers, none missing, in a large table or with a name of ids."""
     given, counts = table.columns[column], (*_SPANS, "count(*) FILTER (isfinite(v) AND v = floor(v))")
-    *spans, whole = yield ColumnQuery(given, rows, counts, f"CAST({sql} AS DOUBLE)")
-    _, low, high, count = spans
-    counted = count >= _COUNTED_ROWS and whole == count and high - low == count - 1
-    if whole == count and (count >= _ID_ROWS or counted or (count > 1 and _ID_NAME.search(column))):
-        (distinct,) = yield ColumnQuery(given, rows, ("count(DISTINCT v)",), sql)
-        return distinct == count, spans
-    return False, spans
+    *spans, whole = yield ColumnQuery(given, table.sql, counts, f"CAST({sql} AS DOUBLE)")
+    _, low, high, rows = spans
+    counted = rows >= _COUNTED_ROWS and whole == rows and high - low == rows - 1
+    if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
+        (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
+        if distinct == rows:
+            taken = option("--as", f"{column}=number")
+            return f"its values are distinct whole numbers, like ids; {taken} makes it a feature"
+    return (yield from _number(table, column, sql, "number", spans=spans))
 
 
 def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
@@ -184,11 +175,21 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return vector or (yield from _tags(db, table, column, ","))
     if separator := (yield from query_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
-    if distinct > _FEW_VALUES and words >= 1 and (of_words := _bag(db, table, column, "text", missing)):
+    all_distinct = distinct == rows >= _ID_ROWS
+    are_names = all_distinct and words <= _NAME_BLANKS and not (yield from _query_shares_words(table, column, rows))
+    if distinct > _FEW_VALUES and words >= 1 and not are_names and (of_words := _bag(db, table, column, "text", missing)):
         return of_words
-    if distinct == rows >= _ID_ROWS:
+    if all_distinct:
         return f"its values are all distinct, like names; {option('--as', f'{column}=category')} makes it a feature"
     return (yield from _categories(table, column, distinct, missing))
+
+
+def _query_shares_words(table: Table, column: str, rows: int) -> ColumnQueries[bool]:
+    """Whether rows of a column of text have words that some others have, but not nearly all, as in 'Patient 7'."""
+    words = f"list_distinct(string_split_regex(lower({trimmed(table.columns[column].sql)}), '[^\\p{{L}}\\p{{N}}]+'))"
+    counts = f"(SELECT count(*) AS n FROM (SELECT unnest({words}) AS word FROM {table.sql}) WHERE word <> '' GROUP BY word)"
+    some = (f"coalesce(sum(v) FILTER (v BETWEEN 2 AND {(1 - _FEW_SHARE) * rows}), 0) > {_FEW_SHARE * rows}",)
+    return bool((yield ColumnQuery(Column("n", "BIGINT"), counts, some))[0])
 
 
 def _categories(table: Table, column: str, distinct: int, missing: bool) -> ColumnQueries[ColumnEncoder]:
@@ -285,11 +286,11 @@ def _nested(db: Connection, table: Table, column: str) -> str:
         field = next((each for each, of in fields.items() if not (is_struct(of) or of.endswith("]"))), next(iter(fields)))
         steps.append(field)
         value, inner = f"struct_extract({value}, {quoted(field)})", fields[field]
-    if not steps:
+    alias = re.sub(r"\W+", "_", ".".join([column, *steps])).strip("_")
+    if not steps or alias in table.columns:
         return why
     path = ".".join(sql_name(db, part) for part in column.split("."))
     inside = ".".join(["x" if is_list else path, *(sql_name(db, step) for step in steps)])
-    alias = re.sub(r"\W+", "_", ".".join([column, *steps])).strip("_")
     selected = f"SELECT *, {f'[{inside} FOR x IN {path}]' if is_list else inside} AS {alias}"
     if not table.from_sql:
         return f"{why}; select a field of it as a column: {selected}"

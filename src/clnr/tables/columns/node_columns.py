@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, one_line
-from clnr.support.humanize import plural
+from clnr.support.humanize import option, plural
+from clnr.tables.columns.notations import sql_name
 from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
 
@@ -106,8 +107,19 @@ def stacked_ids(table: Table, columns: Sequence[str], rows: int) -> str:
     return f"SELECT {stacked} FROM (SELECT * FROM {table.sql} LIMIT {rows})"
 
 
-def load_nodes(db: Connection, table: Table, key: str, whole: bool, rows: str = "node_table", ids: str = "row_ids") -> Table:
-    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or tables of other names."""
+def load_nodes(
+    db: Connection,
+    table: Table,
+    key: str,
+    whole: bool,
+    rows: str = "node_table",
+    ids: str = "row_ids",
+    edges: Table | None = None,
+) -> Table:
+    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or tables of other names.
+
+    The table of edges tells whether two columns are an id, for an error.
+    """
     node_table = store(db, table, rows)
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
@@ -115,11 +127,28 @@ def load_nodes(db: Connection, table: Table, key: str, whole: bool, rows: str = 
     check_filled(db, node_table, ids, "id IS NULL", key, "; or name another column of ids: --id")
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
-        raise DataError(
-            f"{node_table.name}: node '{node}' occurs twice, in rows {first + 1:,} and {last + 1:,}; keep one row per "
-            f"node, or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
-        )
+        other = f"name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
+        cure = _join_two(db, node_table, key, edges) or f"keep one row per node, or {other}"
+        raise DataError(f"{node_table.name}: node '{node}' occurs twice, in rows {first + 1:,} and {last + 1:,}; {cure}")
     return node_table
+
+
+def _join_two(db: Connection, table: Table, key: str, edges: Table | None) -> str:
+    """The queries that join two columns to an id, of nodes and edges; "" if no two are distinct and named by edges."""
+    if edges is None or not (edges.from_sql and table.from_sql):
+        return ""
+    for other in (column for column in table.columns if column != key):
+        parts = [[column for column in edges.columns if name.casefold() in column.casefold()] for name in (key, other)]
+        pair = f"SELECT count(DISTINCT ({table.columns[key].sql}, {table.columns[other].sql})) = count(*) FROM {table.sql}"
+        if {len(each) for each in parts} <= {1, 2} and sum(map(len, parts)) > 2 and run(db, pair, table.name)[0][0]:
+            # One column may be a part of both ends.
+            ends = zip(*((each * 2)[:2] for each in parts), strict=True)
+            ids, a, b = (f"concat_ws('/', {', '.join(sql_name(db, part) for part in two)})" for two in ((key, other), *ends))
+            rest = f"* EXCLUDE ({', '.join(sql_name(db, part) for each in parts for part in each)})"
+            nodes_query = option("--nodes-query", f"SELECT {ids} AS id, * FROM {table.from_sql}")
+            edges_query = option("--edges-query", f"SELECT {a} AS source, {b} AS target, {rest} FROM {edges.from_sql}")
+            return f"'{key}' and '{other}' together are distinct; if they are the id, run it with {nodes_query} {edges_query}"
+    return ""
 
 
 # -- other columns ----------------------------------------------------------------------------------------------------------

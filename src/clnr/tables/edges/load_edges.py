@@ -10,7 +10,6 @@ from clnr.tables.columns.notations import date_query, number_hint, replacing, sq
 from clnr.tables.columns.units import query_units
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
-from clnr.tables.edges.end_columns import check_guessed_ends
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
 from clnr.tables.roles.column_names import node_id
@@ -113,7 +112,7 @@ def edges_title(edges: TablesAndRoles) -> str:
 
 
 def load_edges(
-    db: Connection, edges: TablesAndRoles, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
+    db: Connection, edges: TablesAndRoles, whole: bool, arguments: TableArguments, remarks: list[str]
 ) -> tuple[MergeForm, float]:
     """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
     earlier = None if arguments.base is None else arguments.base.ingest_report
@@ -149,8 +148,6 @@ def load_edges(
         notes = _load_table(db, each, roles, form, times, negative, into)
         some_negative = some_negative or bool(notes)
         remarks += notes
-        if roles.guessed and not has_nodes and each.ends is None:
-            check_guessed_ends(db, each.table, roles, into)
         if roles.weight is not None and earlier is None and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
             raise DataError(
                 f"{name}: '{roles.weight}' is 0 in all rows, and an edge of weight 0 is none; --ignore {roles.weight} leaves "

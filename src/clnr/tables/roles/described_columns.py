@@ -10,7 +10,6 @@ from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.infer import LIKE_IDS, query_ids
 from clnr.tables.columns.notations import NOTATIONS, date_query, notation_words, number_hint, query_notation
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
@@ -23,8 +22,13 @@ _UNREAD = (
     ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
     ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 )
-# Kinds of which some values may not be read, and how the others are written.
-_USUALLY = {"number": "", "datetime": "such as 2020-12-31", "bool": "such as yes and no"}
+# What some values of a column may not be, how the others are written, and what becomes of those.
+_READ_AS = {
+    "number": ("numbers", "", "count as empty"),
+    "datetime": ("dates", " such as 2020-12-31", "count as empty"),
+    "bool": ("bools", " such as yes and no", "count as empty"),
+    "category": ("values", " of training", "have no feature"),
+}
 # Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
@@ -87,12 +91,14 @@ def _query_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole
 
 
 def _query_unused(table: Table, column: str) -> ColumnQueries[tuple[str, str]]:
-    """What a column of edges holds, and whether it is numbers like ids, both by its first rows."""
+    """What a column of edges holds, and a note if these are distinct whole numbers, like ids; by its first rows."""
     kind = yield from _query_kind(table, column)
     if kind != "number":
         return kind, ""
-    are_ids, _ = yield from query_ids(table, column, "TRY_CAST(c AS DOUBLE)", table.first_rows)
-    return kind, LIKE_IDS if are_ids else ""
+    many = "count(*) >= 100 OR (count(*) >= 20 AND max(v) - min(v) = count(*) - 1)"
+    ids = (f"({many}) AND count(*) = count(DISTINCT v) FILTER (v = floor(v))",)
+    (are_ids,) = yield ColumnQuery(table.columns[column], table.first_rows, ids, "TRY_CAST(c AS DOUBLE)")
+    return kind, "its values are distinct whole numbers, like ids" if are_ids else ""
 
 
 def _query_kind(table: Table, column: str) -> ColumnQueries[str]:
@@ -143,44 +149,32 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
 
 
 def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:
-    """Lines about columns of numbers, dates and bools some of whose values are none, or have another unit.
+    """Lines about columns some of whose values are no numbers, dates or bools, or have another unit.
 
-    Encoders of an earlier training read what they have always read; their categories that are new are a line, too.
+    Encoders of an earlier training read what they have always read, and know the categories that there were.
     """
-    there = [encoder for encoder in encoders if encoder.column in table.columns]
-    dense = (encoder for encoder in there if encoder.kind in _USUALLY)
-    lines = run_column_queries(db, table.name, [_query_unread_values(db, table, encoder, is_earlier) for encoder in dense])
-    new = (encoder for encoder in there if is_earlier and encoder.kind == "category" and not encoder.buckets)
-    unseen = run_column_queries(db, table.name, [_query_unseen(table, encoder) for encoder in new])
-    if some := ", ".join(filter(None, unseen)):
-        lines.append(f"{table.name}: values that the model does not know have no feature: {some}")
+    there = (each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets)
+    lines = run_column_queries(db, table.name, [_query_unread_values(db, table, encoder, is_earlier) for encoder in there])
     return list(filter(None, lines))
 
 
 def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[str]:
-    """A line if some values of a column of numbers, dates or bools are none, or have another unit; else ""."""
-    odd = f"FILTER (v IS NOT NULL AND ({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL)"
+    new = f"v NOT IN ({', '.join(map(quoted, encoder.values))})" if encoder.values else "true"
+    unread = new if encoder.kind == "category" else f"({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL"
+    odd = f"FILTER (v IS NOT NULL AND {unread})"
     counts = ("count(v)", f"count(*) {odd}", f"min(i) {odd}", f"arg_min(v, i) {odd}")
     present, count, row, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"), "i")
     if not count:
         return ""
-    how = f"in {encoder.unit}" if encoder.unit else notation_words(encoder.notation) or _USUALLY[encoder.kind]
-    cure = f"{option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
+    how, usual, lost = _READ_AS[encoder.kind]
+    usual = f" in {encoder.unit}" if encoder.unit else f" {notation_words(encoder.notation)}" if encoder.notation else usual
+    cure = f"; {option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
     if is_earlier:
-        cure = "write them as in training"
-    elif encoder.kind == "datetime":
-        cure = date_query(db, table, "nodes", encoder.column)
-    read = f"{table.name}: '{encoder.column}' is read as {encoder.column_type.word}s {how}".rstrip()
-    others = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and count as empty"
-    return "; ".join(filter(None, (read, others, cure)))
-
-
-def _query_unseen(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
-    """How many values of a column are no category of its encoder, and one of them; "" if there are none."""
-    new = f"FILTER (v NOT IN ({', '.join(map(quoted, encoder.values))}))"
-    counts = (f"count(*) {new}", f"min(v) {new}")
-    count, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"))
-    return f"{count:,} in '{encoder.column}', such as '{one_line(value)}'" if count else ""
+        cure = "; write them as in training"
+    elif encoder.kind == "datetime" and (query := date_query(db, table, "nodes", encoder.column)):
+        cure = f"; {query}"
+    odd = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and {lost}{cure}"
+    return f"{table.name}: '{encoder.column}' is read as {how}{usual}; {odd}"
 
 
 def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
