@@ -70,7 +70,7 @@ def load_node_kinds(
             if column in map(str.casefold, table.columns):
                 raise DataError(f"{table.name}: the column name '{column}' is reserved for kinds of nodes; rename it")
         if roles.id:
-            stored = load_nodes(db, table, roles.id, whole, f"nodes_{number}", f"ids_{number}")
+            stored = load_nodes(db, table, roles.id, whole, (f"nodes_{number}", f"ids_{number}"))
         else:
             stored = _load_bare(db, table, name, whole, number, earlier)
         columns = {each: Column(f"k{number}_{sql}", kind) for each, (sql, kind) in stored.columns.items()}

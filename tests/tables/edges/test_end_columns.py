@@ -18,6 +18,7 @@ SHAPES = {
     "transfers": ("transfer_no,patient_from,patient_to,note", "name,patient_id,age", "{}", "P{}"),
     "called id": ("id,from_station,to_station,sort", "code,title,size", "{}", "S{}"),
     "no words for ends": ("trip,left,reached,sort", "id,x,y", "T{}", "S{}"),
+    "addresses": ("flow,srcAddress,dstAddress,sort", "host,x,y", "{}", "10.0.0.{}"),
     "numbers": ("ride,startStation,endStation,sort", "station,x,y", "{}", "{}"),
 }
 
@@ -50,7 +51,7 @@ def linked(read):
 def test_an_id_of_edges_is_no_end_where_two_columns_hold_ids_of_nodes(tmp_path, shape, form):
     edges, nodes = columns_of_shape(shape)
     (a, _), (b, sources), (c, targets), _ = edges.items()
-    if form != "csv" and shape in ("transfers", "called id", "numbers"):
+    if form != "csv" and SHAPES[shape][2] == "{}":
         edges[a] = [int(each) for each in edges[a]]
     tables = written(tmp_path, form, edges, "e"), written(tmp_path, form, nodes)
     read = read_tables(*tables)
@@ -122,7 +123,7 @@ def test_days_prices_and_categories_are_no_ends(tmp_path, columns):
     }[columns]
     rows = "".join(f"B{i};{values(i)[0]};{values(i)[1]};x{i % 3}\n" for i in range(40))
     path = saved(tmp_path, "e.csv", f"booking;{columns.replace(',', ';')};room\n{rows}")
-    with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'booking'"):
+    with pytest.raises(DataError, match=r"it (may be|looks like) a table of nodes: (each row has|'(began|price)' holds)"):
         read_tables(path, header=True)
 
 

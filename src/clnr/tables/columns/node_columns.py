@@ -16,6 +16,7 @@ from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_col
 _INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
+_STORED = ("node_table", "row_ids")
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
@@ -107,19 +108,20 @@ def stacked_ids(table: Table, columns: Sequence[str], rows: int) -> str:
     return f"SELECT {stacked} FROM (SELECT * FROM {table.sql} LIMIT {rows})"
 
 
+def is_distinct(db: Connection, table: Table, column: str, rows: str, least: int = 0) -> bool:
+    """Whether the ids in a column of some rows are distinct, and so many at least."""
+    counts = f"count(DISTINCT id) = count(id) AND count(id) >= {least}"
+    return bool(run(db, f"SELECT {counts} FROM (SELECT {id_sql(table, column, False)} AS id FROM {rows})", table.name)[0][0])
+
+
 def load_nodes(
-    db: Connection,
-    table: Table,
-    key: str,
-    whole: bool,
-    rows: str = "node_table",
-    ids: str = "row_ids",
-    edges: Table | None = None,
+    db: Connection, table: Table, key: str, whole: bool, into: tuple[str, str] = _STORED, edges: Table | None = None
 ) -> Table:
-    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or tables of other names.
+    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or ``into`` two others.
 
     The table of edges tells whether two columns are an id, for an error.
     """
+    rows, ids = into
     node_table = store(db, table, rows)
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):

@@ -7,10 +7,9 @@ from itertools import combinations, islice
 
 from clnr.errors import DataError
 from clnr.support.arguments import command_with
-from clnr.tables.columns.node_columns import id_sql, stacked_ids
-from clnr.tables.columns.notations import find_notation
+from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import Connection, looks_like_datetime, run, trimmed
+from clnr.tables.io.sql import Connection, quoted, run
 from clnr.tables.roles.roles import NOT_EDGES, Roles
 
 # Smaller tables hardly tell.
@@ -20,6 +19,9 @@ _FIRST_ROWS, _MOST_COLUMNS, _MOST_NODE_COLUMNS = 10_000, 12, 5
 # Of an end, the node table has nearly all ids; of an id of edges, at most half. Of two ends, the larger shares half of its ids
 # with the other; fewer values are categories.
 _NEARLY_ALL, _HALF, _LEAST_VALUES = 0.95, 0.5, 5
+_NO_IDS = "no ids"
+_DAY = r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))([ T].*)?"
+_NUMBER_OR_DAY = rf"[-+]?\d*([.,]\d+)?([eE][-+]?\d+)?|{_DAY}"
 # Names of columns that differ by these words alone: patient_from and patient_to.
 _DIRECTIONS = {"from": "to", "von": "nach", "start": "end", "source": "target", "src": "dst", "origin": "destination"}
 
@@ -32,8 +34,8 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     rather a table of nodes if the second column has none of these ids.
     """
     a, b = roles.source, roles.target
-    is_distinct = all(_is_distinct(db, table, a, rows) for rows in (table.first_rows, table.sql))
-    if is_distinct and (other := _other_ends(db, table, roles, nodes, key)):
+    has_ids = all(is_distinct(db, table, a, rows, _LEAST_ROWS) for rows in (table.first_rows, table.sql))
+    if has_ids and (other := _other_ends(db, table, roles, nodes, key)):
         x, y, share = other
         why = f"{share or 'both hold ids of the nodes'}, and '{a}' is distinct in every row"
         if not share:
@@ -42,14 +44,16 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
         guessed = f"if the ends are '{a}' and '{b}', add --source '{a}' --target '{b}'; if not, run:"
         command = command_with({"--source": x, "--target": y}) or f"source={x!r}, target={y!r}"
         raise DataError(f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; {guessed}", command)
-    doubt = roles.doubt
-    if table.is_text and not (doubt or has_nodes):
-        doubt = _no_ids(db, table, a) or _no_ids(db, table, b) or ""
+    forms, doubt = _forms(db, table.name, stacked_ids(table, (a, b), _FIRST_ROWS)), roles.doubt
+    if _NO_IDS in forms.values() and not (table.is_text and has_nodes):
+        doubt = doubt or f"'{a if forms[0] == _NO_IDS else b}' holds fractions or dates, not ids"
+    elif len(set(forms.values())) > 1 and not table.is_text:
+        doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, and edges have ids of one type"
     if doubt:
         raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {NOT_EDGES}")
     sources, targets = (f"(SELECT {id_sql(table, end, False)} AS id FROM {table.sql})" for end in (a, b))
     both = f"SELECT 1 FROM {sources} SEMI JOIN {targets} USING (id) LIMIT 1"
-    if is_distinct and not has_nodes and not run(db, both, table.name):
+    if has_ids and not has_nodes and not run(db, both, table.name):
         raise DataError(
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
             f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"
@@ -63,30 +67,28 @@ def _other_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None,
     Whole numbers may meet by chance, so that they must share many, or be called as ends are.
     """
     taken, title = (roles.source, roles.weight, roles.edge_type, roles.edge_time, *roles.ignored), table.name
-    others = (name for name in table.columns if name not in taken and _may_have_ids(db, table, name))
-    columns = [roles.source, *islice(others, _MOST_COLUMNS)]
+    columns = [roles.source, *(name for name in table.columns if name not in taken)][: _MOST_COLUMNS + 1]
     rows = stacked_ids(table, columns, _FIRST_ROWS)
     run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS SELECT DISTINCT id, place FROM ({rows}) WHERE id IS NOT NULL", title)
     joined = "end_ids a JOIN end_ids b ON a.id = b.id AND a.place <= b.place GROUP BY ALL"
     shared = {(a, b): count for a, b, count in run(db, f"SELECT a.place, b.place, count(*) FROM {joined}", title)}
-    no_number = "SELECT DISTINCT place FROM end_ids WHERE NOT regexp_full_match(id, '-?[0-9]+')"
-    words = {place for (place,) in run(db, no_number, title)}
+    words = {at: form == "words" for at, form in _forms(db, title, "FROM end_ids").items() if at and form != _NO_IDS}
     known: dict[int, int] = {}
     if nodes is not None:
         for column in dict.fromkeys((key, *islice(nodes.columns, _MOST_NODE_COLUMNS))):
             there = f"end_ids SEMI JOIN (SELECT {id_sql(nodes, column, False)} AS id FROM {nodes.sql}) USING (id)"
-            by_place = dict(run(db, f"SELECT place, count(*) FROM {there} GROUP BY place", title))
-            known = max(known, by_place, key=lambda each: sum(each.values()))
-    nearly_all = {place for place, count in known.items() if count >= _NEARLY_ALL * shared[place, place]}
-    named = {pair for pair in combinations(range(1, len(columns)), 2) if _are_called_ends(*(columns[place] for place in pair))}
-    for x, y in sorted(combinations(range(1, len(columns)), 2), key=lambda pair: pair not in named):
-        larger, both = max(shared.get((x, x), 0), shared.get((y, y), 0)), shared.get((x, y), 0)
-        alike = both > 0 if (x, y) in named else larger >= _LEAST_VALUES and both >= _HALF * larger
-        is_known = {x, y} <= nearly_all and (alike or {x, y} <= words)
-        if known.get(0, 0) > _HALF * shared[0, 0] and not (is_known and (x, y) in named):
+            found = dict(run(db, f"SELECT place, count(*) FROM {there} GROUP BY place", title))
+            known = max(known, found, key=lambda each: sum(each.values()))
+    named = {pair: _are_called_ends(*(columns[place] for place in pair)) for pair in combinations(sorted(words), 2)}
+    for x, y in sorted(named, key=lambda pair: not named[pair]):
+        larger, both = max(shared[x, x], shared[y, y]), shared.get((x, y), 0)
+        alike = both > 0 if named[x, y] else larger >= _LEAST_VALUES and both >= _HALF * larger
+        is_known = all(known.get(end, 0) >= _NEARLY_ALL * shared[end, end] for end in (x, y))
+        is_known = is_known and (alike or (words[x] and words[y]))
+        if known.get(0, 0) > _HALF * shared[0, 0] and not (is_known and named[x, y]):
             continue
-        apart = {x, y} <= words and (0, x) not in shared and (0, y) not in shared
-        if is_known or (alike and (apart or (x, y) in named)):
+        apart = words[x] and words[y] and (0, x) not in shared and (0, y) not in shared
+        if is_known or (alike and (apart or named[x, y])):
             return columns[x], columns[y], "" if is_known else f"they share {both:,} of {larger:,} values"
     return None
 
@@ -98,28 +100,8 @@ def _are_called_ends(source: str, target: str) -> bool:
     return len(a - b) == len(b - a) == 1 and _DIRECTIONS.get(*(a - b)) in b - a
 
 
-def _may_have_ids(db: Connection, table: Table, column: str) -> bool:
-    kind = table.columns[column].kind
-    if kind == "VARCHAR":
-        return not (_no_ids(db, table, column) or find_notation(db, table, column))
-    return kind == "UUID" or kind.endswith(("INT", "INTEGER"))
-
-
-def _is_distinct(db: Connection, table: Table, column: str, rows: str) -> bool:
-    counts = f"count(*) >= {_LEAST_ROWS} AND count(DISTINCT id) = count(*)"
-    return bool(run(db, f"SELECT {counts} FROM (SELECT {id_sql(table, column, False)} AS id FROM {rows})", table.name)[0][0])
-
-
-def _no_ids(db: Connection, table: Table, column: str) -> str | None:
-    """Why a column of text hardly holds ids; None if it may."""
-    text = trimmed(table.columns[column].sql)
-    values = f"(SELECT {text} AS v, TRY_CAST(v AS DOUBLE) AS x FROM {table.sql} LIMIT {_FIRST_ROWS})"
-    counts = (
-        f"count(v), count(*) FILTER ({looks_like_datetime('v')}), count(x), count(*) FILTER (isfinite(x) AND x <> floor(x))"
-    )
-    ((present, dates, numbers, fractions),) = run(db, f"SELECT {counts} FROM {values}", table.name)
-    if present and dates == present:
-        return f"'{column}' holds dates, not ids"
-    if fractions and numbers == present:
-        return f"'{column}' holds fractions, not ids"
-    return None
+def _forms(db: Connection, title: str, rows: str) -> dict[int, str]:
+    """What the ids of columns are, by their places: words, numbers, or none: numbers with fractions, and days."""
+    numbers = f"bool_and(regexp_full_match(id, '-?[0-9]+(\\.0*)?')) THEN 'numbers' ELSE '{_NO_IDS}'"
+    form = f"CASE WHEN bool_or(NOT regexp_full_match(id, {quoted(_NUMBER_OR_DAY)})) THEN 'words' WHEN {numbers} END"
+    return dict(run(db, f"SELECT place, {form} FROM ({rows}) WHERE id IS NOT NULL GROUP BY place", title))

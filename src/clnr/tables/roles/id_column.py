@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clnr.tables.columns.node_columns import id_sql, stacked_ids
+from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import NUMBERS, Connection, run
 from clnr.tables.roles.roles import Roles
@@ -51,7 +51,7 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
     least = own if common else _NEARLY * own
     rivals = [place for place, count in matches.items() if place and count >= max(least, _RIVAL_SHARE * best, 1)]
     rivals = sorted(rivals, key=lambda place: (-matches[place], place))[:_MOST_RIVALS]
-    distinct = [columns[place] for place in rivals if _is_distinct(db, table, columns[place])]
+    distinct = [columns[place] for place in rivals if is_distinct(db, table, columns[place], table.sql)]
     if not distinct:
         return given, ""
     covered = {column: _covered(db, table, column) for column in (given, *distinct)}
@@ -63,11 +63,6 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
         has = f"it has {covered[given]:.0%} of the ends of edges, '{rival}' has {covered[rival]:.0%}"
         return given, f"{table.name}: ids are read from '{given}': {has}; to use that: --id '{rival}' (id=)"
     return given, ""
-
-
-def _is_distinct(db: Connection, table: Table, column: str) -> bool:
-    rows = f"(SELECT {id_sql(table, column, False)} AS id FROM {table.sql})"
-    return bool(run(db, f"SELECT count(DISTINCT id) = count(id) FROM {rows}", table.name)[0][0])
 
 
 def _covered(db: Connection, table: Table, column: str) -> float:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import NUMBERS
 from clnr.tables.roles.column_names import (
     IDS,
     LABELS,
@@ -117,7 +116,7 @@ def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignor
 
 def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tuple[str, str] | None) -> Roles:
     """The columns of sources, targets and weights; and whether the first two are guessed."""
-    ignored, doubt = roles.ignored, ""
+    ignored = roles.ignored
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
@@ -133,10 +132,6 @@ def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tupl
     by_place = a is None and b is None
     a = a or next((column for column in free if column != b), free[0])
     b = b or next((column for column in free if column != a), a)
-    if by_place and key is not None:
-        doubt = f"it has a column '{key}', and none for source or target"
-    elif guessed and not table.is_text:
-        doubt = _no_ends(table, a, b)
     before = list(table.columns)[: list(table.columns).index(b)] if by_place else []
     if skipped := [column for column in before if column in ignored]:
         unsure = "which columns have the ends of edges; name them: --source, --target"
@@ -144,6 +139,7 @@ def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tupl
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
     weight = find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
+    doubt = f"it has a column '{key}', and none for source or target" if by_place and key is not None else ""
     return roles._replace(source=a, target=b, weight=weight, guessed=guessed, doubt=doubt)
 
 
@@ -165,16 +161,6 @@ def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
             field = next((each for each in IDS if each in fields), next(iter(fields)))
             return alike[0][field], alike[1][field]
     return None, None
-
-
-def _no_ends(table: Table, a: str, b: str) -> str:
-    """Why two columns are hardly the ends of edges, by their types; "" if they may be."""
-    columns, source, target = f"its first columns, '{a}' and '{b}',", table.columns[a].kind, table.columns[b].kind
-    if any(kind.startswith(("FLOAT", "DOUBLE", "DECIMAL")) for kind in (source, target)):
-        return f"{columns} hold fractions, not ids"
-    if source.startswith(NUMBERS) != target.startswith(NUMBERS):
-        return f"{columns} hold numbers and text, and edges have ids of one type"
-    return ""
 
 
 def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str | None) -> Roles:
