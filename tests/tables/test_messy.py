@@ -441,6 +441,17 @@ def test_an_id_of_two_columns_is_told_with_the_queries_that_join_them(tmp_path, 
     assert {frozenset(pair) for pair in edge_weights(read.graph)} == links
 
 
+def test_a_column_called_id_may_be_a_part_of_it(tmp_path):
+    edges = saved(tmp_path, "e.csv", "from_id,to_id,shop\n1,2,a\n2,1,b\n2,3,b\n")
+    nodes = saved(tmp_path, "n.csv", "id,shop,x\n1,a,5\n2,a,7\n1,b,9\n2,b,5\n3,b,7\n")
+    with pytest.raises(DataError, match=r"'id' and 'shop' together are distinct; ") as caught:
+        read_tables(edges, nodes)
+    words = shlex.split(str(caught.value).partition("run it with ")[2])
+    read = read_tables(nodes_query=words[1], edges_query=words[3])
+    assert {" ".join(sorted(pair)) for pair in edge_weights(read.graph)} == {"1/a 2/a", "1/b 2/b", "2/b 3/b"}
+    assert columns_of(read) == {"shop": "category", "x": "number"}
+
+
 def test_an_id_of_two_columns_may_have_one_for_both_ends(tmp_path):
     edges, nodes, _ = accounts(tmp_path, "csv", {"from_account": (0, 1), "to_account": (1, 1), "bank": (0, 0)})
     with pytest.raises(

@@ -149,13 +149,13 @@ def test_what_a_model_does_not_know_is_counted(how, with_kinds):
     ids = list("xyz") if how == "base" else list("abc")
     remarks = read_tables(*tables(ids, later), **{how: known}).ingest_report.remarks
     empty = "1 of 2 values are not, such as '{}' in row 1, and count as empty; write them as in training"
-    unknown = "{} of {} values are not, such as '{}' in row {}, and have no feature; write them as in training"
+    unknown = "{} of {} values are not, such as '{}' in row {}, and have no feature"
     title = f"{name} 'p'" if with_kinds else name
     assert remarks == (
         f"{title}: 'age' is read as numbers; {empty.format('lots')}",
         f"{title}: 'seen' is read as dates such as 2020-12-31; {empty.format('03/04/2025')}",
-        f"{title}: 'sort' is read as values of training; {unknown.format(2, 3, 'w', 1)}",
-        f"{title}: 'more' is read as values of training; {unknown.format(1, 2, 'r', 2)}",
+        f"{title}: 'sort' is read as the values of training; {unknown.format(2, 3, 'w', 1)}",
+        f"{title}: 'more' is read as the values of training; {unknown.format(1, 2, 'r', 2)}",
     )
     if how == "feature_encoder":
         assert read_tables(*tables(ids, columns), feature_encoder=known).ingest_report.remarks == ()

@@ -142,12 +142,14 @@ def _join_two(db: Connection, table: Table, key: str, edges: Table | None) -> st
     for other in (column for column in table.columns if column != key):
         parts = [[column for column in edges.columns if name.casefold() in column.casefold()] for name in (key, other)]
         pair = f"SELECT count(DISTINCT ({table.columns[key].sql}, {table.columns[other].sql})) = count(*) FROM {table.sql}"
-        if {len(each) for each in parts} <= {1, 2} and sum(map(len, parts)) > 2 and run(db, pair, table.name)[0][0]:
-            # One column may be a part of both ends.
+        # One column may be a part of both ends.
+        fits = {len(each) for each in parts} <= {1, 2} and len({*parts[0], *parts[1]}) == sum(map(len, parts)) > 2
+        if fits and run(db, pair, table.name)[0][0]:
             ends = zip(*((each * 2)[:2] for each in parts), strict=True)
             ids, a, b = (f"concat_ws('/', {', '.join(sql_name(db, part) for part in two)})" for two in ((key, other), *ends))
             rest = f"* EXCLUDE ({', '.join(sql_name(db, part) for each in parts for part in each)})"
-            nodes_query = option("--nodes-query", f"SELECT {ids} AS id, * FROM {table.from_sql}")
+            others = "* EXCLUDE (id)" if "id" in map(str.casefold, table.columns) else "*"
+            nodes_query = option("--nodes-query", f"SELECT {ids} AS id, {others} FROM {table.from_sql}")
             edges_query = option("--edges-query", f"SELECT {a} AS source, {b} AS target, {rest} FROM {edges.from_sql}")
             return f"'{key}' and '{other}' together are distinct; if they are the id, run it with {nodes_query} {edges_query}"
     return ""

@@ -27,7 +27,7 @@ _READ_AS = {
     "number": ("numbers", "", "count as empty"),
     "datetime": ("dates", " such as 2020-12-31", "count as empty"),
     "bool": ("bools", " such as yes and no", "count as empty"),
-    "category": ("values", " of training", "have no feature"),
+    "category": ("the values", " of training", "have no feature"),
 }
 # Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
@@ -169,7 +169,7 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     how, usual, lost = _READ_AS[encoder.kind]
     usual = f" in {encoder.unit}" if encoder.unit else f" {notation_words(encoder.notation)}" if encoder.notation else usual
     cure = f"; {option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
-    if is_earlier:
+    if is_earlier and encoder.kind != "category":
         cure = "; write them as in training"
     elif encoder.kind == "datetime" and (query := date_query(db, table, "nodes", encoder.column)):
         cure = f"; {query}"
