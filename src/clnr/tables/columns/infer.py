@@ -176,9 +176,11 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     if separator := (yield from query_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
     all_distinct = distinct == rows >= _ID_ROWS
-    are_names = all_distinct and words <= _NAME_BLANKS and not (yield from _query_shares_words(table, column, rows))
-    if distinct > _FEW_VALUES and words >= 1 and not are_names and (of_words := _bag(db, table, column, "text", missing)):
-        return of_words
+    if distinct > _FEW_VALUES and words >= 1:
+        may_be_names = all_distinct and words <= _NAME_BLANKS
+        is_text = not may_be_names or (yield from _query_shares_words(table, column, rows))
+        if is_text and (of_words := _bag(db, table, column, "text", missing)):
+            return of_words
     if all_distinct:
         return f"its values are all distinct, like names; {option('--as', f'{column}=category')} makes it a feature"
     return (yield from _categories(table, column, distinct, missing))

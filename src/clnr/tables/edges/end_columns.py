@@ -10,7 +10,7 @@ from clnr.support.arguments import command_with
 from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
-from clnr.tables.roles.roles import NOT_EDGES, Roles
+from clnr.tables.roles.roles import Roles
 
 # Smaller tables hardly tell.
 _LEAST_ROWS = 10
@@ -50,7 +50,8 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     elif len(set(forms.values())) > 1 and not table.is_text:
         doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, and edges have ids of one type"
     if doubt:
-        raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {NOT_EDGES}")
+        cure = "give it as --nodes (nodes=), or name the two columns of edges: --source, --target"
+        raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {cure}")
     sources, targets = (f"(SELECT {id_sql(table, end, False)} AS id FROM {table.sql})" for end in (a, b))
     both = f"SELECT 1 FROM {sources} SEMI JOIN {targets} USING (id) LIMIT 1"
     if has_ids and not has_nodes and not run(db, both, table.name):

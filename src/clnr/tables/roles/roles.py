@@ -31,10 +31,6 @@ _REMEMBERED = {
 }
 
 
-NOT_EDGES = "give it as --nodes (nodes=), or name the two columns of edges: --source, --target"
-"""What to do with a table that looks like one of nodes."""
-
-
 class Roles(NamedTuple):
     """The columns of edges and of nodes by their roles; empty or None where there is none.
 
