@@ -182,7 +182,5 @@ def _is_finished(source: Source, settings: Settings, recipe: Recipe, output: Out
     earlier = load_result(output.folder)
     differs = [*source.differences(earlier, output), *settings.differences(earlier.model, recipe)]
     if differs and not output.force:
-        raise DataError(
-            f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force (force=True)"
-        )
+        raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
     return not differs

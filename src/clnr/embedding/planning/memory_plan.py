@@ -196,7 +196,7 @@ class MemoryPlan(Plan):
             "training",
             self.memory,
             beside,
-            f"{gigabytes(free)} are free (ignore_memory_check=True, --ignore-memory-check, trains anyway)",
+            f"{gigabytes(free)} are free (--ignore-memory-check trains anyway)",
             remedies(self.sizes, lambda tried: replace(self, sizes=tried).memory <= free),
             "clnr ingest writes tables as a graph folder, and clnr embed --graph trains from its files",
         )

@@ -108,9 +108,7 @@ class StoredNodes(GraphNodes):
     def linked(self, node: int, *, needed: bool = False) -> set[int]:
         folder = self._graph_folder()
         if folder is None and needed:
-            raise ClnrError(
-                f"unlinked=True (--unlinked) needs the graph folder, {self._shards.graph[0]}, which is missing or has changed"
-            )
+            raise ClnrError(f"--unlinked needs the graph folder, {self._shards.graph[0]}, which is missing or has changed")
         return set() if folder is None else folder.neighbours(node)
 
     def labels_of(self, nodes: Array) -> list[int] | None:
