@@ -29,6 +29,7 @@ from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
+from clnr.errors import DataError
 from clnr.methods import CLNR_MIX
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
@@ -406,9 +407,20 @@ def test_similar_nodes(clnr, files):
     assert all(row["id"] in shown.out for row in nearest)
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
-    assert "to find nodes by name, name the column: clnr report FOLDER --name COLUMN" in assert_refused(
-        clnr("similar", "mine", "Zebra")
-    )
+    assert assert_refused(clnr("similar", "mine", "Zebra")).endswith("ids are such as 'paper:0', 'paper:1', 'paper:2'\n")
+
+
+def test_a_column_that_has_the_name_is_told_with_a_command_that_works(clnr, files):
+    nodes = pq.read_table("nodes.parquet")
+    pq.write_table(nodes.append_column("who's who", [[f"Zebra {'xi' * i}" for i in range(80)]]), "nodes.parquet")
+    clnr(*EMBED, "--out", "my folder", *SMALL, "--no-report", "--label", "label")
+    said = assert_refused(clnr("similar", "my folder", "zebra xixi"))
+    command = re.search(r"column 'who's who' has it: clnr (report .*) finds nodes by that column$", said)[1]
+    assert clnr(*shlex.split(command)).code == 0
+    found = clnr("similar", "my folder", "zebra xixi", "--json")
+    assert found.out == clnr("similar", "my folder", "paper:2", "--json").out
+    with pytest.raises(DataError, match=r"""has it: read_tables\(names="who's who"\) finds nodes by that column$"""):
+        NodeEmbedder("SVD").fit(read_tables("edges.csv", "nodes.parquet")).similar("Zebra xi")
 
 
 @pytest.mark.full

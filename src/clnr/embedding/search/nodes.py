@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ import numpy as np
 
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
 from clnr.embedding.reporting.map_layouts import MOST_MAP_NODES
-from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts
+from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts, equal_texts
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -65,7 +66,21 @@ class Nodes(ABC):
         """The node of this name; an error lists near matches, by id or name."""
         column = self.name_column
         names = None if column is None else lambda: map(name_texts, self.column_parts(column))
-        return NodeTexts(self.ids.texts, names).find_named(name)
+        return NodeTexts(self.ids.texts, names, self._names_hint if column is None else lambda _: "").find_named(name)
+
+    def _names_hint(self, text: str) -> str:
+        """How to find nodes by a column of the node table that has a text; "" if none has it, or the table is not there."""
+        columns = (each.column for each in self.info.ingest_report.columns if each.table == "nodes")
+        for column in columns:
+            # Columns of lists have no texts, and vectors are not kept.
+            with contextlib.suppress(DataError, KeyError, NotImplementedError):
+                if len(equal_texts(map(name_texts, self.column_parts(column)), text)):
+                    return f"; column '{column}' has it: {self._naming(column)} finds nodes by that column"
+        return ""
+
+    def _naming(self, column: str) -> str:
+        """What makes a column that of names."""
+        return f"read_tables(names={column!r})"
 
 
 class ShownNodes(NamedTuple):
