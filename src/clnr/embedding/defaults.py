@@ -162,8 +162,8 @@ def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
     few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
-        return Choice("structure", 0, f"{few}, but edges are uninformative", matters=True)
-    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}; {_STRUCTURE_COLUMNS} structural features are added", matters=True)
+        return Choice("structure", 0, f"{few}; no structural ones are added, since the edges look random", matters=True)
+    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}, so structural ones are added", matters=True)
 
 
 def _edge_weight(graph: Graph) -> float:
