@@ -170,7 +170,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     plan = only_json(clnr("embed", *tables, "--dry-run", "--json"))
     assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
     ended = clnr("embed", *tables, "--out", "tomorrow")
-    assert "scores of the training, before these tables: link AUC 0." in ended.out
+    assert "scores at training, without the new tables: link AUC 0." in ended.out
     for line in ("read: 2 new nodes, 2 new edges, added to 80", "- edges 'source'", "- nodes 'words': feature, vector"):
         assert line in ended.err
     assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]

@@ -136,15 +136,14 @@ def embed(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Method, instead of --effort (list: clnr ls methods); auto: as --for labels."),
+        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them. auto: --for labels."),
     ] = None,
     purpose: Annotated[
         str | None,
         typer.Option(
             "--for",
             metavar="PURPOSE",
-            help="What the vectors are for, if not for everything: labels (those of --label choose what suits them) or "
-            "links (to predict edges).",
+            help="Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best).",
         ),
     ] = None,
     assign: Assign = None,
@@ -179,7 +178,7 @@ def embed(
     ignore_memory_check: Annotated[
         bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show facts, choices, time and memory, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with time and memory, and stop.")] = False,
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
     ] = None,
@@ -359,7 +358,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         _print_scores(result.scores, compared, (*lost, *result.warnings), verbose=bool(stages))
     else:
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
-        out.print(f"scores of the training, before these tables: {known or 'none'}")
+        out.print(f"scores at training, without the new tables: {known or 'none'}")
         _print_warnings(lost)
     if stages:
         out.print(f"files: {', '.join(files)}", style="dim")

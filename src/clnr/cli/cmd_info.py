@@ -262,7 +262,7 @@ def clusters(
         return
     out.print(console_tables.clusters(answer))
     if len(answer.clusters) > 1:
-        out.print(f"silhouette {answer.silhouette:.2f} (0: they overlap, 1: far apart); -k takes another number of clusters")
+        out.print(f"silhouette {answer.silhouette:.2f}, from 0 (clusters overlap) to 1 (far apart); -k sets their number")
     if file is not None:
         out.print(str(file), markup=False)
 

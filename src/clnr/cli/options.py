@@ -22,19 +22,19 @@ SHORT_FORMS = {
     "epochs": "Training steps.",
     "hidden": "Width of hidden layers.",
     "layers": "Layers of the encoder.",
-    "learning_rate": "Of Adam.",
-    "temperature": "Of the contrastive loss.",
+    "learning_rate": "Learning rate of Adam.",
+    "temperature": "Temperature of the contrastive loss.",
     "edge_drop": "Share of edges that a view leaves out.",
     "feature_mask": "Share of features that a view leaves out.",
     "sampled_nodes": "Nodes in the loss of a step; 0 for all.",
     "max_neighbors": "Most neighbours of a node in a sampled step; 0 for all.",
 }
 """The keys of recipes that are options; all others are set by ``--set``."""
-_DELIMITERS_MESSAGE = "delimiters are found by themselves: leave it out"
+_DELIMITERS_MESSAGE = "delimiters are detected: leave it out"
 _UNNEEDED_OPTIONS = {
     **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS_MESSAGE),
-    "--quote": "quotes are found by themselves: leave it out",
-    "--decimal": "decimal commas are found by themselves, where values prove them: leave it out",
+    "--quote": "quotes are detected: leave it out",
+    "--decimal": "decimal commas are detected: leave it out",
 }
 """What to say of options that commands for tables have elsewhere."""
 _OPTION_CHARACTERS = 80

@@ -167,7 +167,7 @@ class MemoryPlan(Plan):
 
     @property
     def _bytes_words(self) -> str:
-        return f"{self.memory / 2**30:.1f} GiB of memory"
+        return f"{gigabytes(self.memory)} of memory"
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -68,9 +68,9 @@ def drawing_seconds(nodes: int, width: int, layout: str) -> float:
 
 
 def drawing_note(z: Array, layout: str) -> str:
-    """What is said before the map of an embedding is drawn; with an estimate, if that takes long."""
+    """What is said before the map of an embedding is drawn; "" if that does not take long."""
     seconds = drawing_seconds(len(z), z.shape[1], layout)
-    return f"drawing the map for the report{f' ({layout}): about {duration(seconds)}' if seconds > _SLOW_MAP_SECONDS else ''}"
+    return f"drawing the report's map ({layout}): about {duration(seconds)}" if seconds > _SLOW_MAP_SECONDS else ""
 
 
 def _fast(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:

@@ -39,16 +39,16 @@ _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
 _SCORES = {
     "link_auc": "link AUC: held-out edges against non-edges (chance: 0.5)",
-    "link_average_precision": "average precision of the same (chance: 0.5)",
-    "links_held_out": "number of held-out edges, which were not trained on",
+    "link_average_precision": "average precision on the same edges (chance: 0.5)",
+    "links_held_out": "edges held out of training",
     "effective_rank": "effective rank: dimensions in use",
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",
     "strict_accuracy": "accuracy of a linear probe on test nodes, %",
-    "strict_macro_f1": "its macro-F1, %: all classes count the same",
-    "strict_roc_auc": "its ROC AUC (chance: 0.5)",
-    "strict_average_precision": "its average precision for the rarer class",
-    "validation_accuracy": "its accuracy on validation nodes, %, which choose its penalty",
+    "strict_macro_f1": "macro-F1 of the probe, %: mean over classes",
+    "strict_roc_auc": "ROC AUC of the probe (chance: 0.5)",
+    "strict_average_precision": "average precision of the probe for the rarer class",
+    "validation_accuracy": "accuracy of the probe on validation nodes, %",
     "majority_accuracy": "majority-class baseline, %",
 }
 
@@ -80,8 +80,8 @@ def report_data(
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
     colours = _columns(shown, result.clusters, colour)
-    if log is not None:
-        log(drawing_note(z, layout))
+    if log is not None and (note := drawing_note(z, layout)):
+        log(note)
     near = neighbor_lists(z, _NEAR_NODES)
     start, links = _neighbours(table_graph.graph, shown.places)
     names = [_shorten(name) for name in table_graph.names_of(shown.places)]
