@@ -82,6 +82,14 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert "digests.json" not in ended.out
 
 
+def test_no_table_is_printed_where_nothing_is_scored(clnr, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("e.csv").write_text("source,target\na,b\nb,c\n")
+    first, note, *_ = clnr("embed", "--edges", "e.csv", "--effort", "quick", "--out", "mine", "--no-report").out.splitlines()
+    assert first.startswith("3 nodes in")
+    assert note == "- no link scores: too few edges or non-edges to hold out"
+
+
 @pytest.mark.parametrize("ids", [("-1", "-2"), ("$HOME", "it's")])
 def test_the_command_that_comes_next_can_be_pasted(clnr, files, ids):
     pq.write_table(pa.table({"source": ids[:1], "target": ids[1:]}), files / "two.parquet")
@@ -382,7 +390,7 @@ def test_clusters(clnr, files):
     assert lines[0].split()[:2] == ["cluster", "nodes"]
     for each, line in zip(found.clusters, (line for line in lines[1:] if line[0].isdigit()), strict=True):
         assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]},"]
-    assert lines[-1].startswith(f"silhouette {found.silhouette:.2f} (")
+    assert lines[-1].startswith(f"silhouette {found.silhouette:.2f}, from 0 (clusters overlap)")
     assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
     (files / "there.csv").mkdir()
     for words, said in (

@@ -378,7 +378,8 @@ def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, 
     table = Table("score", "value", box=None, pad_edge=False)
     for description, value in format_scores(scores, verbose):
         table.add_row(description, value)
-    out.print(table)
+    if table.rows:
+        out.print(table)
     if compared is not None:
         out.print(console_tables.baselines(compared))
         out.print(compared.sentence)
