@@ -121,7 +121,7 @@ def test_a_short_form_is_what_set_gives(clnr):
         (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
         (["embed", "--workers", "0"], "see: clnr embed --help"),
         (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
-        (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter; delimiters are detected"),
+        (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter: delimiters, quotes and decimal"),
         (["embd"], "unknown command 'embd'; did you mean 'embed'?"),
         (["run", "--epochs", "3", "--set", "epochs=4"], "epochs is set twice: by --epochs and by --set"),
     ],

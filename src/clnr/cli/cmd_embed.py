@@ -76,10 +76,8 @@ def _check(
             raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
-    method, changes = (
-        choose_method(options["method"], options["effort"], options["purpose"])["method"],
-        parse(options["assign"] or []),
-    )
+    method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
+    changes = parse(options["assign"] or [])
     check_used(method, changes)
     Recipe().but(**changes)
     check_labels(method, has_nodes or graph is not None or model is not None)

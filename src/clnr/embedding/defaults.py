@@ -132,7 +132,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         drop, sparse = 0.2, f"sparse graph, {degree:.1f} edges per node: fewer are dropped"
     else:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
-    sampled = nodes > _SAMPLED_NODES
+    step = f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
     narrow = graph.num_features < _NARROW_FEATURES
     mask, few = (
         (0.1, f"few features ({graph.num_features})")
@@ -145,15 +145,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         Choice("epochs", epochs, enough),
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
-        *(
-            [
-                Choice(
-                    "moments", "sampled", f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
-                )
-            ]
-            if sampled
-            else []
-        ),
+        *([Choice("moments", "sampled", step)] if nodes > _SAMPLED_NODES else []),
         *([_structure(graph, featureless)] if narrow and "structure" in keys else []),
     ]
 

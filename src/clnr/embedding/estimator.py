@@ -64,19 +64,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - the path of a graph folder. If it does not fit in memory, ``fit`` trains from its files.
 
     A graph without features gets structural ones. ``plan`` shows what ``fit`` would do and need, ``report`` writes scores and a
-    map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes. To resume an
-    interrupted training, pass a checkpoint:
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import pyarrow
-    >>> ring = pyarrow.table({"source": list(range(30)), "target": [*range(1, 30), 0]})
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> embedder = NodeEmbedder(epochs=9, dimension=16, checkpoint=folder / "ring.checkpoint", checkpoint_every=5, resume=True)
-    >>> embedder.plan(ring).facts["edges"]
-    '30 undirected'
-    >>> embedder.fit(ring).report(folder / "ring.html", title="A ring").name
-    'ring.html'
+    map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes.
 
     Args:
         method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with

@@ -124,10 +124,9 @@ class Settings:
         try:
             width = model.encoder.width(model.input_width(features))
         except MethodError as error:
-            if added := model.input_width(features) - features:
-                widths = f"the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
-                raise MethodError(f"{error}, or set structure=0: {widths}") from error
-            raise
+            added = model.input_width(features) - features
+            widths = f", or set structure=0: the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
+            raise MethodError(f"{error}{widths if added else ''}") from error
         return recipe.but(**{key: width for key in ("hidden", "dimension") if key not in self.method.keys})
 
     @property

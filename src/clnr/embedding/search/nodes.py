@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
+from clnr.support.humanize import option
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES
 from clnr.tables.io.source import Column, Table
@@ -31,6 +33,7 @@ class Nodes(ABC):
 
     ids: NodeIds
     info: TableInfo
+    saved_in: Path | None
 
     @property
     def name_column(self) -> str | None:
@@ -70,17 +73,14 @@ class Nodes(ABC):
 
     def _names_hint(self, text: str) -> str:
         """How to find nodes by a column of the node table that has a text; "" if none has it, or the table is not there."""
-        columns = (each.column for each in self.info.ingest_report.columns if each.table == "nodes")
-        for column in columns:
+        for column in (each.column for each in self.info.ingest_report.columns if each.table == "nodes"):
             # Columns of lists have no texts, and vectors are not kept.
             with contextlib.suppress(DataError, KeyError, NotImplementedError):
                 if len(equal_texts(map(name_texts, self.column_parts(column)), text)):
-                    return f"; column '{column}' has it: {self._naming(column)} finds nodes by that column"
+                    command = f"clnr report {shlex.quote(str(self.saved_in))} {option('--name', column)}"
+                    how = f"read_tables(names={column!r})" if self.saved_in is None else command
+                    return f"; column '{column}' has it: {how} finds nodes by that column"
         return ""
-
-    def _naming(self, column: str) -> str:
-        """What makes a column that of names."""
-        return f"read_tables(names={column!r})"
 
 
 class ShownNodes(NamedTuple):
@@ -104,7 +104,6 @@ class GraphNodes(Nodes):
 
     num_nodes: int
     title: str
-    saved_in: Path | None
 
     @property
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,6 @@ from clnr.graph import Graph
 from clnr.graph.arrays import check_csr
 from clnr.graph.csr import Array
 from clnr.graph.validation import as_labels
-from clnr.support.humanize import option
 from clnr.support.storage.checked_files import check_count
 from clnr.tables import TableGraph
 from clnr.tables.columns.node_columns import read_node_table
@@ -80,7 +78,7 @@ class ArtifactNodes(Nodes):
     """
 
     def __init__(self, files: ArtifactFiles, ids: Array):
-        self._files, self._count = files, len(ids)
+        self._files, self._count, self.saved_in = files, len(ids), files.folder
         self.ids, self.info = ArrayIds(ids), load_table_info(files)
 
     @cached_property
@@ -115,9 +113,6 @@ class ArtifactNodes(Nodes):
 
     def column_parts(self, column: str) -> list[Any]:
         return [self._read_column(column)[column]]
-
-    def _naming(self, column: str) -> str:
-        return f"clnr report {shlex.quote(str(self._files.folder))} {option('--name', column)}"
 
     def _read_column(self, column: str) -> Any:
         schema: Any = None

@@ -18,7 +18,6 @@ from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.humanize import option
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES
 from clnr.tables.table_graph import TableInfo
@@ -106,9 +105,6 @@ class StoredNodes(GraphNodes):
     def column_parts(self, column: str) -> Iterator[Any]:
         return column_groups(self._needed_folder(), column)
 
-    def _naming(self, column: str) -> str:
-        return f"{option('--name', column)} of clnr ingest"
-
     def linked(self, node: int, *, needed: bool = False) -> set[int]:
         folder = self._graph_folder()
         if folder is None and needed:
@@ -131,6 +127,9 @@ class StoredNodes(GraphNodes):
 
     def with_names(self, column: str, where: Path | str) -> NoReturn:
         raise DataError(f"{where}: node names are fixed by clnr ingest --name")
+
+    def _names_hint(self, text: str) -> str:
+        return ""
 
     def shown(self) -> ShownNodes:
         # They need torch, which questions for similar nodes do not.
