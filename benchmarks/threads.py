@@ -18,7 +18,7 @@ from benchmarks.epoch import IMPLEMENTATIONS, SYNTHETIC
 from benchmarks.epoch import subject as load
 from clnr import CLNR
 from clnr.engine import choose
-from clnr.engine.cpu.threads import threads_for
+from clnr.engine.cpu.threads import threads_for, usable_threads
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
 from clnr.support.machine import environment
@@ -43,7 +43,8 @@ def choice(who: str, subject: tuple[Graph, Recipe]) -> int:
     graph, recipe = subject
     recipe = recipe.but(moments=IMPLEMENTATIONS[who][1])
     size = Size(graph.num_nodes, graph.num_edges, graph.num_features, 0)
-    return threads_for(step_work(len(CLNR.views), CLNR.build(recipe).objective, recipe, size).seconds)
+    seconds = step_work(len(CLNR.views), CLNR.build(recipe).objective, recipe, size).seconds
+    return threads_for(seconds, usable_threads())
 
 
 def main() -> None:
