@@ -43,6 +43,11 @@ class Encoder(ABC):
     num_outputs: ClassVar[int] = 1
     """How many matrices of one width ``outputs`` has; ``embed`` has them side by side."""
 
+    @property
+    def chosen(self) -> Encoder:
+        """The encoder that computes: this one, unless a hyper-parameter names another."""
+        return self
+
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         """Fresh parameters for ``inputs`` features, on torch's default device: a pure function of the key."""
