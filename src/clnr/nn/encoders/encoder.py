@@ -136,23 +136,29 @@ class PlainEncoder(Encoder):
         return self(parameters, eval_views[0])
 
 
-class BatchNormEncoder(PlainEncoder):
-    """A plain encoder with batch normalisation.
+class LazyEncoder(PlainEncoder):
+    """A plain encoder whose last layer may be left to whoever needs its rows.
+
+    Where it batch-normalises, what ``layers.batch_norm`` measures goes into ``statistics``, if given.
+    """
+
+    @abstractmethod
+    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear: ...
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self.lazy(parameters, operators).materialize()
+
+
+class BatchNormEncoder(LazyEncoder):
+    """One with batch normalisation.
 
     While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the
     statistics are those of the whole unperturbed training graph, which ``finalize`` computes once and keeps beside the weights.
     """
 
-    @abstractmethod
-    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        """One row per node; the statistics that ``layers.batch_norm`` measures go into ``statistics``, where given."""
-
-    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return self.forward(parameters, operators, None)
-
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         statistics: Parameters = {}
-        self.forward(parameters, eval_views[0], statistics)
+        self.lazy(parameters, eval_views[0], statistics)
         return parameters | statistics
 
 

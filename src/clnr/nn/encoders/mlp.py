@@ -14,8 +14,6 @@ from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from clnr.engine import Operators
     from clnr.nn.lazy_linear import LazyLinear
 else:
@@ -40,13 +38,7 @@ class MLP(Layered, BatchNormEncoder):
     def own_outputs(self) -> tuple[int, ...]:
         return (0,)
 
-    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        return self._lazy(parameters, operators, statistics).materialize()
-
-    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
-        return self._lazy(parameters, operators, None)
-
-    def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
+    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
         maps = operators.within(0)
         h = maps.project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(1, self.layers):
