@@ -8,8 +8,9 @@ Graphs are those of ``benchmarks.defaults``, cornell5-gender, -year, -dorm and -
 the features), tolokers and minesweeper, which are measured by ROC AUC; with --links also bipartite:NAME, documents and words of
 a data set. Each graph is trained on once per seed, at 256 columns. Labels: 10 % of the nodes to train and 10 % to validate, or
 20, 5 or 1 of each class, half of them to validate; all others test. One logistic regression evaluates all; test nodes are read
-once, in the end. Edges: 5 % choose and 5 % test. ``chosen`` is what --for takes: all columns, others of the read-out, or a
-baseline. Each result is a line of the log; without graphs, tables of the log are printed.
+once, in the end. Edges: 5 % choose and 5 % test; ``--node2vec`` adds PyG's, on CPU (``benchmarks.baselines``). ``chosen`` is
+what --for takes: all columns, others of the read-out, or a baseline. Each result is a line of the log; without graphs, tables
+of the log are printed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,7 @@ import torch
 
 from benchmarks import _study_graphs as graphs
 from benchmarks import bipartite, command, positive
+from benchmarks.baselines import BATCH, NODE2VEC, node2vec
 from clnr import datasets
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.fit_settings import Settings
@@ -46,7 +49,7 @@ from clnr.tables import TableGraph
 HELD_OUT = 0.1
 FEW = (20, 5, 1)
 MOST_TEST = 5_000
-RIVALS = ("FastRP", "Spectral", "Cleora")
+RIVALS = ("FastRP", "Spectral", "Cleora", NODE2VEC)
 
 Record = dict[str, Any]
 
@@ -120,7 +123,7 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
         yield {"graph": name, "labels": labels, "seed": seed, "taken": taken, "scores": scores}
 
 
-def by_edges(name: str, seed: int, engine: Engine) -> Iterator[Record]:
+def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Iterator[Record]:
     real = name.removeprefix("bipartite:")
     table_graph: TableGraph = graphs.load(name) if real == name else bipartite.tables(datasets.load(real), bare=True)
     graph = table_graph.graph.with_median_loops()
@@ -132,6 +135,9 @@ def by_edges(name: str, seed: int, engine: Engine) -> Iterator[Record]:
     assert judge is not None
     taken, rows = trial.chosen(judge)
     compared = {"mix": trial.usual.z, "chosen": rows} | {each.name: z for each, z in trial.baselines.items()}
+    if node2vec_steps:
+        epochs = math.ceil(node2vec_steps * BATCH / seen.num_nodes)
+        compared[NODE2VEC] = node2vec(seen, seed, rows.shape[1], epochs).to(rows)
     scores = {each: score_cosines(cast(Any, cosines_of(z, test))) for each, z in compared.items()}
     for part in ("auc", "average_precision"):
         values = {each: value[part] for each, value in scores.items()}
@@ -153,7 +159,9 @@ def tables(records: list[Record]) -> Iterator[str]:
             gain = [one["scores"]["chosen"] - one["scores"]["mix"] for one in found]
             gains.append(statistics.mean(gain))
             error = statistics.stdev(gain) / len(gain) ** 0.5 if len(gain) > 1 else float("nan")
-            rivals = {each: means[each] for each in (RIVALS if digits == 3 else means) if each not in ("mix", "chosen")}
+            rivals = {
+                each: means[each] for each in (RIVALS if digits == 3 else means) if each in means.keys() - {"mix", "chosen"}
+            }
             best = max(rivals, key=rivals.__getitem__, default=None)
             row = [graph, f"{means['mix']:.{digits}f}", f"{means['chosen']:.{digits}f}", f"{gains[-1]:+.{digits}f}"]
             row += [f"{error:.{digits}f}", "", ""]
@@ -167,6 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="graph")
     parser.add_argument("--links", action="store_true", help="choose and score by edges")
+    parser.add_argument("--node2vec", type=positive, default=0, metavar="STEPS", help="of its optimiser; with --links")
     parser.add_argument("--seeds", type=positive, default=3)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--log", type=Path, required=True)
@@ -180,7 +189,8 @@ def main() -> None:
             if any((each["graph"], each["seed"]) == (name, seed) and each["labels"] in kinds for each in done):
                 continue
             with asked.log.open("a") as log:
-                for record in (by_edges if asked.links else by_labels)(name, seed, engine):
+                edges = by_edges(name, seed, engine, asked.node2vec) if asked.links else None
+                for record in edges or by_labels(name, seed, engine):
                     print(record["graph"], record["labels"], seed, record["taken"], flush=True)
                     log.write(json.dumps(record) + "\n")
     for line in tables([json.loads(line) for line in asked.log.read_text().splitlines()]):

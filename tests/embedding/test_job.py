@@ -145,8 +145,29 @@ def test_what_a_purpose_chooses_can_be_set(purpose, tables, monkeypatch):
         if not name.startswith("readout."):
             assert (chosen.model.parameters[name] == value).all(), name
     assert any("choose mix=neighbors+walks: " in line for line in chosen.warnings)
-    # Without labels to choose by, nothing is chosen.
+    # Without a purpose, it is only told.
     assert default.model.recipe.mix == "all"
+    assert any(line.startswith("--for labels would choose mix=neighbors+walks: accuracy ") for line in default.warnings)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"evaluate": False}, {"changes": {"mix": "all"}}, choose_method("CLNR"), choose_method("SVD-mix") | {"recipe": None}],
+)
+def test_what_labels_would_choose_is_told_of_the_default_alone(more, tables, monkeypatch):
+    monkeypatch.setattr(Judge, "best", lambda self, usual, others: next(iter(others)))
+    asked = {"engine": cpu_engine(), "hold_out": 0.2, "recipe": SMALL, **choose_method(None)}
+    made = job.fit(read_tables(**tables), Settings(**asked | more))
+    assert not any("--for labels" in line for line in made.warnings)
+
+
+@pytest.mark.full
+def test_a_baseline_that_labels_would_choose_is_told_in_place_of_columns(tables, monkeypatch):
+    monkeypatch.setattr(Judge, "best", lambda self, usual, others: 4 if 4 in others else METHODS["Cleora"])
+    made = job.fit(read_tables(**tables), Settings(engine=cpu_engine(), hold_out=0.2, recipe=SMALL, **choose_method(None)))
+    (told,) = [line for line in made.warnings if "--for labels" in line]
+    assert told.startswith("--for labels would choose Cleora: accuracy ")
+    assert made.model.method == CLNR_MIX
 
 
 def test_what_is_taken_instead_is_trained_by_one_worker(tables):

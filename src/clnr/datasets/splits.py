@@ -22,14 +22,17 @@ def split_of(graph: Graph, seed: int) -> Split:
 
 
 def random_split(graph: Graph, seed: int) -> Split:
-    """One tenth of the labelled nodes for training, one tenth for validation, the rest for testing: the paper's 1:1:8."""
+    """One tenth of the labelled nodes for training, one tenth for validation, the rest for testing: the paper's 1:1:8.
+
+    Of fewer than 1,000, 100 train and 50 validate, or three fifths and a fifth of them where that is less.
+    """
     labels = graph.labels
     if labels is None:
         raise DataError(f"{graph.name} has no labels, so a linear probe has nothing to learn")
     labelled = np.flatnonzero(labels >= 0)
     count = len(labelled)
     if count < 10:
-        raise DataError(f"{graph.name} has {count} labelled nodes; a 1:1:8 split needs at least 10")
+        raise DataError(f"{graph.name} has {count} labelled nodes; to split them takes at least 10")
     order = rng.permute(rng.key(seed, "split"), torch.arange(count), count).numpy()
-    first, second = count // 10, 2 * (count // 10)
-    return Split(*(np.sort(labelled[part]) for part in (order[:first], order[first:second], order[second:])))
+    first, second = (min(max(count // 10, least), most) for least, most in ((100, 3 * count // 5), (50, count // 5)))
+    return Split(*(np.sort(labelled[part]) for part in np.split(order, [first, first + second])))

@@ -94,8 +94,12 @@ class Settings:
 
     @property
     def tried(self) -> tuple[dict[str, Any], ...]:
-        """Values of hyper-parameters that the user has not set, of which the purpose chooses."""
-        return tuple(each for each in TRIED if self.purpose and each.keys() <= {*self.method.keys} - {*self.fixed})
+        """Values of hyper-parameters that the user has not set, of which labels or edges choose, or would choose.
+
+        Beside a method that does not train, and has no purpose, trying them would take too long.
+        """
+        some = TRIED if self.purpose or (self.evaluate and self.method.objective is not None) else ()
+        return tuple(each for each in some if each.keys() <= {*self.method.keys} - {*self.fixed})
 
     @property
     def uses_checkpoint(self) -> bool:

@@ -28,6 +28,8 @@ else:
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 ROWS = 1 << 13
+# What other read-outs would make is estimated from at most so many rows.
+_TRIED_ROWS = 1 << 12
 
 
 class FittedRows(NamedTuple):
@@ -129,11 +131,12 @@ class Readout:
     ) -> Iterator[Tensor | None]:
         """Vectors from rows of the blocks' matrices, as read-outs that differ in what these weigh would make them.
 
-        None for one that has no columns. The moments of all columns are computed once, as this read-out has them.
+        None for one that has no columns. The moments of all columns are computed once, from some of the rows.
         """
         fitted = fitted._replace(measure=functools.cache(fitted.measure))
         sizes, _ = self.weigh(fitted)
-        moments, widths = _moments(sizes, fitted.rows, workers), [each.shape[1] for each in rows]
+        some, widths = [_some(each) for each in fitted.rows], [each.shape[1] for each in rows]
+        moments = _moments(sizes, some, workers)
         for other in others:
             ratios = [new / old if old else 0.0 for new, old in zip(other.weigh(fitted)[0], sizes, strict=True)]
             kept = [number for number, ratio in enumerate(ratios) if ratio]
@@ -260,6 +263,11 @@ def _length(matrix: Tensor, mean: Tensor) -> Tensor:
     length, offset = (torch.linalg.vector_norm(each, dtype=torch.float64) for each in (matrix - mean, mean))
     length = length / max(1, len(matrix)) ** 0.5
     return torch.where(length > 1e-5 * offset, length, torch.inf).to(torch.float32)
+
+
+def _some(rows: Tensor) -> Tensor:
+    """Every second row, third, ..., of many."""
+    return rows[:: -(-len(rows) // _TRIED_ROWS)] if len(rows) else rows
 
 
 def _moments(sizes: list[float], matrices: list[Tensor], workers: Workers) -> _Moments:

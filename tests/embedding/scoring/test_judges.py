@@ -77,10 +77,22 @@ def test_what_is_settled_is_told():
     taken = settle(asked, judge, noise, [None, noise, telling])
     assert taken.changes == asked.tried[2]
     assert taken.outcome.all()
-    assert taken.told.startswith(f"labels choose mix={asked.tried[2]['mix']}: accuracy 100.0 against ")
-    assert taken.told.endswith(f"with all columns, by cross-validation on {len(judge.nodes)} labelled nodes")
+    (told,) = taken.told
+    assert told.startswith(f"labels choose mix={asked.tried[2]['mix']}: accuracy 100.0 against ")
+    assert told.endswith(f"with all columns, by cross-validation on {len(judge.nodes)} labelled nodes")
     kept = settle(asked, judge, telling, [noise, noise])
-    assert (kept.changes, kept.told.count("none of 2 other choices")) == ({}, 1)
+    assert (kept.changes, kept.told[0].count("none of 2 other choices")) == ({}, 1)
+    plain = settings(**choose_method(None))
+    assert settle(plain, judge, noise, [None, noise, telling]).told == [f"--for labels would {told.partition(' ')[2]}"]
+    assert settle(plain, judge, telling, [noise, noise]).told == []
+
+
+def test_without_a_purpose_some_labels_tell_if_there_are_enough(monkeypatch):
+    monkeypatch.setattr(judges, "TOLD_NODES", 25)
+    judge, _ = JUDGES[None].judge(labelled(), None, 0)
+    assert len(judge.nodes) == 25
+    assert JUDGES[None].judge(labelled(9), None, 0) == (None, None)
+    assert JUDGES[None].judge(labelled().without_labels(), None, 0) == (None, None)
 
 
 @pytest.mark.parametrize(

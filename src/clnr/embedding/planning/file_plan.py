@@ -140,7 +140,7 @@ class FileSizes(JobSizes):
     @property
     def sampled_nodes(self) -> int:
         """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
-        chosen_by = judges.MOST_NODES if self.settings.tried else 0
+        chosen_by = judges.MOST_NODES if self.settings.purpose and self.settings.tried else 0
         return min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES + chosen_by)
 
     @functools.cached_property

@@ -169,8 +169,6 @@ def _sentence(
     advice = measure.hint or f"; to use {called}{free}: --method {rival}"
     if method.objective is None and (several or (ahead > 0 and not measure.hint)):
         advice += "; --effort standard trains, and may score higher"
-    elif ahead > 0 and not measure.hint:
-        advice += "; --for labels finds what suits your labels"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
         return f"{measure.task}{called} and {method.name} score alike, {noise}: {against}{advice}"

@@ -26,6 +26,8 @@ from clnr.support.processes.workers import ALONE, Workers
 
 MOST_NODES = 10_000
 """The most labelled nodes that choose."""
+TOLD_NODES = 1_000
+"""The most labelled nodes by which is told what they would choose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +36,8 @@ class Judge(ABC):
 
     nodes: Array
 
-    by: ClassVar[str]
     measure: ClassVar[str]
-    """What chooses, and what two scores of it say, in words: both, and whose the second is."""
+    """What two scores say, in words: both, and whose the second is."""
 
     @abstractmethod
     def outcome(self, vectors: Tensor) -> Array:
@@ -75,7 +76,6 @@ class ByLabels(Judge):
 
     labels: Array
 
-    by = "labels"
     measure = "accuracy {:.1f} against {:.1f} % with {}, by cross-validation"
 
     def outcome(self, vectors: Tensor) -> Array:
@@ -98,7 +98,6 @@ class ByEdges(Judge):
 
     links: LinkSplit
 
-    by = "edges"
     measure = "link AUC {:.3f} against {:.3f} with {},"
 
     def outcome(self, vectors: Tensor) -> Array:
@@ -126,10 +125,10 @@ _NO_LABELS = (
 _NO_EDGES = "held-out edges are to choose (--for links), and --hold-out 0 holds out none: leave it out"
 
 
-def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | None = None) -> Made:
     assert labelled.labels is not None
     split = datasets.split_of(labelled, seed)
-    nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), MOST_NODES)
+    nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), most or MOST_NODES)
     _, labels = np.unique(labelled.labels[nodes], return_inverse=True)
     return ByLabels(nodes, labels.astype(np.int64)), links
 
@@ -143,21 +142,32 @@ def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
     return ByEdges(np.arange(labelled.num_nodes), chosen_by), scored_by
 
 
-class Purpose(NamedTuple):
-    """What makes the judge from a graph with labels, held-out edges and a seed, and what is missing for it, if anything is.
+def _would_choose(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+    """By some of the labels, if there are enough to split."""
+    try:
+        return (None, links) if labelled.labels is None else _by_labels(labelled, links, seed, TOLD_NODES)
+    except DataError:
+        return None, links
 
-    Without ``from_files``, the graph must be in memory.
+
+class Purpose(NamedTuple):
+    """Who chooses, in words, and what makes the judge from a graph with labels, held-out edges and a seed.
+
+    What is chosen is taken, or else only told. ``missing`` says what the judge needs and is not there, if anything is. Without
+    ``from_files``, the graph must be in memory.
     """
 
+    who: str
     judge: Callable[[Graph, LinkSplit | None, int], Made]
     missing: Callable[[Settings, Graph], str] = lambda settings, graph: ""
+    taken: bool = True
     from_files: bool = True
 
 
 JUDGES: Mapping[str | None, Purpose] = {
-    None: Purpose(lambda labelled, links, seed: (None, links)),
-    LABELS: Purpose(_by_labels, lambda settings, graph: _NO_LABELS if graph.labels is None else ""),
-    LINKS: Purpose(_by_edges, lambda settings, graph: "" if settings.hold_out else _NO_EDGES, from_files=False),
+    None: Purpose("--for labels would", _would_choose, taken=False),
+    LABELS: Purpose("labels", _by_labels, lambda settings, graph: _NO_LABELS if graph.labels is None else ""),
+    LINKS: Purpose("edges", _by_edges, lambda settings, graph: "" if settings.hold_out else _NO_EDGES, from_files=False),
 }
 
 
@@ -168,23 +178,25 @@ def check_purpose(settings: Settings, graph: Graph) -> None:
 
 
 class Verdict(NamedTuple):
-    """Hyper-parameters that are changed, what vectors with them achieve, and a line that says so."""
+    """Hyper-parameters to change, what vectors with them achieve, and a line that says so, if there is anything to say."""
 
     changes: dict[str, Any]
     outcome: Array
-    told: str
+    told: list[str]
 
 
 def settle(
     settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None], workers: Workers = ALONE
 ) -> Verdict:
-    """Which of the values that a purpose tries is better than the usual one, given vectors with each; the first worker says."""
-    before = judge.outcome(usual)
+    """Which of the values that are tried is better than the usual one, given vectors with each; the first worker says."""
+    purpose, before = JUDGES[settings.purpose], judge.outcome(usual)
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
     best = workers.broadcast_object(judge.best(before, outcomes))
     if best is None:
         others = f"none of {len(outcomes)} other choices is better by more than noise, on {judge.counted}"
-        return Verdict({}, before, f"{judge.by} choose all columns of the read-out: {others}")
+        told = f"{purpose.who} choose all columns of the read-out: {others}"
+        return Verdict({}, before, [told] if purpose.taken else [])
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())
-    return Verdict(changes, outcomes[best], f"{judge.by} choose {values}: {judge.told(outcomes[best], before, 'all columns')}")
+    told = f"{purpose.who} choose {values}: {judge.told(outcomes[best], before, 'all columns')}"
+    return Verdict(changes, outcomes[best], [told])

@@ -113,7 +113,7 @@ class GraphInFiles(JobGraph):
     def _by_labels(self) -> tuple[Judge, Array] | None:
         """What chooses the read-out, and the nodes whose rows it looks at."""
         settings = self.settings
-        if not settings.tried:
+        if settings.purpose is None or not settings.tried:
             return None
         nodes, labels, _ = labelled_nodes(self.folder, settings.seed)
         judge, _ = JUDGES[settings.purpose].judge(labels_alone(labels, self.folder.name), None, settings.seed)
@@ -130,8 +130,7 @@ class GraphInFiles(JobGraph):
         )
         first = next(tried)
         assert first is not None
-        self._chosen, _, told = settle(self.settings, judge, first, tried)
-        self.told = [told]
+        self._chosen, _, self.told = settle(self.settings, judge, first, tried)
         chosen = model.method.build(model.recipe.but(**self._chosen)).readout
         assert chosen is not None
         return chosen

@@ -80,7 +80,9 @@ class GraphInMemory(JobGraph):
         self._recipe = recipe
         with stage("prepare"):
             held, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
-            self._judge, self._split = JUDGES[settings.purpose].judge(self.table_graph.graph, held, settings.seed)
+            purpose = JUDGES[settings.purpose]
+            judge, self._split = purpose.judge(self.table_graph.graph, held, settings.seed)
+            self._judge = judge if purpose.taken or settings.tried else None
             self._on_device = self._seen_on_device()
             release_freed()
         self._embedders = _embedders(workers, recipe, self._seen)
@@ -109,9 +111,8 @@ class GraphInMemory(JobGraph):
         others = [method.build(recipe.but(**each)) for each in self.settings.tried]
         with torch.no_grad():
             tried = method.build(recipe).try_readouts(parameters, engine, view, others, nodes)
-            changes, self._outcomes[method], told = settle(self.settings, judge, trained.z[nodes], tried, engine.workers)
-        self.told = [told]
-        if not changes:
+            changes, self._outcomes[method], self.told = settle(self.settings, judge, trained.z[nodes], tried, engine.workers)
+        if not changes or not JUDGES[self.settings.purpose].taken:
             return trained
         recipe = recipe.but(**changes)
         model = method.build(recipe)
@@ -120,7 +121,7 @@ class GraphInMemory(JobGraph):
         return trained._replace(recipe=recipe, fitted=fitted, z=model.embed(parameters, engine, view))
 
     def better_baseline(self) -> tuple[Method, str] | None:
-        """The baseline that the purpose prefers to the method, if there is one, and by how much."""
+        """The baseline that is better for the purpose than the method, if there is one, and by how much."""
         others, method = dict(self._outcomes), self.settings.method
         if self._judge is None or method not in others:
             return None
@@ -128,7 +129,8 @@ class GraphInMemory(JobGraph):
         best = self._judge.best(usual, others)
         if best is None:
             return None
-        return best, f"{self._judge.by} choose {best.name}: {self._judge.told(others[best], usual, method.name)}"
+        who = JUDGES[self.settings.purpose].who
+        return best, f"{who} choose {best.name}: {self._judge.told(others[best], usual, method.name)}"
 
     def _seen_on_device(self) -> DeviceGraph | None:
         return self.settings.engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None

@@ -13,6 +13,7 @@ import torch
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.job_plan import JobSizes, StageCost
 from clnr.embedding.scoring.job_scores import score
+from clnr.embedding.scoring.judges import JUDGES
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job
@@ -221,7 +222,7 @@ class Score(Stage):
 
 
 class TakeBest(Stage):
-    """Take the baseline that is better for the purpose, where baselines compete and one is."""
+    """Take the baseline that is better for the purpose, where baselines compete and one is; without a purpose, tell it."""
 
     name = "take the best"
 
@@ -233,6 +234,11 @@ class TakeBest(Stage):
             return
         assert job.model is not None
         taken, told = better
+        if not JUDGES[job.settings.purpose].taken:
+            # In place of columns that would be chosen.
+            others = [line for line in job.scored.warnings if line not in job.graph.told]
+            job.scored = job.scored._replace(warnings=(told, *others))
+            return
         other = Job(*job.graph.beside(taken, job.model.recipe), [each for each in job.baselines if each != taken])
         run_stages(other, FITTING)
         assert other.scored is not None
