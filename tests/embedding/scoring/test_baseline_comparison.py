@@ -111,6 +111,12 @@ def test_the_winner_is_named_and_two_standard_errors_are_noise(method, ours, bas
     assert found.sentence.endswith("; perhaps linked nodes are too unlike") is (found.beaten and found.rival == RAW.name)
 
 
+def test_what_only_guesses_the_largest_class_is_not_recommended():
+    ours, baselines = scored(60, majority_accuracy=60), {"A": scored(61)}
+    assert compare(CLNR, ours, baselines).sentence.endswith("accuracy 61.0 against 60.0 %")
+    assert compare(CLNR, scored(60, majority_accuracy=50), baselines).sentence.endswith(TAKEN)
+
+
 @pytest.mark.parametrize(
     ("auc", "said"),
     [

@@ -166,7 +166,9 @@ def _sentence(
         return f"{measure.task}{method.name} scores higher than {best}{called}: {against}{measure.hint}"
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
-    advice = measure.hint or f"; to use {called}{free}: --method {rival}"
+    # What only guesses the largest class is not worth taking.
+    guesses = measure is _ACCURACY and _is_poor(baselines[rival][measure.key], scores.get("majority_accuracy", -inf))
+    advice = measure.hint or ("" if guesses else f"; to use {called}{free}: --method {rival}")
     if method.objective is None and (several or (ahead > 0 and not measure.hint)):
         advice += "; --effort standard trains, and may score higher"
     if ahead == 0:
