@@ -11,7 +11,7 @@ import pytest
 from clnr import NodeEmbedder, Recipe
 from clnr.cli import cmd_embed
 from clnr.embedding import job
-from clnr.embedding.defaults import PURPOSES, choose_method
+from clnr.embedding.defaults import LABELS, PURPOSES, choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.job import embed_tables
 from clnr.embedding.scoring.judges import Judge
@@ -118,6 +118,7 @@ def test_a_purpose_takes_a_baseline_that_is_better(tables, tmp_path, monkeypatch
     assert {"CLNR-mix", "Raw", "SVD"} <= taken.baselines.keys()
     assert "Cleora" not in taken.baselines
     assert taken.warnings[0].startswith("labels choose Cleora: accuracy ")
+    assert load_folder(tmp_path / "out").model.provenance.purpose == LABELS
     again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
     assert embed_tables(tables, tmp_path / "out", again, layout=None) is None
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: None)

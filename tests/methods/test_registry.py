@@ -462,8 +462,8 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
     assert seen == [9, 9, 80, 80]
 
 
-# Between them they have every part of the paper's methods, but for a diffusion's.
-QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "Spectral")
+# Between them they have every part of the paper's methods but for a diffusion's, and a read-out of features.
+QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "Spectral", "SVD-mix")
 
 
 @pytest.mark.parametrize(

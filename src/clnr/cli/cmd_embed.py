@@ -327,7 +327,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
 
     nodes, dimension = map(int, result.z.shape)
     shards: int | None = getattr(result.z, "shards", None)
-    compared = compare(result.model.method, result.scores, result.baselines)
+    compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
     sentence = None if compared is None else compared.sentence
     files = sorted(path.name for path in folder.iterdir())
     took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}

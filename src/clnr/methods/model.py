@@ -235,7 +235,7 @@ class Model:
         view = View(device_graph)
         eval_views = [engine.operators(view) for view in self.eval_views(view)]
         parameters = parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
-        return self.fit_readout(parameters, engine.float32, view)
+        return self.fit_readout(parameters, engine, view)
 
     @torch.no_grad()
     def fit_readout(self, parameters: Parameters, engine: Engine, view: View) -> Parameters:
@@ -262,9 +262,11 @@ class Model:
         return at_least_float32(z)
 
     def _context(self, parameters: Parameters, engine: Engine, view: View) -> ReadoutContext:
+        """What the read-out is made from, in float32 whatever the engine trains in."""
+        engine = engine.float32
         eval_views = [engine.operators(each) for each in self.eval_views(view)]
         outputs = self.encoder.outputs(sub_dict(parameters, "encoder"), eval_views)
-        return ReadoutContext(engine, view, [at_least_float32(each) for each in outputs], self.encoder.own_outputs)
+        return ReadoutContext(engine, view, list(outputs), self.encoder.own_outputs)
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

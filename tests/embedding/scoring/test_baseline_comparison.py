@@ -6,6 +6,7 @@ import networkx
 import numpy as np
 import pytest
 
+from clnr.embedding.defaults import LINKS
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores, score_warnings
 from clnr.graph import Graph
 from clnr.methods import CLNR, RAW, UNTRAINED
@@ -109,6 +110,14 @@ def test_the_winner_is_named_and_two_standard_errors_are_noise(method, ours, bas
     found = compare(method, scored(ours), {name: scored(each) for name, each in baselines.items()})
     assert found.sentence.startswith(sentence)
     assert found.sentence.endswith("; perhaps linked nodes are too unlike") is (found.beaten and found.rival == RAW.name)
+
+
+def test_for_links_edges_decide_and_a_method_is_recommended():
+    ours, baselines = scored(60, 0.7), {"A": scored(50, 0.9), "B": scored(80, 0.6)}
+    assert compare(CLNR, ours, baselines).rival == "B"
+    made = compare(CLNR, ours, baselines, LINKS)
+    assert (made.measure, made.rival) == ("link_auc", "A")
+    assert made.sentence == f"for predicting edges, A scores higher than CLNR: link AUC 0.900 against 0.700{TAKEN}"
 
 
 def test_what_only_guesses_the_largest_class_is_not_recommended():

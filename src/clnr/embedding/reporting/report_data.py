@@ -89,7 +89,7 @@ def report_data(
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
-    table = compare(model.method, result.scores, result.baselines)
+    table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
     notes = [*table_warnings(table_graph), *result.warnings]
     if count < total:
         notes.append(f"the map and its neighbours are a random sample: {count:,} of {total:,} nodes")

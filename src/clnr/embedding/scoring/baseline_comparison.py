@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from clnr.embedding.defaults import LINKS
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
@@ -108,17 +109,21 @@ class BaselineComparison(NamedTuple):
     beaten: bool
 
 
-def compare(method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> BaselineComparison | None:
+def compare(
+    method: Method, scores: Scores, baselines: Mapping[str, Scores], purpose: str | None = None
+) -> BaselineComparison | None:
     """An embedding beside its baselines; None if there is nothing to compare.
 
     With labels, the best baseline is the one of highest validation accuracy, and strict accuracies are compared; without them,
-    the link AUC decides both.
+    or for links, the link AUC decides both.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
     best = {each: name for each in columns if (name := _best(each, baselines)) is not None}
     if not best:
         return None
-    measure, rival = [*best.items()][-1]
+    measure, rival = [*best.items()][0 if purpose == LINKS else -1]
+    if purpose == LINKS:
+        measure = measure._replace(hint="")
     shown = dict.fromkeys([*({RAW.name} & baselines.keys()), *best.values()])
     rows = [(_title(name, best, len(baselines)), baselines[name]) for name in shown]
     rows.append((f"{method.name}: this embedding", scores))
@@ -179,11 +184,17 @@ def _sentence(
 
 
 def score_warnings(
-    graph: Graph, method: Method, scores: Scores, baselines: Mapping[str, Scores], *, has_kinds: bool = False
+    graph: Graph,
+    method: Method,
+    scores: Scores,
+    baselines: Mapping[str, Scores],
+    purpose: str | None = None,
+    *,
+    has_kinds: bool = False,
 ) -> list[str]:
     """Scores that should make a reader doubt the embedding, a line each; nodes may be of several kinds."""
     lines, raw = [], baselines.get(RAW.name, {})
-    comparison = compare(method, scores, baselines)
+    comparison = compare(method, scores, baselines, purpose)
     if few := _LINKS.few(scores):
         if comparison is None or comparison.measure != _LINKS.key:
             lines.append(f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 holds out more")

@@ -81,7 +81,7 @@ class GraphInFiles(JobGraph):
             given = (engine, graph, recipe, settings.seed, progress)
             fitted = fit(model, *given, checkpoint=checkpoint if settings.workers.first else None, workers=settings.workers)
         parameters = {name: value.detach().cpu() for name, value in (inputs | fitted.parameters).items()}
-        provenance = Provenance.of(settings.hold_out, engine, fitted.threads)
+        provenance = Provenance.of(settings.hold_out, engine, fitted.threads, settings.purpose)
         of_graph = self.folder.num_features, provenance, self.folder.loop_weight
         return FittedModel(settings.method, settings.seed, recipe, parameters, *of_graph), tuple(fitted.losses.tolist())
 

@@ -93,7 +93,8 @@ class GraphInMemory(JobGraph):
         if self._judge is not None:
             with stage("fit the read-out"), enough_memory(), engine.use_threads():
                 trained = self._choose(trained, self._judge)
-        model = _fitted(method, trained, self._seen, Provenance.of(settings.hold_out, engine, trained.fitted.threads))
+        provenance = Provenance.of(settings.hold_out, engine, trained.fitted.threads, settings.purpose)
+        model = _fitted(method, trained, self._seen, provenance)
         # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
         if workers.first:
             with stage("score"):

@@ -243,6 +243,9 @@ class TakeBest(Stage):
         run_stages(other, FITTING)
         assert other.scored is not None
         kept = {key: value for key, value in job.scored.scores.items() if key.startswith(("link_a", "strict", "validation"))}
+        assert other.model is not None
+        provenance = other.model.provenance._replace(purpose=job.settings.purpose)
+        other.model = dataclasses.replace(other.model, provenance=provenance)
         job.model, job.losses, job.vectors = other.model, other.losses, other.vectors
         beside = other.scored.baselines | {job.settings.method.name: kept}
         job.scored = other.scored._replace(baselines=beside, warnings=(told, *other.scored.warnings))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from clnr import methods
+from clnr.embedding.defaults import PURPOSES
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.store.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles
 from clnr.engine import Reference
@@ -114,7 +115,7 @@ def _with_encoder(method: Method, class_name: Any, encoder: Any) -> Method:
 def _load_provenance(content: Mapping[str, Any]) -> Provenance:
     """Of what is recorded; earlier versions recorded less."""
     recorded = {name: content[name] for name in Provenance._fields if name in content}
-    for name, known in (("device", DEVICES), ("precision", PRECISIONS)):
+    for name, known in (("device", DEVICES), ("precision", PRECISIONS), ("purpose", PURPOSES)):
         if name in recorded and recorded[name] not in known:
             raise DataError(f"{name} is {recorded[name]!r:.40}, which is none of {', '.join(known)}")
     if "threads" in recorded:
