@@ -161,21 +161,6 @@ def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
     assert Path("my-graph-new", "recipe.toml").is_file()
 
 
-@pytest.mark.full
-@pytest.mark.filterwarnings("ignore")
-def test_the_python_of_the_page_on_choosing_runs(capsys):
-    """On a small graph in place of Cora, and with fewer dimensions and epochs."""
-    ((_, block),) = blocks("guides/choosing.md", "python")
-    block = (
-        block.replace('load("cora")', "small")
-        .replace("NodeEmbedder(dimension=256)", "NodeEmbedder(dimension=4, epochs=5)")
-        .replace("256", "4")
-        .replace("ShuffleSplit(5, train_size=0.1", "ShuffleSplit(2, train_size=0.5")
-    )
-    exec(compile(block, "choosing.md", "exec"), {"small": tiny(nodes=90, edges=200, sparse=True)})
-    assert len(capsys.readouterr().out.splitlines()) == 4
-
-
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The tutorial's people, embedded into ``my-graph``, and the three that are most similar to anna."""

@@ -29,6 +29,7 @@ from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
+from clnr.errors import DataError
 from clnr.methods import CLNR_MIX
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
@@ -71,13 +72,22 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     table = pq.read_table(files / "mine" / "embeddings.parquet")
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
-    for said in ("read: 80 nodes", "structure=0: nodes have only 12 features, but edges are uninformative", "rough estimate"):
+    structure = "structure=0: nodes have only 12 features; no structural ones are added, since the edges look random"
+    for said in ("read: 80 nodes", structure, "rough estimate"):
         assert said in ended.err
     for said in ("80 nodes in 8 dimensions", "link AUC: held-out edges", "macro-F1", "linear probe on test nodes, %"):
         assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
     assert ended.out.splitlines()[-3:] == ["next:", "  clnr similar mine paper:0", "  clnr report mine --open"]
     assert "digests.json" not in ended.out
+
+
+def test_no_table_is_printed_where_nothing_is_scored(clnr, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("e.csv").write_text("source,target\na,b\nb,c\n")
+    first, note, *_ = clnr("embed", "--edges", "e.csv", "--effort", "quick", "--out", "mine", "--no-report").out.splitlines()
+    assert first.startswith("3 nodes in")
+    assert note == "- no link scores: too few edges or non-edges to hold out"
 
 
 @pytest.mark.parametrize("ids", [("-1", "-2"), ("$HOME", "it's")])
@@ -168,7 +178,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     plan = only_json(clnr("embed", *tables, "--dry-run", "--json"))
     assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
     ended = clnr("embed", *tables, "--out", "tomorrow")
-    assert "scores of the training, before these tables: link AUC 0." in ended.out
+    assert "scores at training, without the new tables: link AUC 0." in ended.out
     for line in ("read: 2 new nodes, 2 new edges, added to 80", "- edges 'source'", "- nodes 'words': feature, vector"):
         assert line in ended.err
     assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
@@ -380,7 +390,7 @@ def test_clusters(clnr, files):
     assert lines[0].split()[:2] == ["cluster", "nodes"]
     for each, line in zip(found.clusters, (line for line in lines[1:] if line[0].isdigit()), strict=True):
         assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]},"]
-    assert lines[-1].startswith(f"silhouette {found.silhouette:.2f} (")
+    assert lines[-1].startswith(f"silhouette {found.silhouette:.2f}, from 0 (clusters overlap)")
     assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
     (files / "there.csv").mkdir()
     for words, said in (
@@ -406,9 +416,20 @@ def test_similar_nodes(clnr, files):
     assert all(row["id"] in shown.out for row in nearest)
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
-    assert "to find nodes by name, name the column: clnr report FOLDER --name COLUMN" in assert_refused(
-        clnr("similar", "mine", "Zebra")
-    )
+    assert assert_refused(clnr("similar", "mine", "Zebra")).endswith("ids are such as 'paper:0', 'paper:1', 'paper:2'\n")
+
+
+def test_a_column_that_has_the_name_is_told_with_a_command_that_works(clnr, files):
+    nodes = pq.read_table("nodes.parquet")
+    pq.write_table(nodes.append_column("who's who", [[f"Zebra {'xi' * i}" for i in range(80)]]), "nodes.parquet")
+    clnr(*EMBED, "--out", "my folder", *SMALL, "--no-report", "--label", "label")
+    said = assert_refused(clnr("similar", "my folder", "zebra xixi"))
+    command = re.search(r"column 'who's who' has it: clnr (report .*) finds nodes by that column$", said)[1]
+    assert clnr(*shlex.split(command)).code == 0
+    found = clnr("similar", "my folder", "zebra xixi", "--json")
+    assert found.out == clnr("similar", "my folder", "paper:2", "--json").out
+    with pytest.raises(DataError, match=r"""has it: read_tables\(names="who's who"\) finds nodes by that column$"""):
+        NodeEmbedder("SVD").fit(read_tables("edges.csv", "nodes.parquet")).similar("Zebra xi")
 
 
 @pytest.mark.full

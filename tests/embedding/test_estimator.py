@@ -286,7 +286,7 @@ def test_a_training_is_resumed_in_the_precision_that_it_began_in(tmp_path, monke
     assert again._result.model.provenance.precision == begun
     assert again.losses_ == whole.losses_
     assert (again.embedding_ == whole.embedding_).all()
-    with pytest.raises(DataError, match=f"precision was {begun} and is .*; undo that, or start anew without --resume"):
+    with pytest.raises(DataError, match=f"precision was {begun} and is .*; undo that, or start anew without resume=True"):
         embedder(**how, precision={"float32": "bfloat16", "bfloat16": "float32"}[begun]).fit(tiny())
 
 
@@ -408,7 +408,7 @@ def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file
     path, other = tmp_path / "state", tmp_path / "thesis"
     how = {"epochs": 9, "checkpoint": path, "checkpoint_every": 2}
     whole = embedder(**how).fit(tiny())
-    with pytest.raises(DataError, match=r"seed was 0 and is 1.*resume=False"):
+    with pytest.raises(DataError, match=r"seed was 0 and is 1.*start anew without resume=True"):
         embedder(**how, seed=1, resume=True).fit(tiny())
     epochs, loss = [], Model.loss
     monkeypatch.setattr(Model, "loss", lambda *arguments: epochs.append(arguments[2].epoch) or loss(*arguments))

@@ -199,8 +199,45 @@ def test_few_features_get_no_columns_that_the_module_does_not_expect():
     assert embedder(mean(5)).fit(graph).embedding_.shape == (40, 8)
     wider = embedder(mean(5 + 3 * 4), recipe={"structure": 4}).fit(graph)
     assert wider.embedding_.shape == (40, 8)
-    with pytest.raises(MethodError, match="Mean fails on nodes with 5 features"):
+    with pytest.raises(MethodError, match=r"Mean fails on nodes with 5 features: .*\(2x10 and 12x8\).* in_channels=5$"):
         embedder(mean(6)).plan(graph)
+    both = r"in_channels=17, or set structure=0: the graph has 5, and structure=4 adds 12$"
+    with pytest.raises(MethodError, match=both):
+        embedder(mean(5), recipe={"structure": 4}).plan(graph)
+
+
+@pytest.mark.parametrize("structure", [0, 4])
+def test_lazy_widths_are_those_of_the_graph(tmp_path, structure):
+    """As if it had been made with the number of features, whatever torch's generator has drawn since."""
+    GraphSAGE = pytest.importorskip("torch_geometric.nn").GraphSAGE
+    sage, graph = GraphSAGE(-1, hidden_channels=8, num_layers=2), tiny(features=5)
+    made = embedder(sage, recipe={"structure": structure}).fit(graph)
+    torch.rand(9)
+    state = torch.get_rng_state()
+    again = clone(made).fit(graph)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.array_equal(again.embedding_, made.embedding_)
+    assert torch.nn.parameter.is_lazy(sage.convs[0].lin_l.weight)
+    made.save(tmp_path / "mine")
+    back = NodeEmbedder.load(tmp_path / "mine", encoder=GraphSAGE(-1, hidden_channels=8, num_layers=2))
+    np.testing.assert_array_equal(back.transform(tiny(seed=2, features=5)), made.transform(tiny(seed=2, features=5)))
+    eager = GraphSAGE(5 + 3 * structure, hidden_channels=8, num_layers=2)
+    torch.manual_seed(0)
+    eager.convs[0].reset_parameters()
+    eager.convs[1].load_state_dict(sage.convs[1].state_dict())
+    assert np.array_equal(embedder(eager, recipe={"structure": structure}).fit(graph).embedding_, made.embedding_)
+
+
+def test_lazy_layers_of_torch_get_their_widths_too():
+    class Lazy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.LazyLinear(8)
+
+        def forward(self, x, edge_index):
+            return self.linear(x.index_add(0, edge_index[1], x[edge_index[0]]))
+
+    assert embedder(Lazy()).fit(tiny()).embedding_.shape == (40, 8)
 
 
 def test_a_read_out_is_fitted_to_its_rows_and_saved(tmp_path):

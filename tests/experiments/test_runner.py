@@ -61,7 +61,7 @@ def test_the_first_use_of_an_engine_that_compiles_is_said_once(home):
     remarks = Remarks()
     for _ in range(2):
         runner(1, rerun=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
-    assert remarks.said == ["compiling for this machine: some seconds, once"]
+    assert remarks.said == ["compiling for this machine, once: a few seconds"]
     assert len(list((home / "cache" / "compiled").iterdir())) == 1
 
 

@@ -76,10 +76,8 @@ def _check(
             raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
-    method, changes = (
-        choose_method(options["method"], options["effort"], options["purpose"])["method"],
-        parse(options["assign"] or []),
-    )
+    method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
+    changes = parse(options["assign"] or [])
     check_used(method, changes)
     Recipe().but(**changes)
     check_labels(method, has_nodes or graph is not None or model is not None)
@@ -136,15 +134,14 @@ def embed(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Method, instead of --effort (list: clnr ls methods); auto: as --for labels."),
+        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them. auto: --for labels."),
     ] = None,
     purpose: Annotated[
         str | None,
         typer.Option(
             "--for",
             metavar="PURPOSE",
-            help="What the vectors are for, if not for everything: labels (those of --label choose what suits them) or "
-            "links (to predict edges).",
+            help="Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best).",
         ),
     ] = None,
     assign: Assign = None,
@@ -179,7 +176,7 @@ def embed(
     ignore_memory_check: Annotated[
         bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show facts, choices, time and memory, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with time and memory, and stop.")] = False,
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
     ] = None,
@@ -359,7 +356,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         _print_scores(result.scores, compared, (*lost, *result.warnings), verbose=bool(stages))
     else:
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
-        out.print(f"scores of the training, before these tables: {known or 'none'}")
+        out.print(f"scores at training, without the new tables: {known or 'none'}")
         _print_warnings(lost)
     if stages:
         out.print(f"files: {', '.join(files)}", style="dim")
@@ -379,7 +376,8 @@ def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, 
     table = Table("score", "value", box=None, pad_edge=False)
     for description, value in format_scores(scores, verbose):
         table.add_row(description, value)
-    out.print(table)
+    if table.rows:
+        out.print(table)
     if compared is not None:
         out.print(console_tables.baselines(compared))
         out.print(compared.sentence)

@@ -143,10 +143,8 @@ def compare(
             raise RecipeError(f"{key} is not a hyper-parameter of {', '.join(without)}")
         if without and not training.quiet:
             print_stderr(f"{key} does not apply to {', '.join(without)}")
-    lineup = []
-    for each in chosen:
-        applied = {key: value for key, value in changes.items() if key in each.keys}
-        lineup.append((each, _recipe(each, name, applied)))
+    applied = ({key: value for key, value in changes.items() if key in each.keys} for each in chosen)
+    lineup = [(each, _recipe(each, name, some)) for each, some in zip(chosen, applied, strict=True)]
     rows, failures = _all_runs(lineup, name, seeds, training, rerun)
 
     from clnr.experiments.comparison import Comparison

@@ -39,7 +39,7 @@ def _check_folder(folder: Path) -> Path:
     return folder
 
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=_check_folder, help="Written by clnr embed.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=_check_folder, help="A folder that clnr embed wrote.")]
 
 
 @app.command(name="ls")
@@ -262,7 +262,7 @@ def clusters(
         return
     out.print(console_tables.clusters(answer))
     if len(answer.clusters) > 1:
-        out.print(f"silhouette {answer.silhouette:.2f} (0: they overlap, 1: far apart); -k takes another number of clusters")
+        out.print(f"silhouette {answer.silhouette:.2f}, from 0 (clusters overlap) to 1 (far apart); -k sets their number")
     if file is not None:
         out.print(str(file), markup=False)
 
@@ -314,7 +314,7 @@ def report(
     if path is None:
         from clnr.embedding.store.output_folder import write_report
 
-        path = write_report(folder, name, layout, print_stderr, colour)
+        path = write_report(folder, name, layout, colour, print_stderr)
     print_stdout(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         print_stderr(f"no browser could be opened; open {path.absolute()}")

@@ -58,7 +58,9 @@ def ingest(
         check_arguments("ingest", **tables)
         check_files(**tables)
 
+    from clnr.embedding.planning.graph_facts import folder_counts, summary
     from clnr.graph.graph_folder import GraphFolder
+    from clnr.support.humanize import gigabytes
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
     from clnr.tables.ingest_report import dangling_warning, loses_much
@@ -72,22 +74,14 @@ def ingest(
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
     size = sum(info.bytes for info in graph.files.values())
-    edges = graph.num_edges if graph.directed else graph.num_edges // 2
+    counts = folder_counts(graph)
     report = read_table_info(graph).ingest_report
     if report.hint:
         print(f"clnr: {report.hint}", file=sys.stderr)
     if loses_much(report):
         print_stderr(f"warning: {dangling_warning(report)}")
     if as_json:
-        counts = {"nodes": graph.num_nodes, "edges": edges, "directed": graph.directed, "features": graph.num_features}
-        print_json({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})
+        shown = {name: counts[name] for name in ("nodes", "edges", "directed", "features")}
+        print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})
     else:
-        out.print(_sentence(graph, edges, size))
-
-
-def _sentence(graph: Any, edges: int, size: int) -> str:
-    from clnr.support.humanize import gigabytes, plural
-
-    kind = f"{'sparse' if graph.sparse else 'dense'} features in {graph.feature_type}"
-    counted = plural(edges, "directed edge" if graph.directed else "undirected edge")
-    return f"{graph.path}: {plural(graph.num_nodes, 'node')}, {counted}, {graph.num_features:,} {kind}, {gigabytes(size)}"
+        out.print(f"{graph.path}: {summary(counts)}; features in {graph.feature_type}, {gigabytes(size)}")

@@ -22,21 +22,16 @@ SHORT_FORMS = {
     "epochs": "Training steps.",
     "hidden": "Width of hidden layers.",
     "layers": "Layers of the encoder.",
-    "learning_rate": "Of Adam.",
-    "temperature": "Of the contrastive loss.",
+    "learning_rate": "Learning rate of Adam.",
+    "temperature": "Temperature of the contrastive loss.",
     "edge_drop": "Share of edges that a view leaves out.",
     "feature_mask": "Share of features that a view leaves out.",
     "sampled_nodes": "Nodes in the loss of a step; 0 for all.",
     "max_neighbors": "Most neighbours of a node in a sampled step; 0 for all.",
 }
 """The keys of recipes that are options; all others are set by ``--set``."""
-_DELIMITERS_MESSAGE = "delimiters are found by themselves: leave it out"
-_UNNEEDED_OPTIONS = {
-    **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS_MESSAGE),
-    "--quote": "quotes are found by themselves: leave it out",
-    "--decimal": "decimal commas are found by themselves, where values prove them: leave it out",
-}
-"""What to say of options that commands for tables have elsewhere."""
+_UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")
+"""Options that commands for tables have elsewhere."""
 _OPTION_CHARACTERS = 80
 _PANEL = "Hyper-parameters (short for --set)"
 
@@ -193,8 +188,8 @@ def unknown_option(error: Any) -> str:
     parameters = context.command.params if context is not None else []
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
     name = command_name(context)
-    if "--edges" in known and (why := _UNNEEDED_OPTIONS.get(option.casefold())):
-        return f"clnr{name} has no option {option}; {why}; see: clnr{name} --help"
+    if "--edges" in known and option.casefold() in _UNNEEDED_OPTIONS:
+        return f"clnr{name} has no option {option}: delimiters, quotes and decimal commas are detected; leave it out"
     from clnr.methods.recipe import recipe_keys
 
     sets = {_written(key): f"--set {key}=VALUE" for key in recipe_keys()} if "--set" in known else {}

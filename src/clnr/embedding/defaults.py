@@ -132,7 +132,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         drop, sparse = 0.2, f"sparse graph, {degree:.1f} edges per node: fewer are dropped"
     else:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
-    sampled = nodes > _SAMPLED_NODES
+    step = f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
     narrow = graph.num_features < _NARROW_FEATURES
     mask, few = (
         (0.1, f"few features ({graph.num_features})")
@@ -145,15 +145,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         Choice("epochs", epochs, enough),
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
-        *(
-            [
-                Choice(
-                    "moments", "sampled", f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
-                )
-            ]
-            if sampled
-            else []
-        ),
+        *([Choice("moments", "sampled", step)] if nodes > _SAMPLED_NODES else []),
         *([_structure(graph, featureless)] if narrow and "structure" in keys else []),
     ]
 
@@ -162,8 +154,8 @@ def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
     few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
-        return Choice("structure", 0, f"{few}, but edges are uninformative", matters=True)
-    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}; {_STRUCTURE_COLUMNS} structural features are added", matters=True)
+        return Choice("structure", 0, f"{few}; no structural ones are added, since the edges look random", matters=True)
+    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}, so structural ones are added", matters=True)
 
 
 def _edge_weight(graph: Graph) -> float:

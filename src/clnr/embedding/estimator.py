@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import job
 from clnr.embedding.embedder_fit import embed_files, fit_from_files, fit_in_memory
-from clnr.embedding.embedder_parameters import embedder_settings, explains_unknown
+from clnr.embedding.embedder_parameters import embedder_settings, in_python, speaks_python
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
 from clnr.embedding.job_sources import Extension
@@ -64,19 +64,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - the path of a graph folder. If it does not fit in memory, ``fit`` trains from its files.
 
     A graph without features gets structural ones. ``plan`` shows what ``fit`` would do and need, ``report`` writes scores and a
-    map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes. To resume an
-    interrupted training, pass a checkpoint:
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import pyarrow
-    >>> ring = pyarrow.table({"source": list(range(30)), "target": [*range(1, 30), 0]})
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> embedder = NodeEmbedder(epochs=9, dimension=16, checkpoint=folder / "ring.checkpoint", checkpoint_every=5, resume=True)
-    >>> embedder.plan(ring).facts["edges"]
-    '30 undirected'
-    >>> embedder.fit(ring).report(folder / "ring.html", title="A ring").name
-    'ring.html'
+    map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes.
 
     Args:
         method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with
@@ -123,7 +111,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         n_features_in_: Number of features per node.
     """
 
-    @explains_unknown
+    @speaks_python
     def __init__(
         self,
         method: Method | str | None = None,
@@ -171,7 +159,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.workers = workers
         self.verbose = verbose
 
-    @explains_unknown
+    @speaks_python
     def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
 
@@ -187,7 +175,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
         return memory_plan.plan(as_table_graph(source), settings, workers)[1]
 
-    @explains_unknown
+    @speaks_python
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
@@ -210,6 +198,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _progress(self) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
+    @speaks_python
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
 
@@ -232,12 +221,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         graph = as_table_graph(X, result.nodes.info.feature_encoder).graph
         return result.z.copy() if result.nodes.is_of(graph) else model.embed(graph, engine)
 
-    @explains_unknown
+    @speaks_python
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
 
+    @speaks_python
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
         """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr embed --model``.
 
@@ -259,6 +249,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_of(larger.ingest_report_)
         return larger
 
+    @speaks_python
     def similar(
         self,
         node: Any,
@@ -292,6 +283,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         called = nodes.names_of(near.nodes) or [""] * len(ids)
         return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
 
+    @speaks_python
     def clusters(self, k: int | None = None) -> Clusters:
         """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
 
@@ -305,7 +297,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         result = self._result
         return result.clusters if k is None else find_clusters(result.rows, result.nodes, check_int("k", k))
 
-    @explains_unknown
+    @speaks_python
     def report(
         self,
         path: str | Path,
@@ -338,7 +330,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         title = result.nodes.title if title is None else title
         return write_atomic(file, report_html(result, title, layout, colour=colour))
 
-    @explains_unknown
+    @speaks_python
     def save(
         self,
         folder: str | Path,
@@ -370,6 +362,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
+    @speaks_python
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto", encoder: Any = None) -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed.
 
@@ -396,7 +389,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.embedding_, self.ids_ = result.z, result.nodes.ids.values
         self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
         self.scores_, self.baselines_ = result.scores, result.baselines
-        self.warnings_ = (*result.nodes.warnings, *result.warnings)
+        self.warnings_ = tuple(map(in_python, (*result.nodes.warnings, *result.warnings)))
         self.ingest_report_ = result.nodes.info.ingest_report
 
     @property
@@ -416,4 +409,4 @@ def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | N
 def _warn_of(report: IngestReport) -> None:
     """Two kinds of nodes that are read as one, and edges that lead nowhere, are mostly a mistake, and easily overlooked."""
     for message in filter(None, (report.hint, dangling_warning(report))):
-        warnings.warn(message, UserWarning, stacklevel=caller_level())
+        warnings.warn(in_python(message), UserWarning, stacklevel=caller_level())

@@ -13,7 +13,7 @@ from clnr import methods
 from clnr.embedding.defaults import TRIED, Choice, default_recipe
 from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Engine
-from clnr.errors import RecipeError
+from clnr.errors import MethodError, RecipeError
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -120,8 +120,13 @@ class Settings:
         """A recipe whose widths are those of an encoder of the user's own, if there is one."""
         if self.method.own_encoder is None:
             return recipe
-        model = self.method.build(recipe)
-        width = model.encoder.width(model.input_width(graph.num_features))
+        model, features = self.method.build(recipe), graph.num_features
+        try:
+            width = model.encoder.width(model.input_width(features))
+        except MethodError as error:
+            added = model.input_width(features) - features
+            widths = f", or set structure=0: the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
+            raise MethodError(f"{error}{widths if added else ''}") from error
         return recipe.but(**{key: width for key in ("hidden", "dimension") if key not in self.method.keys})
 
     @property

@@ -27,7 +27,6 @@ from clnr.engine import choose_again
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe, check_used
-from clnr.support.humanize import duration
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
 from clnr.support.storage.atomic_io import reserve_folder
@@ -35,8 +34,6 @@ from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
-
-_SHOWN_SECONDS = 0.5
 
 
 def as_begun(settings: Settings, out: Path | None = None) -> Settings:
@@ -90,7 +87,7 @@ def embed(
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
-        for line in (*planned.lines, *(planned.details if shown.verbose else ()), *_so_far(clock)):
+        for line in (*planned.lines, *(planned.details if shown.verbose else ())):
             log(line)
         # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
         if not (workers.alone or settings.resume):
@@ -158,12 +155,6 @@ def embed_folder(
         return embed(lambda: InFiles(folder, bound), settings, Output(out, force, layout=layout), bar)
 
 
-def _so_far(clock: StageClock) -> list[str]:
-    """What was done before a plan could be made, if it took a while."""
-    slow = [f"{each.stage} {duration(each.seconds)}" for each in clock.stages if each.seconds >= _SHOWN_SECONDS]
-    return [f"done so far: {', '.join(slow)}"] if slow else []
-
-
 @contextlib.contextmanager
 def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
     """Reserve the output folder, as the first worker; tells whether an earlier process has finished it."""
@@ -182,7 +173,5 @@ def _is_finished(source: Source, settings: Settings, recipe: Recipe, output: Out
     earlier = load_result(output.folder)
     differs = [*source.differences(earlier, output), *settings.differences(earlier.model, recipe)]
     if differs and not output.force:
-        raise DataError(
-            f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force (force=True)"
-        )
+        raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
     return not differs

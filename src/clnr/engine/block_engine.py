@@ -26,7 +26,7 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import MappedArray
 
-# To add one number of a row that an edge points to takes about as long as so many steps of a dense product.
+# Steps of a dense product that take about as long as adding one number of a row that an edge points to.
 _STEPS_PER_GATHER = 8
 
 

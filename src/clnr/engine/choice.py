@@ -68,13 +68,13 @@ def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> 
     except DeviceError as error:
         raise DeviceError(
             f"it was begun on {begun['device']} in {begun['precision']}, and goes on there alone: {error}; to start anew here, "
-            "leave out --resume (resume=False)"
+            "leave out --resume"
         ) from None
     engine.asked, most, here = asked, begun["most_threads"], usable_threads()
     if engine.threads is None and most is not None:
         if most > here and alone:
             raise DeviceError(
-                f"it was begun with up to {most} threads, and there are {here} here: add --threads {here} (threads={here}); "
+                f"it was begun with up to {most} threads, and there are {here} here: add --threads {here}; "
                 "the result is as good, but its last bits differ"
             )
         engine.most_threads = most

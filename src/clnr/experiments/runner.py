@@ -73,7 +73,7 @@ def first_use(engine: Engine, bar: Bar) -> Iterator[None]:
     marker = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
     first = engine.compiles and not marker.exists()
     if first:
-        bar.note("compiling for this machine: some seconds, once")
+        bar.note("compiling for this machine, once: a few seconds")
     yield
     if first:
         with contextlib.suppress(OSError):

@@ -26,7 +26,7 @@ _WALKED_NODES, _NEIGHBOURS_PER_STEP = 1024, 8
 _OTHER_PARTNERS, _FEWEST_NODES = 4, 30
 
 DrawNeighbours = Callable[[Array, int], tuple[Array, Array]]
-"""At most so many neighbours of some nodes: for each the place of its node, in order, and the neighbour itself."""
+"""Draws neighbours of some nodes, up to a number of each: the place of the node, in order, and the neighbour itself."""
 ReadRows = Callable[[Array], Tensor]
 """The rows of some nodes."""
 

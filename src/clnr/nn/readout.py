@@ -99,7 +99,7 @@ class Readout:
         return FittedRows([size for size, _ in sized], self.families(products, context.num_outputs, context.own), rows, measure)
 
     def families(self, products: list[Product], outputs: int, own: Collection[int]) -> list[Family]:
-        """What each of the blocks' matrices tells of, where the encoders have so many outputs and those that are ``own``."""
+        """The family of each of the blocks' matrices, given the number of the encoders' outputs, and those that are ``own``."""
         made = [product.source.encoder is not None and product.source.encoder >= outputs for product in products]
         return [Family.OTHER if each else product.family(own) for each, product in zip(made, products, strict=True)]
 
@@ -245,7 +245,7 @@ def _reader(context: ReadoutContext, product: Product) -> Callable[[Array], Tens
 
 
 def source_weights(weight: Tensor, products: list[Product], widths: list[int]) -> dict[Product, Tensor]:
-    """What rows of a source are multiplied by after so many propagations, given that of all matrices side by side."""
+    """The weights of each source's propagated rows, given the weights of all matrices side by side."""
     weights: dict[Product, Tensor] = {}
     for product, part in zip(products, weight.split(widths), strict=True):
         factor, rows = part if product.weight is None else product.weight @ part, product._replace(weight=None)

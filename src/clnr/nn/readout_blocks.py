@@ -29,9 +29,9 @@ else:
 Measure = Callable[[tuple[int, ...]], float]
 """What columns that come from edges should weigh, by the matrices with these numbers, which come from nodes alone."""
 MOST_INNER_PRODUCTS = 1024
-"""Up to so many features, their principal directions are found by the inner products of all of them."""
+"""The most features whose principal directions are found by the inner products of all of them."""
 FITTED_NODES = 1 << 15
-"""So many nodes, drawn uniformly, stand for all where a read-out is fitted."""
+"""The size of the uniform sample of nodes that a read-out is fitted on."""
 _COLUMNS = 256
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
@@ -46,7 +46,7 @@ def fitted_nodes(count: int) -> Tensor:
 class Source(NamedTuple):
     """What the rows of a matrix of a block come from, before they are propagated: an encoder's output, walks, or features.
 
-    Walks are side by side, of so many columns each; ``unit`` rows are scaled to length 1.
+    Walks are side by side, ``walk_columns`` each; ``unit`` rows are scaled to length 1.
     """
 
     encoder: int | None = None
@@ -167,7 +167,7 @@ class ReadoutContext:
         return [next(others) if each.weight is None else self.fitted_features(each.hops) @ each.weight for each in products]
 
     def fitted_features(self, hops: int) -> Tensor:
-        """The features of the nodes that stand for all, propagated so many times, some columns at a time.
+        """The features of the sampled nodes, propagated ``hops`` times, some columns at a time.
 
         Methods with the same features share them.
         """
@@ -209,11 +209,11 @@ class Block:
     size: ClassVar[float] = 1.0
 
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
-        """How many columns each of its matrices has, from so many features and encoders' outputs of so many columns."""
+        """The number of columns of each of its matrices, given the number of features and of each encoder output's columns."""
         return []
 
     def products(self, parameters: Parameters, outputs: int) -> list[Product] | None:
-        """The same matrices as products, from so many encoders' outputs: what is read out from files. None: it cannot be."""
+        """The same matrices as products, which can be read out from files; None if they are not. ``outputs`` is a number."""
         return None
 
     def fit(self, context: ReadoutContext) -> Parameters:
@@ -255,7 +255,7 @@ class Hops(Block):
 
 @dataclass(frozen=True)
 class ReducedFeatures(Block):
-    """Features propagated so many times, reduced to the principal directions of the training graph's."""
+    """Propagated features, reduced to the principal directions of the training graph's."""
 
     reduced: int = _REDUCED.field()
     dimension: int = DIMENSION.field()

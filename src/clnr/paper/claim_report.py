@@ -123,8 +123,7 @@ def report(scope: Scope, results: ResultSet) -> ClaimReport:
         "compared. The level is 5 %, corrected within each claim for the number of comparisons by Holm's method. A comparison "
         "that is not significant, or that has too few runs, is undecided. Intervals are Student's t, with Bonferroni's "
         "correction: they may touch zero where the test does not.",
-        'Of what is open, "some 100 seeds" means: so many would decide it in four of five trials, if mean and spread are what '
-        "was measured.",
+        'For an open claim, "some 100 seeds" would decide it in four of five trials, if mean and spread are as measured.',
         *scope.cautions,
         here.provenance(f"clnr {'paper' + scope.words if scope.words else 'claims'}", batches),
     )

@@ -74,7 +74,7 @@ def by_geometry(better: Method, worse: Method) -> list[Side]:
 
 
 def above(sets: Iterable[str], sides: Iterable[Side], on: int | None = None) -> Test:
-    """The first method of each side is above the second on all of some data sets; or, with all sides, on at least so many."""
+    """The first method of each side is above the second on all data sets; or, with all sides, on at least ``on`` of them."""
     sets, sides = tuple(sets), tuple(sides)
 
     def test(scope: Scope, results: ResultSet) -> ClaimResult:

@@ -7,7 +7,7 @@ function svg(tag, attributes, ...children) {
   return made;
 }
 
-/** Round numbers from low to high, about so many. */
+/** Round numbers from low to high, `about` of them. */
 function ticks(low, high, about, least) {
   const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));

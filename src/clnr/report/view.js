@@ -106,7 +106,7 @@ const grid = (() => {
   return { nodes, runs };
 })();
 
-/** The node in focus nearest to a place on the screen, at most so many pixels away; -1 if none. */
+/** The node in focus nearest to a place on the screen, at most `reach` pixels away; -1 if none. */
 function pick(x, y, reach) {
   const [wx, wy] = toWorld(x, y);
   const far = reach / view.k;
@@ -120,7 +120,7 @@ function pick(x, y, reach) {
   return best;
 }
 
-/** The nodes in view, or none at all if there are more than so many. */
+/** The nodes in view, or none at all if there are more than `most`. */
 function inView(most) {
   const [x0, y1] = toWorld(0, 0);
   const [x1, y0] = toWorld(view.width, view.height);

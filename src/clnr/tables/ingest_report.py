@@ -132,7 +132,7 @@ class IngestReport:
 
 
 def loses_much(report: IngestReport) -> bool:
-    """Whether so many edges were left out that something is wrong with their ids."""
+    """Whether the number of edges left out suggests that something is wrong with their ids."""
     return report.dangling > (_MUCH_EXPLAINED_SHARE if report.dangling_hint else MUCH_SHARE) * report.rows
 
 

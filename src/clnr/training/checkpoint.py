@@ -67,9 +67,7 @@ class Checkpoint:
             )
         differs = _differences(about, self._about)
         if differs:
-            raise DataError(
-                f"{self.path} is of another training: {differs}; undo that, or start anew without --resume (resume=False)"
-            )
+            raise DataError(f"{self.path} is of another training: {differs}; undo that, or start anew without --resume")
         threads, now = metadata.get("threads"), torch.get_num_threads()
         if self._say is not None and isinstance(threads, int) and threads != now:
             self._say(

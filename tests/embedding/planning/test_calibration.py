@@ -95,7 +95,7 @@ def test_the_next_estimate_is_what_a_run_took_and_changes_no_result(tmp_path, ho
     with use_clock(clock):
         before = job.embed(lambda: InMemory(table_graph), settings, Output(tmp_path / "first"))
     _, second = plan(table_graph, settings)
-    assert ", by earlier runs on this machine" in second.lines[-1]
+    assert ", estimated from earlier runs on this machine" in second.lines[-1]
     took = {each.stage: each.seconds for each in clock.stages if each.stage in first.modelled}
     assert {"train", "fit the read-out", "embed", "score", "baselines"} <= took.keys()
     believed = {stage: min(seconds, 100 * first.modelled[stage]) for stage, seconds in took.items()}

@@ -130,7 +130,7 @@ def test_what_will_not_fit_is_refused_unless_the_graph_is_small():
     small, large = planned(tiny()), planned(few_columns(40_000))
     for made, free in ((small, None), (small, 2**28), (large, None), (large, int(large.memory) + 1)):
         dataclasses.replace(made, free_memory=free).check_memory()
-    said = r"training needs about .*, of which Python and torch take 650 MB, and .* are free \(ignore_memory_check=True,"
+    said = r"training needs about .*, of which Python and torch take 650 MB, and .* are free \(--ignore-memory-check"
     with pytest.raises(OutOfMemory, match=said):
         dataclasses.replace(large, free_memory=7 * 10**8).check_memory()
 

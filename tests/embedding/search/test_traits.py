@@ -33,7 +33,7 @@ ROWS = [
         "years": None if i % 9 == 0 else float(RANDOM.normal(10 * group, 8)),
         "member": bool(RANDOM.random() < (0.8 if group == 1 else 0.3)),
         "since": datetime.date(2000 + 5 * group, 1, 1) + datetime.timedelta(days=int(RANDOM.integers(900))),
-        "area": choose(["north", "south"], group),
+        "area": choose(["north", "south"], group) if i % 3 else None,
     }
     for i, group in enumerate(GROUPS.tolist())
 ]
@@ -45,17 +45,17 @@ def nodes():
     return TableNodes(read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"}))
 
 
-def counted(group, has):
-    """The shares of nodes inside and outside, and their standardised difference."""
-    inside = [float(has(row)) for row, of in zip(ROWS, GROUPS, strict=True) if of == group]
-    outside = [float(has(row)) for row, of in zip(ROWS, GROUPS, strict=True) if of != group]
+def counted(group, column, has):
+    """Of nodes with a value, the shares inside and outside, and their standardised difference; how many have it inside."""
+    filled = [(float(has(row)), of) for row, of in zip(ROWS, GROUPS, strict=True) if row[column] is not None]
+    inside, outside = ([value for value, of in filled if bool(of == group) is here] for here in (True, False))
     shares = statistics.fmean(inside), statistics.fmean(outside)
     return *shares, (shares[0] - shares[1]) / statistics.pstdev(inside + outside), sum(inside)
 
 
-def telling(difference, share, group, known=None):
+def telling(difference, share, group, column):
     """Whether a difference is beyond four standard errors of two means, and a value's share is a fifth."""
-    groups = GROUPS if known is None else GROUPS[known]
+    groups = GROUPS[[row[column] is not None for row in ROWS]]
     inside = int(np.sum(groups == group))
     return abs(difference) >= 4 * (1 / inside + 1 / (len(groups) - inside)) ** 0.5 and share >= 0.2
 
@@ -71,12 +71,12 @@ def by_hand(group):
     }
     for column, parts in present.items():
         for value in {part for row in ROWS for part in parts(row)} - {None}:
-            inside, outside, difference, nodes = counted(group, lambda row, v=value, of=parts: v in of(row))
+            inside, outside, difference, nodes = counted(group, column, lambda row, v=value, of=parts: v in of(row))
             if difference >= 0.2 and nodes >= 2 and inside >= 0.05:
-                made[column, value] = (inside, outside, difference, telling(difference, inside, group))
-    inside, outside, difference, _ = counted(group, lambda row: row["member"])
+                made[column, value] = (inside, outside, difference, telling(difference, inside, group, column))
+    inside, outside, difference, _ = counted(group, "member", lambda row: row["member"])
     if abs(difference) >= 0.2:
-        made["member", None] = (inside, outside, difference, telling(difference, 1, group))
+        made["member", None] = (inside, outside, difference, telling(difference, 1, group, "member"))
     for column, number in {
         "years": lambda row: row["years"],
         "since": lambda row: (row["since"] - datetime.date(1970, 1, 1)).total_seconds(),
@@ -85,8 +85,7 @@ def by_hand(group):
         means = [statistics.fmean(value for value, of in known if bool(of == group) is here) for here in (True, False)]
         difference = (means[0] - means[1]) / statistics.pstdev([value for value, _ in known])
         if abs(difference) >= 0.2:
-            there = [row[column] is not None for row in ROWS]
-            made[column, None] = (*means, difference, telling(difference, 1, group, there))
+            made[column, None] = (*means, difference, telling(difference, 1, group, column))
     return made
 
 
@@ -111,7 +110,8 @@ def test_a_sample_stands_for_all(nodes):
     for group, traits in enumerate(traits_of(nodes, sample, GROUPS[sample], 3)):
         for trait in traits:
             if trait.column == "trade":
-                inside = [row["trade"] == trait.value for row, of in zip(ROWS[::2], GROUPS[::2], strict=True) if of == group]
+                sampled = zip(ROWS[::2], GROUPS[::2], strict=True)
+                inside = [row["trade"] == trait.value for row, of in sampled if of == group and row["trade"] is not None]
                 assert trait.inside == pytest.approx(statistics.fmean(inside))
 
 
@@ -134,8 +134,40 @@ def test_numbers_of_one_kind_of_nodes_are_compared_within_it():
     assert not any(trait.column == "item.price" for trait in old)
 
 
+@pytest.mark.parametrize(("column", "most"), [("label", "web"), ("note", "web"), ("done", None)])
+def test_shares_of_a_mostly_empty_column_are_of_the_nodes_with_a_value(column, most):
+    """100 nodes in two groups; 10 and 6 of them have a value: 8 of 10 against 1 of 6."""
+    values = [None] * 100
+    values[:10], values[50:56] = ["web"] * 8 + ["gui"] * 2, ["web"] + ["gui"] * 5
+    if most is None:
+        values = [None if value is None else value == "web" for value in values]
+    table = pa.table({"id": range(100), column: values, "years": [10 * (i >= 50) + i % 4 for i in range(100)]})
+    edges = pa.table({"source": range(100), "target": [(i + 1) % 100 for i in range(100)]})
+    nodes = TableNodes(read_tables(edges, table))
+    first, second = traits_of(nodes, np.arange(100), np.repeat([0, 1], 50), 2)
+    (trait,) = (each for each in first if (each.column, each.value) == (column, most))
+    assert (trait.inside, trait.outside, trait.filled) == (pytest.approx(0.8), pytest.approx(1 / 6), pytest.approx(0.2))
+    name = f"{column} '{most}'" if most else column
+    assert str(trait) == f"{name} 80% (17%) of the 20% with a value"
+    (years,) = (each for each in first if each.column == "years")
+    assert (years.filled, str(years)) == (1, "years 1.46 (11.54)")
+    assert {each.filled for each in second if each.column == column} == {0.12}
+
+
+def test_a_value_of_few_filled_nodes_is_no_title():
+    """All of the 4 filled nodes of a group have a value that none of the 96 others have; a fifth one makes it a title."""
+    groups, edges = np.repeat([0, 1], 100), pa.table({"source": range(200), "target": [(i + 1) % 200 for i in range(200)]})
+    for count in (4, 5):
+        labels = ["rare"] * count + [None] * (100 - count) + ["usual"] * 100
+        nodes = TableNodes(read_tables(edges, pa.table({"id": range(200), "label": labels})))
+        rare = traits_of(nodes, np.arange(200), groups, 2)[0][0]
+        assert (rare.value, rare.inside, rare.telling) == ("rare", 1, count == 5)
+
+
 def test_their_words():
     assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share")) == "trade 'baker' 40% (1%)"
+    assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share", filled=0.85)) == "trade 'baker' 40% (1%)"
+    assert str(Trait("years", None, 15.6, 9.5, 0.6, "number", filled=0.1)) == "years 15.6 (9.5)"
     assert str(Trait("years", None, 15.6000001, 9.5, 0.6, "number")) == "years 15.6 (9.5)"
     assert str(Trait("since", None, 86400.0, -1.0, 0.6, "datetime")) == "since 1970-01-02 (1969-12-31)"
     # A year that DuckDB knows and Python does not.

@@ -260,7 +260,6 @@ REFUSED = [
     (lambda: Cached(12, 3), "Cached would keep the edges of the first view; make it with cached=False"),
     (lambda: Normed(12, 3).double(), r"own.weight is torch.float64, and clnr trains in float32; give encoder.float\(\)"),
     (lambda: torch.nn.ReLU(), "ReLU has no parameters to train"),
-    (lambda: torch.nn.LazyLinear(3), "LazyLinear: weight has no shape yet; call the encoder once"),
     (lambda: Normed, "encoder must be a torch.nn.Module with its sizes"),
     (lambda: "mlp", "not 'mlp'; an encoder of clnr's is a key of the recipe"),
 ]

@@ -246,12 +246,12 @@ class FilePlan(Plan):
             f"{self.sent_per_step / 1e6:.2g} MB a step"
         )
         gathered = gigabytes(self.costs["FitReadout"].passes_bytes)
+        half = ", about half of that with --hold-out 0" if self.sizes.settings.hold_out else ""
         read_out = (
-            f"walks and read-out: {self.passes} passes over all edges, which gather {gathered} of rows"
-            f"{', about half of that with --hold-out 0' if self.sizes.settings.hold_out else ''}; "
-            "--method CLNR --set structure=0 takes none"
+            f"structural features and read-out: {self.passes} passes over all edges read {gathered}{half}; with --method CLNR "
+            "--set structure=0, none"
         )
-        step = f"a step reads up to {gigabytes(self.step_bytes)}; the time is that of files in the system's cache"
+        step = f"a step reads up to {gigabytes(self.step_bytes)}; the time holds while the files stay in the page cache"
         return [f"{step}{shared if workers > 1 else ''}", *([read_out] if self.passes else [])]
 
     def to_dict(self) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         sizes = replace(sizes, usable=sizes.needed)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
+        reason = f"{CLNR_MIX.name} does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     return recipe, FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
 

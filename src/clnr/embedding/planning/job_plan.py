@@ -235,7 +235,7 @@ class Plan(ABC):
 
     @property
     def _estimate_words(self) -> str:
-        how = "by earlier runs on this machine" if self._estimate[1] else "a rough estimate"
+        how = "estimated from earlier runs on this machine" if self._estimate[1] else "a rough estimate"
         parts = [f"{stage} {duration(seconds)}" for stage, seconds in self.estimate.items() if seconds >= _SHOWN_SECONDS]
         listed = f" ({', '.join(parts)})" if len(parts) > 1 else ""
         return f"time: {duration(self.seconds())}, {how}{listed}; {self._bytes_words}"

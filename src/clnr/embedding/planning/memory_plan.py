@@ -167,7 +167,7 @@ class MemoryPlan(Plan):
 
     @property
     def _bytes_words(self) -> str:
-        return f"{self.memory / 2**30:.1f} GiB of memory"
+        return f"{gigabytes(self.memory)} of memory"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -196,7 +196,7 @@ class MemoryPlan(Plan):
             "training",
             self.memory,
             beside,
-            f"{gigabytes(free)} are free (ignore_memory_check=True, --ignore-memory-check, trains anyway)",
+            f"{gigabytes(free)} are free (--ignore-memory-check trains anyway)",
             remedies(self.sizes, lambda tried: replace(self, sizes=tried).memory <= free),
             "clnr ingest writes tables as a graph folder, and clnr embed --graph trains from its files",
         )

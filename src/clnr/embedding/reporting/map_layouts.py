@@ -67,10 +67,10 @@ def drawing_seconds(nodes: int, width: int, layout: str) -> float:
     return searching(shown, width) + MAP_LAYOUTS[layout].seconds(shown)
 
 
-def drawing_note(z: Array, layout: str) -> str:
-    """What is said before the map of an embedding is drawn; with an estimate, if that takes long."""
-    seconds = drawing_seconds(len(z), z.shape[1], layout)
-    return f"drawing the map for the report{f' ({layout}): about {duration(seconds)}' if seconds > _SLOW_MAP_SECONDS else ''}"
+def drawing_note(nodes: int, width: int, layout: str) -> str:
+    """What is said before the map of an embedding is drawn; "" if that does not take long."""
+    seconds = drawing_seconds(nodes, width, layout)
+    return f"drawing the map ({layout}): about {duration(seconds)}" if seconds > _SLOW_MAP_SECONDS else ""
 
 
 def _fast(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:

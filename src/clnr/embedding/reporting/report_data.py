@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, drawing_note
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
@@ -28,7 +27,6 @@ from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.column_names import plain_name
 from clnr.tables.roles.node_names import can_name
 
-Log = Callable[[str], None]
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
 _WORD_LETTERS = 30
@@ -39,16 +37,16 @@ _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
 _SCORES = {
     "link_auc": "link AUC: held-out edges against non-edges (chance: 0.5)",
-    "link_average_precision": "average precision of the same (chance: 0.5)",
-    "links_held_out": "number of held-out edges, which were not trained on",
+    "link_average_precision": "average precision on the same edges (chance: 0.5)",
+    "links_held_out": "edges held out of training",
     "effective_rank": "effective rank: dimensions in use",
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",
     "strict_accuracy": "accuracy of a linear probe on test nodes, %",
-    "strict_macro_f1": "its macro-F1, %: all classes count the same",
-    "strict_roc_auc": "its ROC AUC (chance: 0.5)",
-    "strict_average_precision": "its average precision for the rarer class",
-    "validation_accuracy": "its accuracy on validation nodes, %, which choose its penalty",
+    "strict_macro_f1": "macro-F1 of the probe, %: mean over classes",
+    "strict_roc_auc": "ROC AUC of the probe (chance: 0.5)",
+    "strict_average_precision": "average precision of the probe for the rarer class",
+    "validation_accuracy": "accuracy of the probe on validation nodes, %",
     "majority_accuracy": "majority-class baseline, %",
 }
 
@@ -62,17 +60,13 @@ def format_scores(scores: dict[str, float], details: bool = True) -> list[tuple[
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
-def report_html(
-    result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None, colour: str | None = None
-) -> bytes:
+def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, colour: str | None = None) -> bytes:
     """The report as the bytes of an HTML file."""
-    return render_html(report_data(result, title, layout, log, colour)).encode()
+    return render_html(report_data(result, title, layout, colour)).encode()
 
 
-def report_data(
-    result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None, colour: str | None = None
-) -> ReportData:
-    """Everything that the report shows, of all nodes or of a sample; ``log`` is told how long the map takes.
+def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, colour: str | None = None) -> ReportData:
+    """Everything that the report shows, of all nodes or of a sample.
 
     The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
@@ -80,8 +74,6 @@ def report_data(
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
     colours = _columns(shown, result.clusters, colour)
-    if log is not None:
-        log(drawing_note(z, layout))
     near = neighbor_lists(z, _NEAR_NODES)
     start, links = _neighbours(table_graph.graph, shown.places)
     names = [_shorten(name) for name in table_graph.names_of(shown.places)]

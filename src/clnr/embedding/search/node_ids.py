@@ -24,7 +24,6 @@ _SHOWN_MATCHES = 5
 _MOST_COMPARED_TEXTS = 20_000
 _LEAST_RATIO = 0.6
 _MOST_NAME_LETTERS = 60
-_NAMES_HINT = "; to find nodes by name, name the column: clnr report FOLDER --name COLUMN, or read_tables(names=COLUMN)"
 
 
 class NodeIds(ABC):
@@ -147,24 +146,28 @@ def id_list(names: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class NodeTexts:
-    """The ids and the names of all nodes as text; None if no column holds names."""
+    """The ids and the names of all nodes as text; None if no column holds names.
+
+    ``hint`` is added to the error for a text that is like none of them.
+    """
 
     ids: Texts
     names: Texts | None = None
+    hint: Callable[[str], str] = lambda _: ""
 
     def find_named(self, text: Any) -> int:
         """The node of this name, whatever its case if none has it in this one; an error lists near matches, by id or name."""
         if isinstance(text, str) and self.names is not None:
-            nodes = _equal(self.names(), text)
+            nodes = equal_texts(self.names(), text)
             if len(nodes) == 1:
                 return int(nodes[0])
             if len(nodes):
                 some = ", ".join(f"{each!r:.80}" for each in _texts_at(self.ids(), nodes[:_SHOWN_MATCHES]))
                 more = ", ..." if len(nodes) > _SHOWN_MATCHES else ""
                 raise DataError(f"{len(nodes):,} nodes are called {text!r:.80}; use the id of one: {some}{more}")
-        raise self.unknown(text, _NAMES_HINT if self.names is None else "")
+        raise self.unknown(text)
 
-    def unknown(self, node: Any, hint: str = "") -> DataError:
+    def unknown(self, node: Any) -> DataError:
         """The error that there is no such node, with those whose id or name is nearly so, or else a hint."""
         text = str(node)
         alike: dict[int, float] = {}
@@ -177,7 +180,7 @@ class NodeTexts:
             return DataError(f"{said}; did you mean {self._called(nodes)}?")
         first = self._called(range(min(3, sum(map(len, self.ids())))))
         what = "id is" if self.names is None else "id or name is"
-        return DataError(f"{said}, and no {what} like it" + (f"; ids are such as {first}" if first else "") + hint)
+        return DataError(f"{said}, and no {what} like it" + (f"; ids are such as {first}" if first else "") + self.hint(text))
 
     def _called(self, nodes: Iterable[int]) -> str:
         """The ids of some nodes, each with its name, if it has one."""
@@ -228,7 +231,7 @@ def _ratio(matcher: SequenceMatcher[str], other: str) -> float:
     return matcher.ratio() if quick >= _LEAST_RATIO else 0.0
 
 
-def _equal(texts: Iterable[Any], wanted: str) -> Array:
+def equal_texts(texts: Iterable[Any], wanted: str) -> Array:
     """The nodes whose text is this one; whatever its case, if there is none."""
     import pyarrow.compute as pc
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,11 +14,12 @@ import numpy as np
 
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
 from clnr.embedding.reporting.map_layouts import MOST_MAP_NODES
-from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts
+from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts, equal_texts
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
+from clnr.support.humanize import option
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES
 from clnr.tables.io.source import Column, Table
@@ -30,6 +33,7 @@ class Nodes(ABC):
 
     ids: NodeIds
     info: TableInfo
+    saved_in: Path | None
 
     @property
     def name_column(self) -> str | None:
@@ -65,7 +69,18 @@ class Nodes(ABC):
         """The node of this name; an error lists near matches, by id or name."""
         column = self.name_column
         names = None if column is None else lambda: map(name_texts, self.column_parts(column))
-        return NodeTexts(self.ids.texts, names).find_named(name)
+        return NodeTexts(self.ids.texts, names, self._names_hint if column is None else lambda _: "").find_named(name)
+
+    def _names_hint(self, text: str) -> str:
+        """How to find nodes by a column of the node table that has a text; "" if none has it, or the table is not there."""
+        for column in (each.column for each in self.info.ingest_report.columns if each.table == "nodes"):
+            # Columns of lists have no texts, and vectors are not kept.
+            with contextlib.suppress(DataError, KeyError, NotImplementedError):
+                if len(equal_texts(map(name_texts, self.column_parts(column)), text)):
+                    command = f"clnr report {shlex.quote(str(self.saved_in))} {option('--name', column)}"
+                    how = f"read_tables(names={column!r})" if self.saved_in is None else command
+                    return f"; column '{column}' has it: {how} finds nodes by that column"
+        return ""
 
 
 class ShownNodes(NamedTuple):
@@ -89,7 +104,6 @@ class GraphNodes(Nodes):
 
     num_nodes: int
     title: str
-    saved_in: Path | None
 
     @property
     @abstractmethod

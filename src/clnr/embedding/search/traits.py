@@ -19,8 +19,11 @@ _MOST_TRAITS, _MOST_LETTERS = 5, 40
 # Cohen's small effect; what a single node has is its own; and a value of fewer nodes says little about the group.
 _LEAST_DIFFERENCE, _LEAST_NODES, _LEAST_SHARE = 0.2, 2, 0.05
 _LEAST_VARIANCE = 1e-9
-# How far, in standard errors, a title is beyond chance, as many values are compared; and its least share inside.
-_TELLING_ERRORS, _TELLING_SHARE = 4.0, 0.2
+# How far, in standard errors, a title is beyond chance, as many values are compared; its least share inside, and of how many
+# nodes that must be known.
+_TELLING_ERRORS, _TELLING_SHARE, _TELLING_NODES = 4.0, 0.2, 5
+# The share of empty values from which a share is said to be of the others.
+_MANY_EMPTY = 0.2
 
 
 class Trait(NamedTuple):
@@ -29,11 +32,14 @@ class Trait(NamedTuple):
     Attributes:
         column: The column of the node table; ``label`` for labels without one.
         value: The value, word or tag that is commoner inside; None for a column of numbers.
-        inside: The share of nodes that have it; or the mean of a number, or of a date in seconds since 1970.
+        inside: Of the nodes with a value in the column, the share that has this one; or the mean of a number, or of a date in
+            seconds since 1970.
         outside: The same for all other nodes.
-        difference: Standardised: inside less outside, over the standard deviation of all nodes.
+        difference: Standardised: inside less outside, over the standard deviation of all nodes with a value.
         kind: ``share``, ``number`` or ``datetime``.
-        telling: Whether it can name the group: beyond chance and, if it is a value, shared by a fifth of the nodes inside.
+        telling: Whether it can name the group: beyond chance, known of five nodes inside and, if it is a value, shared by a
+            fifth of them.
+        filled: The share of the group's nodes that have a value in the column.
     """
 
     column: str
@@ -43,10 +49,12 @@ class Trait(NamedTuple):
     difference: float
     kind: str
     telling: bool = False
+    filled: float = 1.0
 
     def __str__(self) -> str:
         name = self.column if self.value is None else f"{self.column} '{shorten(self.value, _MOST_LETTERS)}'"
-        return f"{name} {self._text(self.inside)} ({self._text(self.outside)})"
+        some = f" of the {self.filled:.0%} with a value" if self.kind == "share" and self.filled < 1 - _MANY_EMPTY else ""
+        return f"{name} {self._text(self.inside)} ({self._text(self.outside)}){some}"
 
     @property
     def short(self) -> str:
@@ -62,7 +70,7 @@ class Trait(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """Numbers of nodes, [n, m], and which nodes have them; the names of the m values, None for a column of numbers.
+    """Numbers of nodes, [n, m]; which nodes may have them, and which do; the names of the m values, None for numbers.
 
     Numbers were divided by ``scale``, after ``centre`` was subtracted.
     """
@@ -71,6 +79,7 @@ class _Values(NamedTuple):
     names: tuple[str, ...] | None
     kind: str
     numbers: Any
+    possible: Array
     known: Array
     scale: float = 1.0
     centre: float = 0.0
@@ -94,7 +103,8 @@ def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
         codes = np.array(labels)
         classes = np.unique(codes[codes >= 0])
         names = tuple(nodes.info.class_name(label) for label in classes.tolist())
-        yield _Values(nodes.info.ingest_report.label_column, names, "share", sp.csc_array(codes[:, None] == classes), everyone)
+        column, one_hot = nodes.info.ingest_report.label_column, sp.csc_array(codes[:, None] == classes)
+        yield _Values(column, names, "share", one_hot, everyone, codes >= 0)
     encoder, features = nodes.info.feature_encoder, nodes.features_of(sample)
     if encoder is None or features is None or features.shape[1] != encoder.width:
         return
@@ -103,15 +113,14 @@ def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
     first = 0
     for each in encoder.column_encoders:
         block, last = features[:, first : first + each.width], first + each.width + each.missing
-        known = everyone if not each.node_kind or kinds is None else kinds == each.node_kind
+        possible = everyone if not each.node_kind or kinds is None else kinds == each.node_kind
+        known = possible & (_dense(features[:, last - 1 : last])[:, 0] == 0) if each.missing else possible
         if each.sparse:
             named = block[:, : len(each.values)]
-            yield _Values(each.column, each.values, "share", sp.csc_array(named != 0), known)
+            yield _Values(each.column, each.values, "share", sp.csc_array(named != 0), possible, known)
         elif each.kind != "vector":
-            if each.missing:
-                known = known & ~_dense(features[:, last - 1 : last])[:, 0].astype(np.bool_)
             kind = "share" if each.kind == "bool" else each.kind
-            yield _Values(each.column, None, kind, _dense(block), known, each.scale, each.centre)
+            yield _Values(each.column, None, kind, _dense(block), possible, known, each.scale, each.centre)
         first = last
 
 
@@ -136,10 +145,12 @@ def _differences(values: _Values, groups: Array, count: int) -> Iterator[tuple[i
         if values.names is not None:
             large &= (difference > 0) & (inside_sums >= _LEAST_NODES) & (inside >= _LEAST_SHARE)
         telling = np.abs(difference) >= _TELLING_ERRORS * np.sqrt(1 / sizes + 1 / (len(places) - sizes))
+        telling &= sizes >= _TELLING_NODES
         if values.names is not None:
             telling &= inside >= _TELLING_SHARE
+        filled = sizes[:, 0] / np.bincount(groups[values.possible], minlength=count)
     for group, at in zip(*np.nonzero(large), strict=True):
         name = None if values.names is None else values.names[at]
         within, beyond = (float(each[group, at] * values.scale + values.centre) for each in (inside, outside))
-        how = float(difference[group, at]), values.kind, bool(telling[group, at])
+        how = float(difference[group, at]), values.kind, bool(telling[group, at]), float(filled[group])
         yield int(group), Trait(values.column, name, within, beyond, *how)

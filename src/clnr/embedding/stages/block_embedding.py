@@ -61,7 +61,7 @@ class BlockEmbedding:
             written.last_width = rows.shape[1] if is_last else 0
             return rows
 
-        what = f"the encoder's layer {layer}" if layer else "what the encoder propagates"
+        what = f"embedding all nodes: {f'layer {layer}' if layer else 'input'}"
         return Part(what, written, prepare, compute, reads_edges=layer > 0)
 
     def _compute(self, operators: LayerOperators) -> tuple[Tensor, bool]:

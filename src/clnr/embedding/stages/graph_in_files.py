@@ -193,7 +193,7 @@ class GraphInFiles(JobGraph):
 
     def samples(self, model: FittedModel, vectors: Shards, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
         passes = self._passes(self._seen, self._seen_passes.work.name, dataclasses.replace(self.settings, workers=ALONE))
-        passes.log("scoring samples")
+        passes.log("scoring a sample of edges and nodes")
         given = prepared(self._model, model.parameters, passes)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
         return dataclasses.replace(file_samples(model, self.settings, *sampled, bool(baselines)), notes=[*self.told])

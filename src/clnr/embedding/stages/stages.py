@@ -263,7 +263,7 @@ class WriteFolder(Stage):
         threads = contextlib.nullcontext() if job.work is None else job.settings.engine.use_threads()
         begun = None if job.work is None else job.work.becomes_output(job.output.force)
         with enough_memory(), threads:
-            write_reserved(job.graph.result(job), job.output, begun, job.log)
+            write_reserved(job.graph.result(job), job.output, begun)
         job.settings.remove_checkpoint()
 
 

@@ -129,7 +129,10 @@ def load_folder(folder: Path) -> EmbeddingResult:
     """Load a folder whose graph and vectors are in it; one with shards is refused."""
     result = load_result(folder)
     if result.nodes.saved_in is not None:
-        raise DataError(f"{folder}: its embedding is in shards, {SHARDS}/part-*.parquet, which are not loaded as a whole")
+        raise DataError(
+            f"{folder}: clnr export and clnr embed --model need an embedding of a graph in memory, and this one was made from "
+            f"files; pyarrow.parquet.read_table({str(folder / SHARDS)!r}) reads all of its vectors"
+        )
     return result
 
 

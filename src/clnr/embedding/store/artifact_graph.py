@@ -78,7 +78,7 @@ class ArtifactNodes(Nodes):
     """
 
     def __init__(self, files: ArtifactFiles, ids: Array):
-        self._files, self._count = files, len(ids)
+        self._files, self._count, self.saved_in = files, len(ids), files.folder
         self.ids, self.info = ArrayIds(ids), load_table_info(files)
 
     @cached_property

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
-from clnr.embedding.reporting.report_data import Log, report_html
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout, drawing_note
+from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.store.artifact import (
-    FOLDER_FILES,
-    load_folder,
-    load_result,
-    name_nodes,
-    save_folder,
-    save_names,
-)
+from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
 from clnr.errors import ClnrError
 from clnr.support.stage_clock import stage
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.file_locks import temporary_path
+
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -58,9 +53,7 @@ def write_folder(result: EmbeddingResult, output: Output) -> None:
         write_reserved(result, output)
 
 
-def write_reserved(
-    result: EmbeddingResult, output: Output, begun: AbstractContextManager[Path] | None = None, log: Log | None = None
-) -> None:
+def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractContextManager[Path] | None = None) -> None:
     """Write a result to a folder that is reserved.
 
     ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
@@ -68,7 +61,7 @@ def write_reserved(
     html = None
     if output.layout is not None:
         with stage("draw"):
-            html = report_html(result, output.title, output.layout, log)
+            html = report_html(result, output.title, output.layout)
     with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)
@@ -114,11 +107,7 @@ def _link_files(folder: Path, to: Path) -> None:
 
 
 def write_report(
-    folder: Path,
-    name: str | None = None,
-    layout: str | None = None,
-    log: Log | None = None,
-    colour: str | None = None,
+    folder: Path, name: str | None = None, layout: str | None = None, colour: str | None = None, log: Log = lambda _: None
 ) -> Path:
     """Write the report of a folder again, and return its path.
 
@@ -128,8 +117,10 @@ def write_report(
     result = load_result(folder)
     if name is not None:
         result = name_nodes(result, name, folder)
+    if note := drawing_note(len(result.z), int(result.z.shape[1]), layout):
+        log(note)
     title = resolve_path(folder).name
-    html = report_html(result, title, layout, log, colour)
+    html = report_html(result, title, layout, colour)
     if name is not None:
         save_names(result, folder)
     return write_report_file(folder, title, html)

@@ -108,9 +108,7 @@ class StoredNodes(GraphNodes):
     def linked(self, node: int, *, needed: bool = False) -> set[int]:
         folder = self._graph_folder()
         if folder is None and needed:
-            raise ClnrError(
-                f"unlinked=True (--unlinked) needs the graph folder, {self._shards.graph[0]}, which is missing or has changed"
-            )
+            raise ClnrError(f"--unlinked needs the graph folder, {self._shards.graph[0]}, which is missing or has changed")
         return set() if folder is None else folder.neighbours(node)
 
     def labels_of(self, nodes: Array) -> list[int] | None:
@@ -129,6 +127,9 @@ class StoredNodes(GraphNodes):
 
     def with_names(self, column: str, where: Path | str) -> NoReturn:
         raise DataError(f"{where}: node names are fixed by clnr ingest --name")
+
+    def _names_hint(self, text: str) -> str:
+        return ""
 
     def shown(self) -> ShownNodes:
         # They need torch, which questions for similar nodes do not.

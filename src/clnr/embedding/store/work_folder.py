@@ -102,7 +102,7 @@ class WorkFolder:
             if differs := [name for name, value in self._about.items() if earlier.get(name) != value]:
                 raise DataError(
                     f"{self.path} is a stopped run with another {' and '.join(differs)}; undo the change, or start without "
-                    "--resume (resume=False)"
+                    "--resume"
                 )
             return
         shutil.rmtree(self.path, ignore_errors=True)

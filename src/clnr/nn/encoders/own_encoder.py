@@ -29,8 +29,8 @@ class OwnEncoder(PlainEncoder):
     """A copy of a module, which is given a view's features and remaining edges, without the self-loops that convolutions add.
 
     Its parameters and buffers are passed by ``torch.func.functional_call``, so that they are trained, kept and saved as those
-    of any encoder; the first ones are the module's own, whatever the seed. ``class_name`` is qualified. Without a module, as
-    loaded from a folder, nothing can be computed.
+    of any encoder; the first ones are the module's own, whatever the seed; those of lazy layers are drawn with torch's seed 0.
+    ``class_name`` is qualified. Without a module, as loaded from a folder, nothing can be computed.
     """
 
     module: Any = None
@@ -49,8 +49,6 @@ class OwnEncoder(PlainEncoder):
             )
         own, name = cls(module, f"{type(module).__module__}.{type(module).__qualname__}"), type(module).__name__
         for place, each in own._tensors.items():
-            if torch.nn.parameter.is_lazy(each):
-                raise MethodError(f"{name}: {place} has no shape yet; call the encoder once, or give the number of features")
             if each.is_floating_point() and each.dtype != torch.float32:
                 raise MethodError(f"{name}: {place} is {each.dtype}, and clnr trains in float32; give encoder.float()")
         if not any(each.requires_grad for each in module.parameters()):
@@ -71,6 +69,7 @@ class OwnEncoder(PlainEncoder):
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         device = torch.empty(0).device
+        self.width(inputs)  # lazy layers have their shapes then
         return {name: value.detach().to(device, copy=True).contiguous() for name, value in self._tensors.items()}
 
     def learns(self, name: str) -> bool:
@@ -83,13 +82,18 @@ class OwnEncoder(PlainEncoder):
 
     def _measure(self, inputs: int) -> int:
         """The width of the rows of two nodes, each the other's neighbour."""
-        with torch.no_grad(), torch.device("cpu"):
-            tensors = {name: value.cpu() for name, value in self._tensors.items()}
+        with torch.no_grad(), torch.device("cpu"), torch.random.fork_rng([]):
+            pair = torch.zeros(2, inputs), torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
             try:
-                rows = self._rows(tensors, torch.zeros(2, inputs), torch.tensor([[0, 1], [1, 0]]), torch.ones(2))
+                if any(map(torch.nn.parameter.is_lazy, self._tensors.values())):
+                    torch.default_generator.manual_seed(0)
+                    self.module.cpu()
+                    self._rows({}, *pair)
+                rows = self._rows({name: value.cpu() for name, value in self._tensors.items()}, *pair)
             except Exception as error:
                 what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-                raise MethodError(f"{self.name} fails on nodes with {inputs:,} features: {what}") from error
+                remedy = f"if it expects another number, make it with in_channels={inputs}"
+                raise MethodError(f"{self.name} fails on nodes with {inputs:,} features: {what}; {remedy}") from error
         shape = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
         if len(shape) != 2 or shape[0] != 2:
             raise MethodError(f"{self.name} must give a tensor with one row per node; for 2 nodes it gave {shape}")

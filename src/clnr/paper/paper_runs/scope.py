@@ -67,7 +67,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Scope:
-    """How much of the paper to reproduce: only these data sets and methods, with so many seeds; None means as in the paper.
+    """How much of the paper to reproduce: these data sets and methods, this number of seeds; None means as in the paper.
 
     ``quick`` is a check: small data sets, two seeds and few epochs.
     """

@@ -178,7 +178,7 @@ def column_sql(node_table: Table, key: str, whole: bool) -> dict[str, str]:
 
 
 def read_node_table(path: Path, nodes: int, columns: list[str] | None = None) -> Any:
-    """The columns of a saved node table, or some of them, as an Arrow table; it must have a row for each of so many nodes."""
+    """The columns of a saved node table, or some of them, as an Arrow table; it must have ``nodes`` rows."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:

@@ -21,7 +21,7 @@ _LETTER = r"A-Za-zµμΩ°%‰$€£¥₹₽₩₺"
 _AFTER = rf"[{_LETTER}][{_LETTER}0-9²³/·^-]{{0,15}}(?: [{_LETTER}²³/]{{1,15}})?"
 _IS_MONEY = re.compile(_MONEY)
 _PLURAL = re.compile("[A-Za-z]{3}")
-# Of all values, so many have the unit. Of a column that the user calls numbers, any are enough.
+# The share of values that must have the unit. In a column that the user calls numbers, any are enough.
 _NEARLY_ALL = 0.95
 LONGEST_UNIT = 40
 # The most units of a column, and what else stands after numbers: 1st, 2nd.

@@ -30,7 +30,7 @@ _NEARLY_ALL, _FEWER, _HALF, _HARDLY_ANY = 0.95, 0.9, 0.5, 0.01
 _LEAST_UNKNOWN = 5
 # Counts are as chance has them up to this factor, and up to as many more; a smaller number of expected ones tells nothing.
 _CHANCE_FACTOR, _LEAST_EXPECTED = 4.0, 5.0
-# Ends that share so many of all ids are likely one kind.
+# Ends that share at least this part of all ids are likely one kind.
 _SAME_SHARE = 0.8
 
 

@@ -42,7 +42,7 @@ def list_rows(structure: Structure, places: Places, room: int | None = None, alo
     that of a long row is nobody's. Where most rows are long, or few are listed, or all shall be ``alone``, only split ones
     keep theirs, and each place has a program of its own.
 
-    Where there is ``room`` for so many entries, what is kept of these rows will move together; should it be too little,
+    If ``room``, a number of entries, is given, what is kept of these rows will move together; should it be too little,
     ``places.excess`` becomes NaN.
     """
     place, nodes = places.place, places.nodes
