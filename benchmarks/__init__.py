@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from clnr.errors import ClnrError
 
@@ -15,6 +18,18 @@ def positive(word: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
     return number
+
+
+def append(log: Path | None, record: dict[str, Any]) -> None:
+    """Add a result to a log, if there is one: a line of JSON each."""
+    if log is not None:
+        with log.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def read(log: Path | None) -> list[dict[str, Any]]:
+    """The results in a log."""
+    return [json.loads(line) for line in log.read_text().splitlines()] if log is not None and log.exists() else []
 
 
 def command(main: Callable[[], None]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from clnr.errors import UnknownName
-from clnr.methods import BASELINES, METHODS, RAW, SVD, SVD_PROPAGATED
+from clnr.methods import BASELINES, METHODS, RAW
+from clnr.paper.table_format import Table, row
 
-WIDEST = 120
 CHANCE = "chance"
 NODE2VEC = "node2vec"
 FREE = tuple(method.name for method in BASELINES)
@@ -102,25 +102,15 @@ def tables(records: Sequence[Record], ours: str) -> str:
         "methods of a graph, mean over graphs; and points\nlost on the mean by taking the method that is best by it, against "
         "the best one.",
         correlations(results, ours),
-        homophily(results),
         *uses(results, ours),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Tables of at most 120 bytes a line: what is too wide becomes several, with the first column in each."""
-    widths = [max(len(row[place].encode()) for row in rows) + 3 for place in range(len(rows[0]))]
-    groups: list[list[int]] = [[]]
-    for place in range(1, len(widths)):
-        if groups[-1] and widths[0] + 1 + sum(widths[each] for each in (*groups[-1], place)) > WIDEST:
-            groups.append([])
-        groups[-1].append(place)
-    made = []
-    for group in groups:
-        lines = ["| " + " | ".join([row[0], *(row[place] for place in group)]) + " |" for row in rows]
-        made.append("\n".join([lines[0], "|" + "---|" * (len(group) + 1), *lines[1:]]))
-    return "\n\n".join(made)
+    """A table whose first row is its head; what is too wide becomes several, with the first column in each."""
+    head, *lines = rows
+    return Table("", "", tuple(head), (tuple(row(*line) for line in lines),)).pipe_table()
 
 
 def grid(results: Results, methods: Iterable[str], cell: Callable[[str, str], str], graphs: Sequence[str] = ()) -> str:
@@ -195,23 +185,6 @@ def correlations(results: Results, ours: str) -> str:
     if of_ours:
         rows.append([f"always {ours}", *[""] * 6, _number(statistics.fmean(of_ours))])
     return markdown(rows) if len(rows) > 1 else ""
-
-
-def homophily(results: Results) -> str:
-    """Whether features that neighbours predict tell that propagating them helps; graphs without features do not count."""
-    found = []
-    for graph in (each for each in results.graphs if kind(each) != 1):
-        gain = results.mean(graph, SVD_PROPAGATED.name) - results.mean(graph, SVD.name)
-        pair = results.mean(graph, RAW.name, "neighbour_r2"), gain
-        if not any(math.isnan(each) for each in pair):
-            found.append(pair)
-    if len(found) < 3:
-        return ""
-    rank = spearmanr(*zip(*found, strict=True)).statistic
-    return (
-        f"Over {len(found)} graphs, the rank correlation of R^2 of a node's features from its neighbours' features with\n"
-        f"what propagation adds to an SVD ({SVD_PROPAGATED.name} less {SVD.name}, points) is {rank:+.2f}."
-    )
 
 
 def uses(results: Results, ours: str) -> list[str]:

@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_geometric.nn import Node2Vec
 
-from benchmarks import command, positive
+from benchmarks import append, command, positive
 from benchmarks._rivals import uniform_walks
 from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
@@ -203,9 +203,7 @@ def compare(name: str, asked: argparse.Namespace) -> dict[str, list[dict[str, fl
             known = made[who][:1] if who == methods.RAW.name and fixed else []
             own = in_subprocess(who, name, seed, asked, *(["--links-only"] if known else []))
             made[who].append(own | {"strict": own.get("strict", known[0]["strict"] if known else 0.0), "seed": seed})
-            if asked.log:
-                with asked.log.open("a") as file:
-                    file.write(json.dumps({"set": name, "who": who} | made[who][-1]) + "\n")
+            append(asked.log, {"set": name, "who": who} | made[who][-1])
     return made
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import math
 import multiprocessing
 import os
@@ -39,7 +38,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks import _study_graphs as graphs
-from benchmarks import command, positive
+from benchmarks import append, command, positive, read
 from benchmarks._study_scores import Facts, link_auc, one_thread, scores
 from benchmarks._study_tables import NODE2VEC, label, tables
 from clnr import methods
@@ -200,14 +199,7 @@ def write(record: Record, log: Path | None) -> None:
     name = f"{record['graph']:24}{label(record):24}{record['dimension'] or '':>6}{record['seed']:>6}"
     times = f"{record['seconds']:>8.1f}{record['score_seconds']:>8.1f}"
     print(f"{name}{record['validation']:>8.1f}{record['test']:>8.1f}{auc:>8}{times}", flush=True)
-    if log:
-        with log.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-
-
-def read(log: Path | None) -> list[Record]:
-    """The results in a log."""
-    return [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
+    append(log, record)
 
 
 def main() -> None:

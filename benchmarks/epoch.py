@@ -2,6 +2,7 @@
 
     python -m benchmarks.epoch cora citeseer photo            # data sets by name
     python -m benchmarks.epoch arxiv-sized --device cuda      # an arXiv-sized synthetic graph
+    python -m benchmarks.epoch cora --pyg-variants            # and PyG in bfloat16, and compiled
 
 A full step is the paper's and PyG's. A sampled one takes the columns' moments over the sampled nodes (moments=sampled), and
 computes only what these need. All take turns, several times; on a CPU each in a process of its own, whose memory is measured.
@@ -16,6 +17,8 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import partial
 
 import torch
 
@@ -30,6 +33,11 @@ from clnr.support.machine import environment, memory
 
 SYNTHETIC = {"arxiv-sized": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
 IMPLEMENTATIONS = {"plain PyG": (plain, "all"), "clnr, full": (ours, "all"), "clnr, sampled": (ours, "sampled")}
+PYG_VARIANTS = {
+    "PyG, bfloat16": (partial(plain, bfloat16=True), "all"),
+    "PyG, compiled": (partial(plain, compiled=True), "all"),
+    "PyG, both": (partial(plain, bfloat16=True, compiled=True), "all"),
+}
 
 
 def subject(name: str) -> tuple[Graph, Recipe]:
@@ -43,7 +51,7 @@ def subject(name: str) -> tuple[Graph, Recipe]:
 def run_one(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
     """In this process, one implementation: milliseconds per epoch and the peak of memory."""
     graph, recipe = subject(name)
-    train, moments = IMPLEMENTATIONS[who]
+    train, moments = (IMPLEMENTATIONS | PYG_VARIANTS)[who]
     gc.collect()
     if engine.device.type == "cuda":
         torch.cuda.empty_cache()
@@ -62,9 +70,9 @@ def in_subprocess(who: str, name: str, engine: Engine, epochs: int) -> dict[str,
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(name: str, engine: Engine, epochs: int, turns: int) -> str:
+def compare(names: Iterable[str], name: str, engine: Engine, epochs: int, turns: int) -> str:
     """A line for each implementation: milliseconds, how many times faster than the first, and MiB."""
-    made: dict[str, list[dict[str, float]]] = {who: [] for who in IMPLEMENTATIONS}
+    made: dict[str, list[dict[str, float]]] = {who: [] for who in names}
     for _ in range(turns):
         for who, results in made.items():
             one = (
@@ -89,7 +97,8 @@ def main() -> None:
     parser.add_argument("--threads", type=positive, help="of the CPU, for all; by default PyG takes torch's, clnr by the work")
     parser.add_argument("--epochs", type=positive, help="in each turn; by default 12 on a CPU and 100 on a GPU")
     parser.add_argument("--turns", type=positive, default=3)
-    parser.add_argument("--one", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
+    parser.add_argument("--pyg-variants", action="store_true", help="also time plain PyG in bfloat16, compiled, and both")
+    parser.add_argument("--one", choices=IMPLEMENTATIONS | PYG_VARIANTS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     engine = choose(asked.device, asked.precision, asked.threads)
     epochs = asked.epochs or (100 if engine.device.type == "cuda" else 12)
@@ -99,8 +108,9 @@ def main() -> None:
     where = environment.describe(engine.device)
     print(f"{where}, {engine.precision}, torch {torch.__version__}, {asked.turns} turn(s) of {epochs} epochs")
     print(f"{'':30}{'ms':>28}{'ratio':>8}{'MiB':>10}")
+    names = IMPLEMENTATIONS | (PYG_VARIANTS if asked.pyg_variants else {})
     for name in asked.names:
-        print(compare(name, engine, epochs, asked.turns), flush=True)
+        print(compare(names, name, engine, epochs, asked.turns), flush=True)
 
 
 if __name__ == "__main__":

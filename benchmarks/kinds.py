@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from benchmarks import command, positive
+from benchmarks import append, command, positive
 from clnr import CLNR, datasets, embed, recipe_for
 from clnr.evaluation import logistic_probe
 from clnr.graph import Graph
@@ -138,9 +137,7 @@ def main() -> None:
                 z = embed(CLNR, each, seed=seed, recipe=recipe, device="cpu", threads=asked.threads)
                 accuracy = logistic_probe(z, graph.labels, split, seed).strict
                 found.setdefault(which, []).append(accuracy)
-                if asked.log:
-                    with asked.log.open("a") as file:
-                        file.write(json.dumps({"set": name, "seed": seed, "case": which, "strict": accuracy}) + "\n")
+                append(asked.log, {"set": name, "seed": seed, "case": which, "strict": accuracy})
         print(f"{name}, {time.perf_counter() - began:.0f} s")
         for (case, how), accuracies in found.items():
             print(f"  {case:28}{how:20}{statistics.fmean(accuracies):6.1f} ± {statistics.pstdev(accuracies):.1f}")

@@ -2,10 +2,11 @@
 
     python -m benchmarks.papers_sized FOLDER --share 0.001    # 111,000 nodes
     python -m benchmarks.papers_sized FOLDER --share 0.1 --memory '4 GB' --dtype float16
-    python -m benchmarks.papers_sized FOLDER --share 0.3 --without-tables --device cuda
+    python -m benchmarks.papers_sized FOLDER --share 0.3 --without-tables --device cuda -v --no-report
 
 Writes Parquet files of edges and nodes (at share 1: 111 million nodes, 1.6 billion edges in both directions, 128 features and
-172 classes), then runs clnr ingest, and clnr embed, each as a process of its own. Tables and folders stay in FOLDER.
+172 classes), then runs clnr ingest, and clnr embed, each as a process of its own. Tables and folders stay in FOLDER. Further
+options, such as -v for the time and memory of each stage, are those of clnr embed.
 
 With --without-tables the graph folder is written at once, and ingest is left out. Its graph is a simple one, which needs no
 sorting: every node has 14 neighbours anywhere, so that each that is read is on another page.
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--workers", default="1")
     parser.add_argument("--threads", help="of each worker")
     parser.add_argument("--without-tables", action="store_true", help="write the graph folder at once")
-    asked = parser.parse_args()
+    asked, more = parser.parse_known_args()
     nodes, links = round(NODES * asked.share), round(LINKS * asked.share)
     folder = asked.folder
     graph, vectors = folder / "graph", folder / "embedded"
@@ -160,7 +161,7 @@ def main() -> None:
         timed(["clnr", "ingest", *tables, "--out", str(graph), "--memory", asked.memory, "--dtype", asked.dtype, "--force"])
     words = ["--method", asked.method, "--set", f"epochs={asked.epochs}", "--memory", asked.memory, "--device", asked.device]
     words += ["--workers", asked.workers, *([] if asked.threads is None else ["--threads", asked.threads])]
-    timed(["clnr", "embed", "--graph", str(graph), "--out", str(vectors), *words, "--force"])
+    timed(["clnr", "embed", "--graph", str(graph), "--out", str(vectors), *words, *more, "--force"])
 
 
 if __name__ == "__main__":

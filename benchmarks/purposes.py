@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import math
 import statistics
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ import numpy as np
 import torch
 
 from benchmarks import _study_graphs as graphs
-from benchmarks import bipartite, command, positive
+from benchmarks import append, bipartite, command, positive, read
 from benchmarks.baselines import BATCH, NODE2VEC, node2vec
 from clnr import datasets
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
@@ -182,18 +181,17 @@ def main() -> None:
     asked = parser.parse_args()
     engine = choose(asked.device)
     print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}")
-    done = [json.loads(line) for line in asked.log.read_text().splitlines()] if asked.log.exists() else []
+    done = read(asked.log)
     for seed in range(asked.seeds):
         for name in asked.names:
             kinds = ("auc",) if asked.links else ("10 %",)
             if any((each["graph"], each["seed"]) == (name, seed) and each["labels"] in kinds for each in done):
                 continue
-            with asked.log.open("a") as log:
-                edges = by_edges(name, seed, engine, asked.node2vec) if asked.links else None
-                for record in edges or by_labels(name, seed, engine):
-                    print(record["graph"], record["labels"], seed, record["taken"], flush=True)
-                    log.write(json.dumps(record) + "\n")
-    for line in tables([json.loads(line) for line in asked.log.read_text().splitlines()]):
+            edges = by_edges(name, seed, engine, asked.node2vec) if asked.links else None
+            for record in edges or by_labels(name, seed, engine):
+                print(record["graph"], record["labels"], seed, record["taken"], flush=True)
+                append(asked.log, record)
+    for line in tables(read(asked.log)):
         print(line)
 
 

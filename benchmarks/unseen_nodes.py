@@ -13,7 +13,6 @@ are compared before and after these came, and after a single one came.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import command, positive
+from benchmarks import append, command, positive
 from benchmarks._fit_graph import fit_graph
 from clnr import CLNR, datasets, recipe_for, rng
 from clnr.embedding.fitted_model import FittedModel
@@ -151,9 +150,7 @@ def main() -> None:
         for seed in range(asked.seeds):
             found = run_seed(graph, recipe, asked.share, seed, engine)
             made.append(found | {"gap": found["hidden_new"] - found["hidden_all"]})
-            if asked.log:
-                with asked.log.open("a") as file:
-                    file.write(json.dumps({"set": name, "seed": seed} | made[-1]) + "\n")
+            append(asked.log, {"set": name, "seed": seed} | made[-1])
         keys = ("hidden_new", "hidden_all", "gap", "visible_new", "visible_all")
         print(f"{name:12}{epochs:>12}" + "".join(f"{mean(made, key):>14}" for key in keys), end="")
         print(f"{time.perf_counter() - began:>9.0f}")

@@ -106,6 +106,10 @@ class Drop(NamedTuple):
             i, j = torch.minimum(i, j), torch.maximum(i, j)
         return loop | rng.keep(self.key, self.rate, i, j)
 
+    def reordered(self, order: Tensor) -> Drop:
+        """The same of entries in another order."""
+        return self._replace(rate=self.rate[order]) if isinstance(self.rate, Tensor) else self
+
 
 class Mask(NamedTuple):
     """Features masked at a rate, columns also each at its own: for all nodes alike, or element by element.

@@ -56,45 +56,15 @@ class Cost(NamedTuple):
 
 def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost:
     """The cost of a training, with every number moved and multiplied at a typical rate."""
-    model, device = method.build(recipe), engine.device.type
+    model = method.build(recipe)
     views, width = max(2, len(model.views)), max(recipe.hidden, recipe.dimension)
     rows = step_work(len(model.views), model.objective, recipe, size).rows if model.objective else 0
     # Activations of all layers and views, and their gradients.
     step = _FLOAT_BYTES * 4 * views * rows * width
     graph = LIBRARY_BYTES + size.bytes + _EDGE_BYTES * size.edges
-    peak = max(step + _given(model, size, device), _embedding(model, size, device))
-    return Cost(training_seconds(method, recipe, size, device), graph + peak)
-
-
-def _given(model: Model, size: Size, device: str) -> float:
-    """Bytes of the features that the encoder is given; those of the graph itself are on the host, and on a CPU again."""
-    inputs = model.input_width(size.features)
-    if inputs == size.features:
-        return (2 if device == "cpu" else 1) * size.bytes
-    return _FLOAT_BYTES * size.nodes * inputs
-
-
-def _embedding(model: Model, size: Size, device: str) -> float:
-    """Bytes of the rows of all nodes while inputs are made or, if these are more, while the read-out is fitted."""
-    inputs, outputs = model.input_width(size.features), model.encoder.num_outputs
-    encoder = model.encoder.width(inputs)
-    walked = sum(part.walk_columns for part in model.inputs)
-    # All of them, and a step beside the one before.
-    inputs_bytes = 3 * size.bytes + _FLOAT_BYTES * size.nodes * (len(STEPS) + _COPIES_OF_STEP) * walked
-    if model.readout is None:
-        return max(inputs_bytes, _given(model, size, device) + _FLOAT_BYTES * size.nodes * _COPIES_OF_ROWS * encoder)
-    widths = model.readout.widths(inputs, outputs * [encoder])
-    # Of all nodes the encoders' rows, walks, and rows on their way; of those that stand for all, all matrices, and features of
-    # two hops.
-    products = [product for _, product in model.readout.products({}, outputs)]
-    walks = len(STEPS) * sum(product.source.walk_columns for product in products)
-    propagated = [width for width, product in zip(widths, products, strict=False) if not product.source.walk_columns]
-    widest = max(encoder, model.readout.dimension, *propagated)
-    columns = outputs * encoder + walks + _COPIES_OF_WIDEST * widest
-    features = 2 * inputs if inputs <= MOST_INNER_PRODUCTS else 0
-    fitted = _FLOAT_BYTES * min(size.nodes, FITTED_NODES) * (sum(widths) + features)
-    block = _FLOAT_BYTES * 3 * min(size.nodes, ROWS) * sum(widths)
-    return max(inputs_bytes, _given(model, size, device) + _FLOAT_BYTES * size.nodes * columns + fitted + block)
+    work = ModelWork(model, recipe, size)
+    peak = max(step + work.input_bytes(engine.device.type), work.embedding_bytes(engine.device.type))
+    return Cost(training_seconds(method, recipe, size, engine.device.type), graph + peak)
 
 
 def training_seconds(method: Method, recipe: Recipe, size: Size, device: str) -> float:
@@ -180,6 +150,31 @@ class ModelWork:
         readout = model.readout
         self._widths = [] if readout is None else readout.widths(self._features, self._outputs * [self._encoded])
         self._products = [] if readout is None else [product for _, product in readout.products({}, self._outputs)]
+
+    def input_bytes(self, device: str) -> float:
+        """Bytes of the features that the encoder is given; those of the graph itself are on the host, and on a CPU again."""
+        if self._features == self.size.features:
+            return (2 if device == "cpu" else 1) * self.size.bytes
+        return _FLOAT_BYTES * self.size.nodes * self._features
+
+    def embedding_bytes(self, device: str) -> float:
+        """Bytes of the rows of all nodes while inputs are made or, if these are more, while the read-out is fitted."""
+        nodes, readout, encoder = self.size.nodes, self.model.readout, self._encoded
+        walked = sum(part.walk_columns for part in self.model.inputs)
+        # All of them, and a step beside the one before.
+        made = 3 * self.size.bytes + _FLOAT_BYTES * nodes * (len(STEPS) + _COPIES_OF_STEP) * walked
+        if readout is None:
+            return max(made, self.input_bytes(device) + _FLOAT_BYTES * nodes * _COPIES_OF_ROWS * encoder)
+        # Of all nodes the encoders' rows, walks, and rows on their way; of those that stand for all, all matrices, and
+        # features of two hops.
+        walks = len(STEPS) * sum(product.source.walk_columns for product in self._products)
+        pairs = zip(self._widths, self._products, strict=False)
+        widest = max(encoder, readout.dimension, *(width for width, product in pairs if not product.source.walk_columns))
+        columns = self._outputs * encoder + walks + _COPIES_OF_WIDEST * widest
+        features = 2 * self._features if self._features <= MOST_INNER_PRODUCTS else 0
+        fitted = _FLOAT_BYTES * min(nodes, FITTED_NODES) * (sum(self._widths) + features)
+        block = _FLOAT_BYTES * 3 * min(nodes, ROWS) * sum(self._widths)
+        return max(made, self.input_bytes(device) + _FLOAT_BYTES * nodes * columns + fitted + block)
 
     def inputs(self) -> Work:
         """The features that the encoder is given."""

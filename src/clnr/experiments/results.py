@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -114,8 +114,13 @@ class Summary:
 
 def without_nan(value: Any) -> Any:
     """For JSON, which has neither NaN nor infinity: None instead."""
+    return map_floats(value, lambda number: number if math.isfinite(number) else None)
+
+
+def map_floats(value: Any, change: Callable[[float], float | None]) -> Any:
+    """The value with every float in it, however deep in lists and dictionaries, changed."""
     if isinstance(value, dict):
-        return {name: without_nan(each) for name, each in value.items()}
+        return {name: map_floats(each, change) for name, each in value.items()}
     if isinstance(value, list):
-        return [without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [map_floats(each, change) for each in value]
+    return change(value) if isinstance(value, float) else value

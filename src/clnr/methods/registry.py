@@ -260,7 +260,7 @@ class Method:
         self.check(recipe)
         blocks = tuple(_fill(part, recipe) for part in self.readout)
         return Model(
-            encoder=_fill(self.encoder, recipe) if isinstance(self.encoder, type) else self.encoder,
+            encoder=_fill(self.encoder, recipe).chosen if isinstance(self.encoder, type) else self.encoder,
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
             objective=None if self.objective is None else _fill(self.objective, recipe),

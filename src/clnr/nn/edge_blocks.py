@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.readout_blocks import Block, Family, Measure, Product, Source
 from clnr.nn.structure import STEPS
-from clnr.support.lazy import lazy
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
+from clnr.support.lazy import torch
 
 _NEARLY_EQUAL = 0.95
 

@@ -14,18 +14,16 @@ from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.low_rank import axes_of_inner_products, orthonormal
 from clnr.nn.readout_blocks import Block, Family, Measure, Product, ReadoutContext, Source
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from clnr.graph.csr import Array
     from clnr.nn import edge_information
     from clnr.nn.edge_information import edge_weight
 else:
-    torch = lazy("torch")
     edge_information = lazy("clnr.nn.edge_information")
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 

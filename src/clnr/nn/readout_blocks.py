@@ -14,17 +14,15 @@ from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.low_rank import principal_axes, principal_directions
 from clnr.nn.structure import STEPS, walks
-from clnr.support.lazy import lazy
+from clnr.support.lazy import lazy, torch
 from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
     from clnr.engine.streams import IdentityKey
 else:
-    torch = lazy("torch")
     unit_rows = lazy("clnr.engine", "unit_rows")
     IdentityKey = lazy("clnr.engine.streams", "IdentityKey")
 

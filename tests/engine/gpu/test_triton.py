@@ -4,6 +4,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
+from clnr.engine import Drop, Mask
 from clnr.engine.gpu.triton_dense import KernelDense
 from tests.cases import pairs
 from tests.engine.conftest import random
@@ -14,7 +15,6 @@ fused_ntxent = pytest.importorskip("clnr.engine.gpu.triton.fused_ntxent", reason
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KEY = rng.key(5, "train")
 EPOCH = 41
-RANGE = 1 << 32
 
 
 def put(array, dtype=torch.float32):
@@ -66,14 +66,14 @@ def kept(a, drop):
     key = drop.key
     if key.word is not None:
         key = rng.branch(rng.Key(key.a, key.b), int(key.word))
-    return ((rows == columns) | (rng.draw(key, columns, rows) >= drop.threshold)).numpy()
+    return ((rows == columns) | (rng.draw(key, columns, rows) >= rng.threshold(drop.rate))).numpy()
 
 
 def word():
     return torch.tensor([EPOCH], device=DEVICE)
 
 
-SOME = kernels.Dropped(KEY, int(0.4 * RANGE))
+SOME = Drop(KEY, 0.4)
 
 
 @pytest.mark.full
@@ -112,14 +112,14 @@ def test_what_is_done_before_and_after_the_sum(name, relu, parts):
 def test_no_rows_or_no_columns_give_an_empty_product():
     nothing = kernels.prepare(put([0], torch.int64), put([], torch.int64), None, (0, 4))
     assert kernels.multiply(nothing, put(random(4, 3))).shape == (0, 3)
-    assert kernels.drop_entries(nothing, kernels.Dropped(KEY, 5))[1].shape == (0,)
+    assert kernels.drop_entries(nothing, Drop(KEY, 0.5))[1].shape == (0,)
     assert kernels.multiply(compressed(MATRICES["usual"]), put(np.zeros((21, 0)))).shape == (21, 0)
 
 
 def test_a_counter_on_the_device_is_read_when_the_kernel_runs():
     a = MATRICES["usual"]
     counter = word()
-    rule = kernels.Dropped(rng.branch(KEY, counter), RANGE // 2)
+    rule = Drop(rng.branch(KEY, counter), 0.5)
     structure = compressed(a)
     seen = []
     for _ in range(3):
@@ -249,17 +249,17 @@ def test_masked_weight(shape, rate, counted, dtype):
     key = rng.branch(KEY, EPOCH) if counted else KEY
     rates = torch.arange(shape[0]).double() % 5 / 4 if rate == "each" else rate
     factor = np.ones(shape[0]) if rate is None else rng.keep(key, rates, torch.arange(shape[0])).numpy() * 1.25
-    threshold = put((rates * RANGE).long(), torch.int64) if rate == "each" else int((rate or 0) * RANGE)
-    stream = None if rate is None else rng.branch(KEY, word()) if counted else KEY
+    given = put(rates, torch.float64) if rate == "each" else rate
+    mask = None if rate is None else Mask(rng.branch(KEY, word()) if counted else KEY, given, scale=1.25)
     weight = put(w).requires_grad_()
-    out = kernels.masked_weight(weight, stream, threshold, 1.25, dtype)
+    out = kernels.masked_weight(weight, mask, dtype, shape[0])
     out.backward(put(g, dtype))
     assert out.dtype == dtype
     assert weight.grad.dtype == torch.float32
     near(out, put(w).cpu().numpy() * factor[:, None], dtype)
     assert torch.equal(out == 0, (put(factor) == 0)[:, None].expand(shape))
     assert torch.equal(weight.grad, put(g) * put(factor)[:, None])
-    wider = kernels.masked_weight(weight, stream, threshold, 1.25, dtype, rows=shape[0] + 3)
+    wider = kernels.masked_weight(weight, mask, dtype, shape[0] + 3)
     assert torch.equal(wider[:-3], out)
     assert not wider[-3:].any()
     (gradient,) = torch.autograd.grad(wider, weight, torch.cat([put(g, dtype), put(g, dtype)[:1].expand(3, -1)]))

@@ -130,7 +130,7 @@ class MatrixKeptRows(KeptRows):
         links, drop = view.propagation, view.drop
         values = links.transposed_values if transposed else links.values
         self._entries = (*structure(links, transposed), values.numpy(force=True))
-        self._rule = drop_rule(drop, links, transposed)
+        self._rule = drop_rule(drop.reordered(links.order) if drop and transposed else drop, transposed)
 
     @property
     def all_rows(self) -> Array:
@@ -152,12 +152,11 @@ class MatrixKeptRows(KeptRows):
         return kept
 
 
-def drop_rule(drop: Drop | None, links: SparseMatrix | None = None, transposed: bool = False) -> tuple[Any, ...]:
-    """What the compiled loops take to know which entries are kept: of a matrix, if each has a rate, or of its transpose."""
+def drop_rule(drop: Drop | None, transposed: bool = False) -> tuple[Any, ...]:
+    """What the compiled loops take to know which entries are kept: of a matrix, or of its transpose."""
     rate = 0.0 if drop is None else drop.rate
     a, b, _ = rng.Key(0, 0) if drop is None else rng.settled(drop.key)
     each = isinstance(rate, Tensor)
     thresholds = torch.as_tensor(rng.threshold(rate)).reshape(-1)
-    thresholds = thresholds[links.order] if each and transposed and links is not None else thresholds
     pairs = drop is not None and drop.pairs
     return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, transposed

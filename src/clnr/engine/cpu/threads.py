@@ -33,16 +33,6 @@ _NUMBERS_PER_ENTRY = 16
 _forked = False
 
 
-def _begin_fork() -> None:
-    global _forked
-    _forked = True
-    torch.set_num_threads(1)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_fork)
-
-
 def usable_threads() -> int:
     """What torch is set to, by OMP_NUM_THREADS or ``torch.set_num_threads``, but no more than there are processors."""
     return min(torch.get_num_threads(), usable_processors())
@@ -99,6 +89,13 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="clnr")
 
 
+def _begin_fork() -> None:
+    """A forked process has none of the pool's threads, and makes its own."""
+    global _forked
+    _forked = True
+    torch.set_num_threads(1)
+    _pool.cache_clear()
+
+
 if hasattr(os, "register_at_fork"):
-    # A forked process has none of these threads, and makes its own.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_begin_fork)

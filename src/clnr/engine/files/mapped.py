@@ -81,9 +81,9 @@ class MappedFeatures:
 
     def rows(self, nodes: Array) -> torch.Tensor | sp.csr_array:
         """The features of some nodes; dense ones in the type that is stored, or float32 if they are changed."""
-        if self.change is None:
-            return self._stored(nodes)
         stored = self._stored(nodes)
+        if self.change is None:
+            return stored
         changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored, nodes)
         return changed if sp.issparse(changed) else torch.from_numpy(changed)
 
@@ -95,15 +95,13 @@ class MappedFeatures:
     def _stored(self, nodes: Array) -> torch.Tensor | sp.csr_array:
         if isinstance(self.stored, MappedArray):
             return read_rows(self.stored, nodes)
-        order = np.argsort(nodes, kind="stable")
-        read = []
-        for part in (order[part] for part in row_parts(len(order))):
-            indptr, columns, values = self.stored.gather(nodes[part])
-            read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.folder.num_features)))
+        width, (ordered, places) = self.folder.num_features, in_order(nodes)
+        read = [sp.csr_array((0, width), dtype=np.float32)]
+        for part in row_parts(len(nodes)):
+            indptr, columns, values = self.stored.gather(ordered[part])
+            read.append(sp.csr_array((values, columns, indptr), shape=(len(indptr) - 1, width)))
             bound_memory(*self.stored.arrays)
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.folder.num_features), dtype=np.float32)
+        return sp.vstack(read, format="csr")[np.argsort(places)]
 
 
 def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:

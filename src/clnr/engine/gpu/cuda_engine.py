@@ -10,11 +10,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr import rng
 from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.gpu.cuda_frontier import ListedFrontier, ListedOperators, lists_rows_of
-from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, as_values, dropped, structures
+from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, as_values, structures
 from clnr.engine.gpu.triton_dense import KernelDense, tf32, the_kernels
 from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix
@@ -61,13 +60,13 @@ class KernelEngine(BlockEngine):
         if drop is None:
             sums = _degrees(links)
         else:
-            forward, sums = kernels.drop_entries(forward, dropped(drop))
+            forward, sums = kernels.drop_entries(forward, drop)
         scale = sums.rsqrt() if view.propagation_matrix is None else None
 
         def build_transposed() -> Any:
             if drop is None:
                 return transposed
-            return kernels.drop_entries(transposed, dropped(drop, links.order), transposed=True)[0]
+            return kernels.drop_entries(transposed, drop.reordered(links.order), transposed=True)[0]
 
         return KernelMatrix(self.dense, forward, build_transposed, scale, scale)
 
@@ -102,9 +101,7 @@ class KernelEngine(BlockEngine):
 
     def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
         rows = weight.shape[0] + (-weight.shape[0] % (16 // self.dtype.itemsize) if first else 0)
-        if mask is None:
-            return self.kernels.masked_weight(weight, dtype=self.dtype, rows=rows)
-        return self.kernels.masked_weight(weight, mask.key, rng.threshold(mask.rate), mask.scale, self.dtype, rows)
+        return self.kernels.masked_weight(weight, mask, self.dtype, rows)
 
     def streams(self, device_graph: DeviceGraph, count: int) -> Streams:
         return Streams(self.device, count if device_graph.graph.num_nodes <= _NODES_THAT_FILL_GPU else 1)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, dropped, structures
+from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, structures
 from clnr.engine.gpu.triton_dense import the_kernels
 from clnr.engine.operators import Operators, SelectedOperators
 from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
@@ -85,7 +85,6 @@ class ListedFrontier:
     def __init__(self, view: View, engine: SparseEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
         self.view, self.engine, self.streams, self._draws = view, engine, streams or Streams(), draws
         self._wanted, self._kernels, self._links = wanted, the_kernels(), view.propagation
-        self._drop = dropped(view.drop)
         self._levels: list[Any] = []
         self._kept: dict[int, tuple[Any, Tensor]] = {}
         self._taken: dict[int, Any] = {}
@@ -148,7 +147,7 @@ class ListedFrontier:
     def _keep(self, hops: int, reached: Tensor | None = None) -> None:
         """Keep edges to the nodes within ``hops`` hops, with the numbers of nodes as columns, and the sum of each row."""
         rows = self._rows(hops)
-        self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=reached)
+        self._kept[hops] = self._kernels.drop_entries(rows, self.view.drop, nodes=self.places(hops).nodes, found=reached)
 
     def _scale(self, hops: int) -> Tensor:
         """One over the root of each degree."""
@@ -180,7 +179,7 @@ class ListedFrontier:
         def transposed() -> Any:
             if back is None:
                 return self._kernels.transpose(forward, len(source))
-            drop = dropped(self.view.drop, self._links.order)
+            drop = None if self.view.drop is None else self.view.drop.reordered(self._links.order)
             return self._kernels.drop_entries(back, drop, True, source.nodes, target.place)[0]
 
         return KernelMatrix(self.engine.dense, forward, transposed, left, right)

@@ -9,13 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
-from clnr import rng
 from clnr.engine.dense import Dense
 from clnr.engine.gpu.triton_dense import the_kernels
 from clnr.engine.sparse_engine import Features, FusedMatrix, SparseEngine
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.torch_sparse import TorchMatrix, matrix_product
-from clnr.engine.view import Drop, Mask
+from clnr.engine.view import Mask
 
 
 class KernelMatrix(FusedMatrix):
@@ -82,11 +81,3 @@ def structures(matrix: SparseMatrix) -> tuple[Any, Any]:
         return forward, prepare(matrix.transposed_indptr, matrix.transposed_columns, values, (columns, rows))
 
     return matrix.once("structure", laid_out)
-
-
-def dropped(drop: Drop | None, order: Tensor | None = None) -> Any:
-    """Which entries are dropped, as the kernels take it; rates of single entries in the order of the structure."""
-    if drop is None:
-        return None
-    rate = drop.rate if order is None or not isinstance(drop.rate, Tensor) else drop.rate[order]
-    return the_kernels().Dropped(drop.key, rng.threshold(rate), drop.pairs)

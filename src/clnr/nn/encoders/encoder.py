@@ -43,6 +43,11 @@ class Encoder(ABC):
     num_outputs: ClassVar[int] = 1
     """How many matrices of one width ``outputs`` has; ``embed`` has them side by side."""
 
+    @property
+    def chosen(self) -> Encoder:
+        """The encoder that computes: this one, unless a hyper-parameter names another."""
+        return self
+
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         """Fresh parameters for ``inputs`` features, on torch's default device: a pure function of the key."""
@@ -131,23 +136,29 @@ class PlainEncoder(Encoder):
         return self(parameters, eval_views[0])
 
 
-class BatchNormEncoder(PlainEncoder):
-    """A plain encoder with batch normalisation.
+class LazyEncoder(PlainEncoder):
+    """A plain encoder whose last layer may be left to whoever needs its rows.
+
+    Where it batch-normalises, what ``layers.batch_norm`` measures goes into ``statistics``, if given.
+    """
+
+    @abstractmethod
+    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear: ...
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self.lazy(parameters, operators).materialize()
+
+
+class BatchNormEncoder(LazyEncoder):
+    """One with batch normalisation.
 
     While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the
     statistics are those of the whole unperturbed training graph, which ``finalize`` computes once and keeps beside the weights.
     """
 
-    @abstractmethod
-    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        """One row per node; the statistics that ``layers.batch_norm`` measures go into ``statistics``, where given."""
-
-    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return self.forward(parameters, operators, None)
-
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         statistics: Parameters = {}
-        self.forward(parameters, eval_views[0], statistics)
+        self.lazy(parameters, eval_views[0], statistics)
         return parameters | statistics
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, PlainEncoder
+from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, LazyEncoder, PlainEncoder
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, glorot, norms, prelu, prelu_weights
 from clnr.support.lazy import lazy, torch
@@ -34,7 +34,7 @@ def _convolutions(parameters: Parameters, operators: Operators, layers: int, aft
 
 
 @dataclass(frozen=True)
-class GCN(Layered, PlainEncoder):
+class GCN(Layered, LazyEncoder):
     """Graph convolutions with ReLU between, and dropout where the view has it."""
 
     samples: ClassVar[bool] = True
@@ -42,10 +42,7 @@ class GCN(Layered, PlainEncoder):
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
-    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return self.lazy(parameters, operators).materialize()
-
-    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
+    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
         h: Tensor | None = None
         for layer in range(self.layers):
             maps = operators.within(self.layers - layer)
@@ -94,7 +91,7 @@ class BatchGCN(Layered, BatchNormEncoder):
     def batch_norms(self) -> tuple[int, ...]:
         return (*[self.hidden] * (self.layers - 1), self.dimension)
 
-    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
         maps = operators.unpadded()
 
         def after(h: Tensor, layer: int) -> Tensor:
@@ -102,7 +99,7 @@ class BatchGCN(Layered, BatchNormEncoder):
             h = batch_norm(parameters, layer, h, statistics, operators.dense, lambda: maps.within(hops).nodes)
             return prelu(h, parameters[f"{layer}.slope"])
 
-        return _convolutions(parameters, maps, self.layers, after)
+        return LazyLinear(_convolutions(parameters, maps, self.layers, after), dense=operators.dense)
 
 
 @dataclass(frozen=True)

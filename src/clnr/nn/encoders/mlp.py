@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, Layered, PlainEncoder
+from clnr.nn.encoders.encoder import BatchNormEncoder, Encoder, Layered
 from clnr.nn.encoders.gcn import GCN, BatchGCN
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from clnr.engine import Operators
     from clnr.nn.lazy_linear import LazyLinear
 else:
@@ -39,13 +38,7 @@ class MLP(Layered, BatchNormEncoder):
     def own_outputs(self) -> tuple[int, ...]:
         return (0,)
 
-    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        return self._lazy(parameters, operators, statistics).materialize()
-
-    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
-        return self._lazy(parameters, operators, None)
-
-    def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
+    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
         maps = operators.within(0)
         h = maps.project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(1, self.layers):
@@ -58,7 +51,7 @@ class MLP(Layered, BatchNormEncoder):
 
 
 @dataclass(frozen=True)
-class Backbone(PlainEncoder):
+class Backbone(GCN):
     """The encoder that the recipe names: the paper takes a GCN everywhere but on CS, where an MLP does better."""
 
     encoder: str = hyper_parameter(
@@ -67,40 +60,8 @@ class Backbone(PlainEncoder):
         meaning="graph convolutions, a perceptron without edges, or BGRL's convolutions with batch norm",
         source="paper, section 3",
     )
-    layers: int = LAYERS.field()
-    hidden: int = HIDDEN.field()
-    dimension: int = DIMENSION.field()
-
-    samples: ClassVar[bool] = True
-    _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP, "gcn-bn": BatchGCN}
 
     @property
-    def _chosen(self) -> PlainEncoder:
-        return self._KINDS[self.encoder](self.layers, self.hidden, self.dimension)
-
-    def init(self, inputs: int, key: rng.Key) -> Parameters:
-        return self._chosen.init(inputs, key)
-
-    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return self._chosen(parameters, operators)
-
-    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
-        return self._chosen.lazy(parameters, operators)
-
-    def width(self, inputs: int) -> int:
-        return self.dimension
-
-    @property
-    def shifts(self) -> tuple[str, ...]:
-        return self._chosen.shifts
-
-    @property
-    def batch_norms(self) -> tuple[int, ...]:
-        return self._chosen.batch_norms
-
-    @property
-    def own_outputs(self) -> tuple[int, ...]:
-        return self._chosen.own_outputs
-
-    def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
-        return self._chosen.finalize(parameters, eval_views)
+    def chosen(self) -> Encoder:
+        kinds: dict[str, Callable[[int, int, int], Encoder]] = {"gcn": GCN, "mlp": MLP, "gcn-bn": BatchGCN}
+        return kinds[self.encoder](self.layers, self.hidden, self.dimension)

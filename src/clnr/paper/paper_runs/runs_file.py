@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import ClnrError, DataError, shorten
-from clnr.experiments.results import Run
+from clnr.experiments.results import Run, map_floats
 from clnr.experiments.run_cache import check_run
 from clnr.methods import METHODS, find
 from clnr.methods.presets import preset
@@ -50,7 +50,8 @@ def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Pa
         values = {name: f"{value:.6g}" if _FIELDS[name] is float else value for name, value in fields.items()}
         values |= {name: run.versions.get(name, "") for name in _VERSION_COLUMNS}
         changed = Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed
-        extra = json.dumps(_rounded(run.extra_metrics), separators=(",", ":")) if run.extra_metrics else ""
+        rounded = map_floats(run.extra_metrics, lambda number: float(f"{number:.6g}"))
+        extra = json.dumps(rounded, separators=(",", ":")) if rounded else ""
         day = results.run_index.day(run)
         writer.writerow({**values, "made": day, "changed": " ".join(changed), "extra_metrics": extra})
     return write_atomic(folder / "runs.csv", out.getvalue().encode())
@@ -109,11 +110,3 @@ def _document(text: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError(f"extra_metrics must be a JSON object, not {shorten(text, 60)}")
     return document
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value

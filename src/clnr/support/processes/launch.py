@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -149,24 +149,15 @@ class _Attempt:
             }
             environment.setdefault("OMP_NUM_THREADS", threads)
             environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-            self._processes.append(self._start(command, environment, folder, quiet=rank > 0))
-
-    def _start(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, quiet: bool
-    ) -> subprocess.Popen[bytes]:
-        # In a session of its own, a worker is interrupted by this process alone, and not by the terminal as well.
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL if quiet else None,
-            start_new_session=True,
-            bufsize=0,
-        )
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(os.fsencode(folder))
-        return process
+            quiet = subprocess.DEVNULL if rank else None
+            # In a session of its own, a worker is interrupted by this process alone, and not by the terminal as well.
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stdout=quiet, start_new_session=True, bufsize=0
+            )
+            self._processes.append(process)
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(os.fsencode(folder))
 
     def run(self) -> int:
         """Wait for the end; the exit code of all together."""

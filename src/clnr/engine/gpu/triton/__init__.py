@@ -13,7 +13,6 @@ from clnr.engine.gpu.triton.column_stats import (
     standardised,
     standardised_backward,
 )
-from clnr.engine.gpu.triton.counter_rng import Dropped
 from clnr.engine.gpu.triton.csr_layout import Structure, prepare
 from clnr.engine.gpu.triton.fused_ntxent import nt_xent
 from clnr.engine.gpu.triton.linear_moments import linear_moments, linear_moments_backward

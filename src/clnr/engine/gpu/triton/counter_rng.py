@@ -13,20 +13,12 @@ from clnr.rng import Key
 _HALF_OF_WORDS, _NUMBER_OF_WORDS = 1 << 31, 1 << 32
 
 
-class Dropped(NamedTuple):
-    """Entries dropped where ``draw < threshold``: one threshold, at most 2^32, or an int64 one for each entry.
-
-    The key's ``word``, where it has one (an int64 on the device), is read by the kernel, so that a captured CUDA graph draws
-    anew as that counter moves. With ``pairs``, entries (i, j) and (j, i) are dropped together.
-    """
-
-    key: Key
-    threshold: int | Tensor
-    pairs: bool = False
-
-
 class DropRule(NamedTuple):
-    """What is dropped, as kernel arguments; ``last`` is the largest draw that is dropped."""
+    """What is dropped, as kernel arguments; ``last`` is the largest draw that is dropped.
+
+    A key's ``word``, where it has one (an int64 on the device), is read by the kernel, so that a captured CUDA graph draws
+    anew as that counter moves.
+    """
 
     a: int
     b: int
@@ -39,12 +31,12 @@ class DropRule(NamedTuple):
 NOTHING_DROPPED = DropRule(0, 0, None, 0, None, False)
 
 
-def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
-    """The rule that drops draws below a threshold, in numbers that fit signed 32-bit arguments.
+def to_drop_rule(key: Key, threshold: int | Tensor) -> DropRule:
+    """The rule that drops draws below a threshold, or below that of each, in numbers that fit signed 32-bit arguments.
 
     A threshold of 2^32 does not fit, hence ``last``, one less. A threshold of 0 drops nothing.
     """
-    if key is None or (isinstance(threshold, int) and threshold <= 0):
+    if isinstance(threshold, int) and threshold <= 0:
         return NOTHING_DROPPED
     if isinstance(threshold, Tensor):
         return DropRule(signed(key.a), signed(key.b), key.word, 0, threshold.contiguous(), True)

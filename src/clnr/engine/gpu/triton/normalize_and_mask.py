@@ -8,9 +8,10 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from clnr.engine.gpu.triton.counter_rng import DropRule, draw, open_key, survives, to_drop_rule
+from clnr import rng
+from clnr.engine.gpu.triton.counter_rng import NOTHING_DROPPED, DropRule, draw, open_key, survives, to_drop_rule
 from clnr.engine.gpu.triton.jit import blocks, kernel, power
-from clnr.rng import Key
+from clnr.engine.view import Mask
 
 _NUMBERS_PER_TILE = 2048
 
@@ -20,21 +21,10 @@ def unit_rows(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     return _UnitRows.apply(z, dtype or z.dtype)
 
 
-def masked_weight(
-    weight: Tensor,
-    key: Key | None = None,
-    threshold: int | Tensor = 0,
-    scale: float = 1.0,
-    dtype: torch.dtype | None = None,
-    rows: int = 0,
-) -> Tensor:
-    r"""Row k of W times ``scale`` where :math:`\mathrm{draw}(k, 0) \ge` threshold, else zero; without a key, only a cast.
-
-    W is float32. The threshold is at most 2^32, or int64 with one for each row. The result may have more ``rows`` than W, of
-    zeros, and is in ``dtype``, or the type of W.
-    """
-    drop_rule = to_drop_rule(key, threshold)
-    return _MaskedWeight.apply(weight, drop_rule, 1.0 if key is None else scale, dtype or weight.dtype, rows or weight.shape[0])
+def masked_weight(weight: Tensor, mask: Mask | None, dtype: torch.dtype, rows: int) -> Tensor:
+    """A float32 weight in ``dtype``, its rows times the factors of a mask of columns, and ``rows`` rows, the last of zeros."""
+    drop_rule = NOTHING_DROPPED if mask is None else to_drop_rule(mask.key, rng.threshold(mask.rate))
+    return _MaskedWeight.apply(weight, drop_rule, 1.0 if mask is None else mask.scale, dtype, rows)
 
 
 class _UnitRows(torch.autograd.Function):

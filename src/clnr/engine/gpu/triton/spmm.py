@@ -7,10 +7,12 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from clnr.engine.gpu.triton.counter_rng import NOTHING_DROPPED, Dropped, to_drop_rule
+from clnr import rng
+from clnr.engine.gpu.triton.counter_rng import NOTHING_DROPPED, to_drop_rule
 from clnr.engine.gpu.triton.csr_layout import CHUNK, Structure
 from clnr.engine.gpu.triton.jit import blocks, power
 from clnr.engine.gpu.triton.spmm_kernels import add, drop_and_compact, multiply_by
+from clnr.engine.view import Drop
 
 # A program is one warp. In a round it takes 16 entries and reads 256 bytes of the row of each, 16 per thread: 4 KiB are
 # requested before it waits for the first of them. Wide rows are cut into slices, one after another: a slice of all rows often
@@ -59,7 +61,7 @@ def multiply(
 
 def drop_entries(
     structure: Structure,
-    drop: Dropped | None,
+    drop: Drop | None,
     transposed: bool = False,
     nodes: Tensor | None = None,
     place: Tensor | None = None,
@@ -80,7 +82,7 @@ def drop_entries(
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
-    drop_rule = NOTHING_DROPPED if drop is None else to_drop_rule(drop.key, drop.threshold)
+    drop_rule = NOTHING_DROPPED if drop is None else to_drop_rule(drop.key, rng.threshold(drop.rate))
     rows, items = _ENTRIES_PER_ROUND // CHUNK, len(structure.row)
     room = len(structure.columns) if structure.to is None else structure.room
     begin, end = structure.begin if structure.to is None else structure.to, torch.empty_like(structure.end)
