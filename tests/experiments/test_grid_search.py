@@ -102,7 +102,7 @@ def permuted(graph, seeds=1):
 
 @pytest.mark.parametrize("method", ["CLNR", "GCN", "Raw"])
 def test_test_labels_change_nothing_in_a_search(method):
-    graph, over = tiny(60, 150), trials("layers=1,2", "feature_mask=0,0.5")
+    graph, over = tiny(300, 700), trials("layers=1,2", "feature_mask=0,0.5")
     timeless = [
         [dataclasses.asdict(trial) for trial in tried(runner(), METHODS[method], each, over)]
         for each in (graph, permuted(graph, 2))
