@@ -38,21 +38,25 @@ def the_kernels() -> ModuleType:
 
 
 class KernelDense(Dense):
-    """Dense work by Triton's kernels, which compute in float32."""
+    """Dense work by Triton's kernels; in float64 by torch."""
 
     def __init__(self, kernels: ModuleType):
         self._kernels = kernels
 
     def column_sums(self, z: Tensor, scale: float = 1.0) -> Tensor:
-        return self._kernels.column_sums(z, scale)
+        return super().column_sums(z, scale) if _double(z) else self._kernels.column_sums(z, scale)
 
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        if _double(z):
+            return super().moments(z)
         share = 1 / self.workers.num_rows(z)
         (mean,) = self.workers.all_reduce(self.column_sums(z, share))
         (variance,) = self.workers.all_reduce(self._kernels.column_sums(z, share, mean, square=True))
         return variance, mean
 
     def segment_sums(self, values: Tensor, links: SparseMatrix, transposed: bool = False) -> Tensor:
+        if _double(values):
+            return super().segment_sums(values, links, transposed)
         # A product with ones, since torch's sum has one thread for all edges of a hub.
         starts, entries = links.transposed_indptr if transposed else links.indptr, len(links.columns)
 
@@ -66,35 +70,42 @@ class KernelDense(Dense):
         return lowest.scatter_reduce_(0, links.rows[:, None].expand_as(values), values, "amax")
 
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
-        return self._kernels.centred(z, mean)
+        return super().centred(z, mean) if _double(z) else self._kernels.centred(z, mean)
 
     def covariance_weight(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
         with tf32() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
             return covariance @ weight
 
     def linear_moments(self, stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
-        return self._kernels.linear_moments(stats, bias)
+        compute = super().linear_moments if _double(stats.weight) else self._kernels.linear_moments
+        return compute(stats, bias)
 
     def linear_moments_backward(
         self, stats: LinearStats, of_weight: Tensor, of_variance: Tensor, of_mean: Tensor, of_bias: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return self._kernels.linear_moments_backward(stats, of_weight, of_variance, of_mean, of_bias)
+        double = _double(stats.weight)
+        compute = super().linear_moments_backward if double else self._kernels.linear_moments_backward
+        return compute(stats, of_weight, of_variance, of_mean, of_bias)
 
     def standardised(self, z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
-        return _Standardised.apply(z, variance, mean, self._kernels)
+        return super().standardised(z, variance, mean) if _double(z) else _Standardised.apply(z, variance, mean, self._kernels)
 
     def standardise(self, z: Tensor) -> Tensor:
-        if len(z) > _ROWS_IN_REGISTERS or not self.workers.alone:
+        if _double(z) or len(z) > _ROWS_IN_REGISTERS or not self.workers.alone:
             return super().standardise(z)
         return _Standardise.apply(z, self._kernels)
 
     def adam(self, tensors: Sequence[AdamTensors], step: Tensor, rate: float | Tensor, decay: float, decoupled: bool) -> None:
         def large(each: AdamTensors) -> bool:
-            return isinstance(rate, Tensor) and each.parameter.numel() > _NUMBERS_WORTH_A_KERNEL
+            return isinstance(rate, Tensor) and each.parameter.numel() > _NUMBERS_WORTH_A_KERNEL and not _double(each.parameter)
 
         for each in filter(large, tensors):
             self._kernels.adam(*each, step, rate, decay, decoupled)
         super().adam([each for each in tensors if not large(each)], step, rate, decay, decoupled)
+
+
+def _double(z: Tensor) -> bool:
+    return z.dtype == torch.float64
 
 
 @contextlib.contextmanager

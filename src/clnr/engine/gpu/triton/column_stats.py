@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton.language as tl
 from torch import Tensor
@@ -68,22 +70,32 @@ def _sums(
 
 def centred(z: Tensor, mean: Tensor) -> Tensor:
     """Rows less ``mean``, subtracted in float32 and rounded to the type of the rows."""
-    return _shifted(z, torch.empty_like(z), None, mean)
+    return _along(_centre, z, torch.empty_like(z), mean)
 
 
 def standardised(z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
     """Columns less their mean, over their deviation; zero where ``constant``; float32."""
-    return _shifted(z, torch.empty(z.shape, device=z.device, dtype=torch.float32), variance, mean)
+    return _along(_standardise, z, torch.empty(z.shape, device=z.device, dtype=torch.float32), variance, mean)
 
 
-def _shifted(z: Tensor, out: Tensor, variance: Tensor | None, mean: Tensor) -> Tensor:
+def _along(work: Any, z: Tensor, out: Tensor, *vectors: Tensor) -> Tensor:
     count, width = z.shape
     if out.numel():
         block = min(power(width), 1024)
         rows = max(1, _NUMBERS_PER_TILE // block)
         grid = (blocks(count, rows), blocks(width, block))
-        _shift[grid](z.contiguous(), out, variance, mean, count, F=width, ROWS=rows, BLOCK=block, num_warps=4)
+        work[grid](z.contiguous(), out, *vectors, count, F=width, ROWS=rows, BLOCK=block, num_warps=4)
     return out
+
+
+@kernel("count")
+def _centre(z, out, mean, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    inside = (row < count) & (column < F)
+    place = row.to(tl.int64) * F + column
+    x = tl.load(z + place, mask=inside, other=0).to(tl.float32) - tl.load(mean + column, mask=column < F, other=0)
+    tl.store(out + place, x.to(out.dtype.element_ty), mask=inside)
 
 
 @kernel()
@@ -101,17 +113,14 @@ def _inverse_deviation(v, m):
 
 
 @kernel("count")
-def _shift(z, out, variance, mean, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Columns less their mean, over their deviation where there are variances."""
+def _standardise(z, out, variance, mean, count, F: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inverse, middle = _inverse(variance, mean, column, F)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = (row < count) & (column < F)
     place = row.to(tl.int64) * F + column
-    x = tl.load(z + place, mask=inside, other=0).to(tl.float32) - tl.load(mean + column, mask=column < F, other=0)
-    if variance is not None:
-        inverse, _ = _inverse(variance, mean, column, F)
-        x *= inverse
-    tl.store(out + place, x.to(out.dtype.element_ty), mask=inside)
+    x = tl.load(z + place, mask=inside, other=0).to(tl.float32)
+    tl.store(out + place, (x - middle) * inverse, mask=inside)
 
 
 def standardised_backward(g: Tensor, z: Tensor, variance: Tensor, mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
