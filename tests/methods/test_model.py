@@ -14,7 +14,7 @@ from clnr import rng
 from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Drop, Mask, Reference, View, cpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
-from clnr.errors import RecipeError
+from clnr.errors import DataError, RecipeError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import BASELINES, CLNR, METHODS
@@ -119,6 +119,16 @@ def test_unseen_nodes_are_embedded_and_known_ones_far_away_stay(name):
     near = 17 if "mix" in name else 5
     np.testing.assert_allclose(after[: 30 - near], z[: 30 - near], atol=2e-4)
     assert np.abs(after[29] - z[29]).max() > 1e-3 or name == "SVD"
+
+
+def test_spectral_refuses_a_graph_that_it_does_not_know():
+    model, z = fitted("Spectral", chain(30))
+    order = np.arange(30)[::-1].copy()
+    turned = dataclasses.replace(chain(30), ids=order)
+    np.testing.assert_allclose(model.embed(turned, cpu_engine()), z[order], atol=1e-4)
+    stranger = dataclasses.replace(chain(30), ids=np.array([f"x{i}" for i in range(30)]))
+    with pytest.raises(DataError, match="has none of the nodes that this model knows"):
+        model.embed(stranger, cpu_engine())
 
 
 @pytest.mark.parametrize("name", ["FastRP", "Cleora"])

@@ -19,7 +19,7 @@ from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.experiments.learn import supervision_of
 from clnr.experiments.run import run
 from clnr.graph import Graph, Split
-from clnr.methods import BASELINES, CLNR, METHODS, RAW, REMOVED, SVD_MIX, UNIFORM, find
+from clnr.methods import BASELINES, CLNR, METHODS, RAW, REMOVED, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.methods.settings import Probe, Training
@@ -53,6 +53,14 @@ WIDEST = {
 }
 
 # The paper's table of architectures, typed from its print: target, MI estimator, head, asymmetric, negative samples.
+TABLE_1 = """
+DGI     N-G yes no  no  yes
+MVGRL   N-G yes yes yes yes
+BGRL    N-N no  yes yes no
+CCA-SSG F-F no  no  no  no
+GRACE   N-N no  yes no  yes
+CLNR    N-N no  no  no  yes
+"""
 
 
 def planted(nodes=120, classes=4):
@@ -152,6 +160,13 @@ def test_any_number_of_epochs_will_do(method):
         assert result.epochs == (epochs if method.objective else 0)
         assert (result.epoch_ms is None) is (result.epochs == 0)
         assert np.isfinite([result.alignment, result.uniformity, result.effective_rank]).all()
+
+
+def test_the_papers_table_of_architectures_follows_from_the_declarations():
+    for line in TABLE_1.strip().splitlines():
+        name, target, *traits = line.split()
+        assert METHODS[name].architecture() == Architecture(target, *(trait == "yes" for trait in traits)), name
+    assert RAW.architecture() is UNTRAINED.architecture() is None
 
 
 @pytest.mark.parametrize("name", ["nCLNR", "dCLNR", "rCLNR", "GCLNR", "Untrained"])
