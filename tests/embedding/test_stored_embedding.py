@@ -37,7 +37,8 @@ def folders(tmp_path_factory):
     made = {}
     for name, ids in (("text", np.array([f"n{i}" for i in range(NODES)])), ("numbers", np.arange(NODES) * 3)):
         nodes = {"id": ids, "x": x, "title": [f"the node {i}" for i in range(NODES)]}
-        made[name] = ingest(pa.table({"source": ids[source], "target": ids[target]}), pa.table(nodes), out=path / name)
+        edges = pa.table({"source": ids[source], "target": ids[target]})
+        made[name] = ingest(edges, pa.table(nodes), out=path / name, types={"title": "text"})
     return made
 
 

@@ -48,7 +48,8 @@ def folder(tmp_path_factory):
     labels = [str(i % 4) if i % 3 == 0 else None for i in range(NODES)]
     x = (np.eye(4)[np.arange(NODES) % 4] @ rng.normal(size=(4, 6)) + rng.normal(size=(NODES, 6))).tolist()
     nodes = {"id": np.arange(NODES) * 7, "x": x, "name": [f"node {i}" for i in range(NODES)], "label": labels}
-    return ingest(pa.table({"source": source * 7, "target": target * 7}), pa.table(nodes), out=path / "graph", label="label")
+    edges, read = pa.table({"source": source * 7, "target": target * 7}), {"types": {"name": "text"}, "label": "label"}
+    return ingest(edges, pa.table(nodes), out=path / "graph", **read)
 
 
 @pytest.fixture(scope="module")
