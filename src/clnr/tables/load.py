@@ -14,7 +14,7 @@ from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.notations import NOTATIONS, find_notation
 from clnr.tables.edges.edge_list import MergeForm
-from clnr.tables.edges.end_columns import find_ends
+from clnr.tables.edges.end_columns import find_ends, known_ends
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
 from clnr.tables.edges.two_kinds import two_kinds_hint
 from clnr.tables.ingest_report import ColumnInfo
@@ -184,9 +184,13 @@ def _with_ends(
     """The tables of edges, their ends found by values where no name tells."""
     found, has_nodes = [], bool(nodes) or arguments.feature_matrix is not None
     node_table, key = (nodes[0][0].table, nodes[0][1].id) if nodes else (None, "")
+    said = arguments.source or arguments.target or arguments.base is not None
     for each, roles in edges:
         if roles.guessed and (each.ends is None or roles.doubt):
             roles, note = find_ends(db, each.table, roles, None if each.ends else node_table, key, has_nodes)
+            remarks += filter(None, [note])
+        elif node_table is not None and each.ends is None and not said:
+            roles, note = known_ends(db, each.table, roles, node_table, key)
             remarks += filter(None, [note])
         found.append((each, roles))
     return tuple(found)

@@ -96,6 +96,51 @@ def test_numbers_of_rows_may_be_those_of_nodes_unless_columns_are_called_as_ends
     assert [info.column for info in read.ingest_report.columns if info.role in ("source", "target")] == ["ride", "x"]
 
 
+def ends_of(read):
+    roles = {info.role: info.column for info in read.ingest_report.columns}
+    return roles["source"], roles["target"]
+
+
+def messages(*names):
+    """Messages between people, each with an id, a sender and a receiver; and the table of people."""
+    values = {"message_id": [f"<{i}@mx>" for i in range(200)], names[0]: [f"p{x}" for x, _ in pairs()]}
+    values |= {names[1]: [f"p{y}" for _, y in pairs()], "subject": [f"Re: {x % 4}" for x, _ in pairs()]}
+    return values, {"email": [f"p{i}" for i in range(60)], "age": [i % 7 for i in range(60)]}
+
+
+@pytest.mark.parametrize("with_people", [True, False])
+@pytest.mark.parametrize("first", ["message_id", "sender", "subject"])
+@pytest.mark.parametrize("names", [("sender", "recipient"), ("Sender", "Receiver"), ("from", "to")])
+def test_a_message_joins_its_sender_and_receiver_and_its_subject_is_no_end(tmp_path, names, first, with_people):
+    columns, people = messages(*names)
+    order = {"message_id": [0, 1, 2, 3], "sender": [1, 2, 0, 3], "subject": [3, 0, 2, 1]}[first]
+    edges = written(tmp_path, "csv", dict([*columns.items()][i] for i in order), "e")
+    read = read_tables(edges, written(tmp_path, "csv", people) if with_people else None)
+    assert ends_of(read) == names
+    sent = zip(columns[names[0]], columns[names[1]], strict=True)
+    assert linked(read) == {frozenset(pair) for pair in sent if pair[0] != pair[1]}
+
+
+@pytest.mark.parametrize("names", [("from", "reached"), ("left", "to"), ("left", "reached")])
+def test_the_node_table_tells_though_a_name_told_one_end(tmp_path, names):
+    columns, people = messages(*names)
+    read = read_tables(written(tmp_path, "csv", columns, "e"), written(tmp_path, "csv", people))
+    assert ends_of(read) == names
+    assert any(f"ends of edges are read from '{names[0]}' and '{names[1]}'" in line for line in read.ingest_report.remarks)
+    with pytest.raises(DataError, match=f"are '{names[0]}' and 'message_id' the columns of the ends"):
+        read_tables(pa.table(columns), pa.table(people), source=names[0], target="message_id")
+
+
+def test_a_subject_is_an_end_beside_an_object_or_as_a_user_says():
+    columns = {"row": [7, 8], "subject": ["a", "b"], "x": ["b", "c"]}
+    assert ends_of(read_tables(pa.table({**columns, "object": ["b", "c"]}))) == ("subject", "object")
+    assert ends_of(read_tables(pa.table({**columns, "predicate": ["is", "has"]}), target="x")) == ("subject", "x")
+    assert ends_of(read_tables(pa.table(columns), target="x")) == ("subject", "x")
+    assert ends_of(read_tables(pa.table({"subject": ["a", "b"], "target": ["b", "c"]}))) == ("subject", "target")
+    kinds = read_tables({("subject", "took", "course"): pa.table({"n": [1, 2], "subject": [1, 2], "course": [1, 1]})})
+    assert {"subject:1", "subject:2", "course:1"} == set(kinds.graph.ids.tolist())
+
+
 KEPT = {
     "employee,manager,mentor": [(f"p{i}", f"p{i // 3}", f"p{i // 5}") for i in range(1, 60)],
     "paper,author,reviewer": [(f"w{i}", f"p{i % 19}", f"p{i * 7 % 23}") for i in range(60)],

@@ -118,7 +118,14 @@ def test_named_ends_are_one_kind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "key"), [("user_id,item_id,r,t", "id"), ("Customer ID,Article,r,t", "article"), ("reader,book.no,r,t", "no")]
+    ("header", "key"),
+    [
+        ("user_id,item_id,r,t", "id"),
+        ("Customer ID,Article,r,t", "article"),
+        ("reader,book.no,r,t", "no"),
+        ("recipe_id,ingredient_id,r,t", "ingredient_id"),
+        ("train,station,r,t", "station"),
+    ],
 )
 def test_whatever_columns_are_called(tmp_path, monkeypatch, capsys, header, key):
     call = entry_point(monkeypatch, capsys)
@@ -240,6 +247,6 @@ def test_employees_and_managers_buyers_and_sellers_users_and_friends_are_one_kin
 
 def test_ends_that_are_called_alike_or_so_by_habit_are_not_looked_at(tmp_path):
     rows = [(a, b) for a, b, *_ in (line.split(",") for line in ratings(tmp_path).read_text().splitlines()[1:])]
-    for names in ("source,target", "citing,cited", "a,b", "id_1,id_2", "from,to"):
+    for names in ("source,target", "citing,cited", "a,b", "id_1,id_2", "from,to", "departure_city,arrival_city"):
         assert read_tables(table(tmp_path, "e.csv", names, rows)).ingest_report.hint == ""
     assert read_tables(saved(tmp_path, "e.csv", "".join(f"{a},{b}\n" for a, b in rows))).ingest_report.hint == ""

@@ -10,6 +10,7 @@ from clnr.support.arguments import command_with
 from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
+from clnr.tables.roles.column_names import SOURCES, TARGETS
 from clnr.tables.roles.roles import Roles
 
 # Smaller tables hardly tell.
@@ -39,8 +40,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
         x, y, share = other
         why = f"{share or 'both hold ids of the nodes'}, and '{a}' is distinct in every row"
         if not share:
-            note = f"ends of edges are read from '{x}' and '{y}': {why}; --source and --target override"
-            return roles._replace(source=x, target=y), f"{table.name}: {note}"
+            return _told(table, roles, x, y, why)
         guessed = f"if the ends are '{a}' and '{b}', add --source '{a}' --target '{b}'; if not, run:"
         command = command_with({"--source": x, "--target": y}) or f"source={x!r}, target={y!r}"
         raise DataError(f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; {guessed}", command)
@@ -60,6 +60,21 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
             f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"
         )
     return roles, ""
+
+
+def known_ends(db: Connection, table: Table, roles: Roles, nodes: Table, key: str) -> tuple[Roles, str]:
+    """Likewise of a table where a name told one end alone: the other may have ids of the edges, and the node table tells."""
+    by_place = [end for end, usual in ((roles.source, SOURCES), (roles.target, TARGETS)) if end.strip().casefold() not in usual]
+    if len(by_place) == 1 and is_distinct(db, table, by_place[0], table.first_rows, _LEAST_ROWS):
+        other = _other_ends(db, table, roles._replace(source=by_place[0]), nodes, key)
+        if other and not other[2] and is_distinct(db, table, by_place[0], table.sql, _LEAST_ROWS):
+            return _told(table, roles, *other[:2], f"both hold ids of the nodes, and '{by_place[0]}' is distinct in every row")
+    return roles, ""
+
+
+def _told(table: Table, roles: Roles, source: str, target: str, why: str) -> tuple[Roles, str]:
+    note = f"ends of edges are read from '{source}' and '{target}': {why}; --source and --target override"
+    return roles._replace(source=source, target=target), f"{table.name}: {note}"
 
 
 def _other_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, key: str) -> tuple[str, str, str] | None:

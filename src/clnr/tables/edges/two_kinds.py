@@ -20,7 +20,8 @@ from clnr.tables.roles.column_names import RESERVED_SIGNS, of_kind
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 
-# Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing.
+# Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing, nor do shorter parts that
+# two names share, as recipe and ingredient do.
 _ALIKE_SHARE, _WORD_LETTERS = 0.5, 3
 _ID_ENDING = re.compile(r"[\s_.]*ids?$", re.IGNORECASE)
 # The most rows that are looked at, and the least that are enough to stop.
@@ -154,7 +155,8 @@ def _kinds(source: str, target: str) -> tuple[str, str] | None:
     stems = [_ID_ENDING.sub("", column.strip()) for column in (source, target)]
     if min(map(len, stems)) < _WORD_LETTERS:
         return None
-    if SequenceMatcher(None, stems[0].casefold(), stems[1].casefold()).ratio() >= _ALIKE_SHARE:
+    common = SequenceMatcher(None, stems[0].casefold(), stems[1].casefold())
+    if common.ratio() >= _ALIKE_SHARE and common.find_longest_match().size >= _WORD_LETTERS:
         return None
     a, b = (_kind(column, stem) for column, stem in zip((source, target), stems, strict=True))
     return a, b

@@ -12,6 +12,8 @@ from clnr.tables.io.source import Table
 from clnr.tables.roles.column_names import (
     IDS,
     LABELS,
+    RECEIVERS,
+    SENDERS,
     SOURCES,
     TARGETS,
     WEIGHTS,
@@ -121,10 +123,14 @@ def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tupl
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
     b = find_column(table, target, targets, "target", (a, *taken))
+    is_statement = find_column(table, None, ("object", "predicate"), "an end", ignored) is not None
+    if source is None and target is None and ends is None and not is_statement and (a or "").strip().casefold() == "subject":
+        a = None  # Rather that of a message.
     key, guessed = find_column(table, None, IDS, "id"), a is None and b is None
     free = [column for column in left if column not in taken] or left
     if guessed:
-        a, b = _alike_structs(free)
+        a, b = _sender_and_receiver(table, taken) if ends is None else (None, None)
+        a, b = (a, b) if a and b else _alike_structs(free)
     by_place = a is None and b is None
     a = a or next((column for column in free if column != b), free[0])
     b = b or next((column for column in free if column != a), a)
@@ -137,6 +143,10 @@ def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tupl
     weight = find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
     doubt = f"it has a column '{key}', and none for source or target" if by_place and key is not None else ""
     return roles._replace(source=a, target=b, weight=weight, guessed=guessed, doubt=doubt)
+
+
+def _sender_and_receiver(table: Table, taken: Sequence[str | None]) -> tuple[str | None, str | None]:
+    return find_column(table, None, SENDERS, "source", taken), find_column(table, None, RECEIVERS, "target", taken)
 
 
 def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
