@@ -49,4 +49,4 @@ def test_the_api_is_filled_in(site):
 
 def test_the_roots_files_are_pages(site):
     assert "Barlow Twins" in (site / "contributing.html").read_text(encoding="utf-8")
-    assert "Unreleased" in (site / "changelog.html").read_text(encoding="utf-8")
+    assert "0.1.0" in (site / "changelog.html").read_text(encoding="utf-8")
