@@ -349,6 +349,28 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     assert found.ingest_report.remarks == (f"{nodes}: {said} values as empty",)
 
 
+_NOT = "is not; --as x=number takes such values as empty"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["1,25", "k. A.", "1.234,5"], "2 of 3 values are numbers with a decimal comma: 'k. A.' in row 2 " + _NOT),
+        (["n/a", "1,234.5", "7"], "2 of 3 values are numbers with commas between thousands: 'n/a' in row 1 " + _NOT),
+        (["1,234", "n/a", "5,678"], None),  # They may have either.
+        (["1,25", "n/a", "much"], None),
+        (["1,25", "1.5", "3,75"], "it looks like numbers: '1,25'; write them as 1234.5, such as by a query"),
+    ],
+)
+def test_a_column_that_is_almost_numbers_with_commas_is_told(tmp_path, values, said):
+    edges = saved(tmp_path, "e.csv", EDGES)
+    nodes = saved(tmp_path, "n.csv", "id;x\n" + "".join(f"{name};{value}\n" for name, value in zip("abc", values, strict=True)))
+    wanted = () if said is None else (f"{nodes}: 'x' is read as category, though {said}",)
+    assert read_tables(edges, nodes).ingest_report.remarks == wanted
+    if said is not None and said.endswith("as empty"):
+        assert [info.empty for info in read_tables(edges, nodes, types={"x": "number"}).ingest_report.columns][-1] == 1
+
+
 @pytest.mark.parametrize(
     ("values", "what"),
     [

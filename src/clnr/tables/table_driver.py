@@ -23,7 +23,7 @@ from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.roles.described_columns import type_warnings, unread_warnings
+from clnr.tables.roles.described_columns import case_twins, type_warnings, unread_warnings
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
@@ -91,6 +91,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     classes = () if base is None else base.class_names
     if node_table is not None and label is not None:
         classes = register_classes(db, node_table, label, classes)
+        if twins := case_twins(classes):
+            encoder_notes.append(f"{node_table.name}: the label '{label}' has {twins} as two classes")
     sink.take_labels(node_table, label)
     if encoder.encodes:
         sink.take_features(loaded, encoder)

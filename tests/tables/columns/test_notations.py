@@ -161,6 +161,36 @@ def test_what_a_model_does_not_know_is_counted(how, with_kinds):
         assert read_tables(*tables(ids, columns), feature_encoder=known).ingest_report.remarks == ()
 
 
+@pytest.mark.parametrize(
+    ("training", "values", "said"),
+    [
+        # The mean of 50, 52 and 51 is 51, and 100 standard deviations are 81.65.
+        (["50,0", "52,0", "51,0"], ["50.456", "51.5", "52.125"], ("50.456", 50456, 2)),
+        (["50,0", "52,0", "51,0"], ["51.5", "52,125", "50.456"], None),
+        (["50,0", "90000,5", "51,0"], ["50.45", "50.456", "7"], ("50.456", 50456, 0)),
+        (["50,0", "52,0", "51,0"], ["50,456", "51,5", "7"], None),
+        (["50.0", "52.0", "51.0"], ["50.456", "51.5", "52.125"], None),
+        (["50.0", "52.0", "51.0"], ["50456", "51.5", "52125"], ("50456", 50456, 2)),
+        (["50.0", "52.0", "51.0"], ["50456", "51.5", "52.125"], None),
+        (["50.0", "52.0", "51.0"], ["132", "-30", "inf"], None),
+        (["50.0", "52.0", "51.0"], ["133", "-32", "inf"], ("133", 133, 2)),
+    ],
+)
+def test_numbers_that_a_model_reads_otherwise_than_meant_are_told(tmp_path, training, values, said):
+    known = read(tmp_path, training).feature_encoder
+    remarks = read(tmp_path, values, feature_encoder=known).ingest_report.remarks
+    if said is None:
+        assert remarks == ()
+        return
+    (line,) = remarks
+    written, number, far = said
+    assert f"'{written}' of 'x' in row {values.index(written) + 1} is read as {number}" in line
+    assert (f", and {far} of 3 values are far from those of training; " in line) == bool(far)
+    mean = f"{np.mean([float(each.replace(',', '.')) for each in training]):.4g}"
+    how = " with a decimal comma" if "," in training[0] else ""
+    assert line.endswith(f"; training has numbers{how}, {mean} on average; write them as in training")
+
+
 def test_the_user_says_that_it_is_a_number_or_a_date(tmp_path):
     found = read(tmp_path, ["1,5", "unknown", "2,25", "3"], types={"x": "number"})
     assert "number, with a decimal comma" in line_of(found)

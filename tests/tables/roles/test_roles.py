@@ -35,12 +35,23 @@ def test_each_column_has_a_line(tables):
         "edges 'year': not used, number",
         "nodes 'id': id, text, none empty",
         f"nodes 'age': feature, number, {scaled}, 1 feature, none empty",
-        "nodes 'zip': label, number, none empty",
+        "nodes 'zip': label, number, none empty: 2 values (1000, 2000)",
         f"nodes 'serial no': not used, number, none empty: {ids}",
         "nodes 'about': not used, text, none empty: ignored",
         f"nodes 'when': feature, date, {scaled}, 2 features, 1 empty",
         "nodes 'same': not used, text, none empty: all its values are the same",
     ]
+
+
+def test_the_most_frequent_classes_are_named_and_those_that_differ_by_case_told():
+    labels = ["nein"] * 4 + ["Ja"] * 3 + ["ja"] * 2 + list("vwxyz") + [None]
+    ids = [str(i) for i in range(len(labels))]
+    nodes = pa.table({"id": ids, "flood": labels, "x": [i % 7 for i in range(len(ids))]})
+    found = read_tables(pa.table({"source": ids, "target": ids[1:] + ids[:1]}), nodes, label="flood").ingest_report
+    named = "8 values (nein, Ja, ja, v, w, x, ...)"
+    assert f"nodes 'flood': label, text, 1 empty: {named}" in column_lines(found.columns)
+    said = "the label 'flood' has 'Ja' and 'ja', which differ only by case, as two classes"
+    assert found.remarks == (f"the data frame of nodes: {said}",)
 
 
 def test_many_columns_alike_share_a_line():

@@ -67,12 +67,12 @@ def find_notation(db: Connection, table: Table, column: str) -> str:
     return run_column_queries(db, table.name, [query_notation(table, column)])[0]
 
 
-def query_notation(table: Table, column: str, by_first_rows: bool = False) -> ColumnQueries[str]:
-    """The steps of ``find_notation``; the first rows may decide."""
+def query_notation(table: Table, column: str, by_first_rows: bool = False, least: float = 1.0) -> ColumnQueries[str]:
+    """The steps of ``find_notation``; the first rows may decide, and a share of values may be enough."""
     certain = ""
     for rows in (table.first_rows,) if by_first_rows else (table.first_rows, table.sql):
         present, counts = yield from _count(table, column, rows)
-        all_read = {notation: each for notation, each in counts.items() if present and each.readable == present}
+        all_read = {notation: each for notation, each in counts.items() if present and each.readable >= least * present}
         if not all_read:
             return ""
         certain = next((notation for notation, each in all_read.items() if each.certain), "")

@@ -6,15 +6,15 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from clnr.errors import one_line
-from clnr.support.humanize import option
+from clnr.support.humanize import option, plural
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import NOTATIONS, date_query, notation_words, number_hint, query_notation
+from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_hint, query_notation
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
+from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.roles.roles import Roles, table_title
 
 # Dates and numbers that are not read as such.
@@ -29,6 +29,9 @@ _READ_AS = {
     "bool": ("bools", " such as yes and no", "count as empty"),
     "category": ("the values", " of training", "have no feature"),
 }
+# Numbers that are so many standard deviations from the mean of training are far from it; and points that may be decimal.
+_FAR = 100.0
+_POINT_PATTERN = r"(^|[^\d.,])\d{1,3}(\.\d{3})+($|[^\d.,])"
 # Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
@@ -73,10 +76,20 @@ def describe_nodes(
             note, features = encoded.summary, encoded.width + encoded.missing
         elif role == NOT_USED:
             note = encoder.dropped.get(column) or ignored.get(column, "")
+        elif role == "label":
+            note = _classes(db, table, column)
         if column == names:
             role = "name" if role == NOT_USED else f"{role} and name"
         infos.append(ColumnInfo(table_title("nodes", node_kind), column, role, kind, note, features, int(missing)))
     return infos
+
+
+def _classes(db: Connection, table: Table, label: str) -> str:
+    """How many classes there are, and the six most frequent; "" if there are none."""
+    values = f"(SELECT {trimmed(table.columns[label].sql)} AS v FROM {table.sql}) WHERE v IS NOT NULL GROUP BY v"
+    rows = run(db, f"SELECT v, count(*) OVER () FROM {values} ORDER BY count(*) DESC, v LIMIT 6", table.name)
+    names = ", ".join(one_line(name, 20) for name, _ in rows)
+    return f"{plural(rows[0][1], 'value')} ({names}{', ...' if rows[0][1] > len(rows) else ''})" if rows else ""
 
 
 def _query_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole: bool) -> ColumnQueries[tuple[int, str]]:
@@ -153,9 +166,30 @@ def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncod
 
     Encoders of an earlier training read what they have always read, and know the categories that there were.
     """
-    there = (each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets)
+    there = [each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets]
     lines = run_column_queries(db, table.name, [_query_unread_values(db, table, encoder, is_earlier) for encoder in there])
+    numbers = [_query_misread(table, each) for each in there if is_earlier and each.kind == "number"]
+    lines += run_column_queries(db, table.name, numbers)
     return list(filter(None, lines))
+
+
+def _query_misread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
+    """A line if most numbers are far from those of training, or points count as those of thousands, and there is no comma."""
+    given, text, reach = table.columns[encoder.column], trimmed("c"), _FAR * abs(encoder.scale)
+    value, far, pointed = encoder.sql(given._replace(sql="c")), "isfinite(v) AND v NOT BETWEEN p0 AND p1", "false"
+    if encoder.notation == DECIMAL_COMMA and given.kind == "VARCHAR":
+        pointed = f"v IS NOT NULL AND regexp_matches({text}, {quoted(_POINT_PATTERN)})"
+    points = f"bool_or({pointed}) AND NOT bool_or(contains({text}, ','))"
+    first = (f"{each} FILTER ({far} OR {pointed})" for each in ("min(i)", f"arg_min({text}, i)", "arg_min(v, i)"))
+    counts = ("count(v)", f"count(*) FILTER ({far})", points, *first)
+    bounds = tuple(max(min(encoder.centre + each, 1e308), -1e308) for each in (-reach, reach))
+    present, distant, unsure, row, written, number = yield ColumnQuery(given, table.sql, counts, value, "i", bounds)
+    if 2 * distant <= present and not unsure:
+        return ""
+    many = f", and {distant:,} of {present:,} values are far from those of training" if 2 * distant > present else ""
+    read = f"'{one_line(written, 40)}' of '{encoder.column}' in row {row + 1:,} is read as {number:.15g}{many}"
+    usual = f"numbers {notation_words(encoder.notation)}".strip() + f", {encoder.centre:.4g} on average"
+    return f"{table.name}: {read}; training has {usual}; write them as in training"
 
 
 def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[str]:
@@ -177,15 +211,19 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     return f"{table.name}: '{encoder.column}' is read as {how}{usual}; {odd}"
 
 
-def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
-    """A line if most values of a column are numbers."""
+def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notation: str = "") -> ColumnQueries[list[str]]:
+    """A line if most values of a column are numbers, or numbers in the notation."""
     column = encoder.column
-    odd = "FILTER (v IS NOT NULL AND TRY_CAST(v AS DOUBLE) IS NULL)"
-    counts = ("count(v)", "count(TRY_CAST(v AS DOUBLE))", f"min(i) {odd}", f"arg_min(v, i) {odd}")
+    number = ColumnEncoder(column, "number", 1, notation=notation).sql(Column("v", "VARCHAR"))
+    odd = f"FILTER (v IS NOT NULL AND {number} IS NULL)"
+    counts = ("count(v)", f"count({number})", f"min(i) {odd}", f"arg_min(v, i) {odd}")
     for rows in (table.first_rows, table.sql):
         present, numbers, row, value = yield ColumnQuery(table.columns[column], rows, counts, trimmed("c"), "i")
-        if 2 * numbers <= present:
-            return (yield from _query_unread(db, table, encoder))
+        if 2 * numbers <= present or (notation and numbers == present and rows == table.sql):
+            notation = "" if notation else (yield from query_notation(table, column, least=0.5))
+            if NOTATIONS.get(notation) != "number":
+                return (yield from _query_unread(db, table, encoder))
+            return (yield from _query_numbers(db, table, encoder, notation))
     if numbers == present:
         first_code = tuple(f"{each} FILTER ({is_code('v')})" for each in ("min(i)", "arg_min(v, i)"))
         row, value = yield ColumnQuery(table.columns[column], table.sql, first_code, trimmed("c"), "i")
@@ -195,7 +233,7 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder) -> Colu
         return [f"{table.name}: '{column}' is read as codes, not as numbers: {message}"]
     message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
     other = f"'{one_line(value)}' in row {row + 1:,} is not; {option('--as', f'{column}=number')} takes such values as empty"
-    return [f"{table.name}: '{column}' {message}: {other}"]
+    return [f"{table.name}: '{column}' {message} {notation_words(notation)}".rstrip() + f": {other}"]
 
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
