@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -11,12 +13,13 @@ import pytest
 import torch
 
 from clnr.embedding.planning.memory_plan import size_of
-from clnr.engine.distributed.worker_group import join
-from clnr.errors import RecipeError
+from clnr.engine.distributed.worker_group import _meet, join
+from clnr.errors import LostWorker, RecipeError
 from clnr.experiments import cost
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import CCA
+from clnr.support.processes.launch import Place
 from clnr.support.processes.workers import ALONE
 from clnr.training.step_work import Size, sharing_pays
 from tests.session_folders import made_once, run_module
@@ -193,3 +196,20 @@ def test_an_objective_of_ones_own_is_shared_only_if_it_says_so():
 
     with pytest.raises(RecipeError, match="own: Own does not share its steps between workers, so one worker must train it"):
         METHODS["CLNR"].but("own", "", objective=Own).check_shared(Recipe(moments="sampled"))
+
+
+def test_workers_of_a_restart_do_not_take_what_lost_ones_left_in_the_store():
+    """Others may start before the first, and find the last start's names; a wait that nobody ends is a lost worker."""
+    store, starts = torch.distributed.HashStore(), []
+    places = [Place(rank, 3, rank, 3, 0) for rank in (2, 1, 0)]
+    for _ in range(3):
+        with ThreadPoolExecutor(3) as pool:
+            waiting = []
+            for place in places:
+                waiting.append(pool.submit(_meet, store, place, 60.0))
+                time.sleep(0.01)
+            (start,) = {each.result() for each in waiting}
+        starts.append(start)
+    assert len({*starts}) == 3
+    with pytest.raises(LostWorker, match="worker 1 of 3 did not find the others"):
+        _meet(store, places[1], 0.01)

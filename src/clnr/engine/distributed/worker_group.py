@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -238,6 +239,7 @@ def join(device: str, timeout: float) -> Workers:
         else:
             store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
             store.set_timeout(limit)
+            store = PrefixStore(_meet(store, place, timeout), store)
             if launched_here() or os.environ.get("LOCAL_WORLD_SIZE") == str(place.size):
                 _stay_on_this_host()
             backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
@@ -252,6 +254,26 @@ def join(device: str, timeout: float) -> Workers:
 def is_loss(error: Exception) -> bool:
     """Whether an error only says that another worker is gone, or does not answer."""
     return isinstance(error, (LostWorker, dist.DistError) if dist.is_available() else LostWorker)
+
+
+def _meet(store: Any, place: Place, timeout: float) -> str:
+    """A name for this start of all workers, under which nothing is in the store yet.
+
+    After a restart the store of ``torchrun`` may still have addresses of lost workers. The first worker draws a name, and takes
+    it when all others have answered to it; each of the others waits until its own answer is among those that were taken.
+    """
+    own, end = uuid.uuid4().hex, time.monotonic() + timeout
+    if place.rank == 0:
+        store.set("start", own)
+        store.set(f"{own}/taken", " ".join(store.get(f"{own}/{rank}").decode() for rank in range(1, place.size)))
+        return own
+    while time.monotonic() < end:
+        start = store.get("start").decode()
+        store.set(f"{start}/{place.rank}", own)
+        if store.check([f"{start}/taken"]) and own in store.get(f"{start}/taken").decode():
+            return start
+        time.sleep(_POLL_SECONDS)
+    raise LostWorker(f"worker {place.rank} of {place.size} did not find the others within {timeout:g} seconds")
 
 
 def _stay_on_this_host() -> None:
