@@ -28,7 +28,7 @@ else:
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 ROWS = 1 << 13
-# What other read-outs would make is estimated from at most so many rows.
+# The most rows from which is estimated what other read-outs would make.
 _TRIED_ROWS = 1 << 12
 
 

@@ -109,7 +109,7 @@ def stacked_ids(table: Table, columns: Sequence[str], rows: int) -> str:
 
 
 def is_distinct(db: Connection, table: Table, column: str, rows: str, least: int = 0) -> bool:
-    """Whether the ids in a column of some rows are distinct, and so many at least."""
+    """Whether the ids in a column of some rows are distinct, and ``least`` or more."""
     counts = f"count(DISTINCT id) = count(id) AND count(id) >= {least}"
     return bool(run(db, f"SELECT {counts} FROM (SELECT {id_sql(table, column, False)} AS id FROM {rows})", table.name)[0][0])
 

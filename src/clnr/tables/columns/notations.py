@@ -46,8 +46,10 @@ class _Counts(NamedTuple):
 
 def notation_words(notation: str) -> str:
     """A notation in words, for a list of how columns are read; "" for the usual one."""
-    if notation in ("", THOUSANDS_COMMA):
-        return notation and "with commas between thousands"
+    if not notation:
+        return ""
+    if notation == THOUSANDS_COMMA:
+        return "with commas between thousands"
     return f"with {'a ' if notation == DECIMAL_COMMA else 'the '}{notation}"
 
 

@@ -101,7 +101,7 @@ def _written_tests(number: str) -> list[str]:
 
 
 def _notation(united: int, written: Sequence[int], money: bool = False) -> str | None:
-    """How all of so many numbers are written, by how many pass each of ``_written_tests``; None if that is unclear."""
+    """How all of a number of values are written, by how many pass each of ``_written_tests``; None if that is unclear."""
     usual, comma, surely_comma, thousands, surely_thousands = written
     if usual == united:
         return ""

@@ -29,7 +29,7 @@ _READ_AS = {
     "bool": ("bools", " such as yes and no", "count as empty"),
     "category": ("the values", " of training", "have no feature"),
 }
-# Numbers that are so many standard deviations from the mean of training are far from it; and points that may be decimal.
+# From how many standard deviations on a number is far from the mean of training; and points that may be decimal.
 _FAR = 100.0
 _POINT_PATTERN = r"(^|[^\d.,])\d{1,3}(\.\d{3})+($|[^\d.,])"
 # Names of columns whose numbers are hardly amounts.
