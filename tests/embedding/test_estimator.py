@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import json
+import warnings
 
 import numpy as np
 import pandas
@@ -255,6 +256,32 @@ def test_edges_that_lead_nowhere_are_warned_of_and_other_warnings_listed():
     assert made.ingest_report_.dangling == 1
     for said in ("1 edge from a node to itself", "too few edges"):
         assert any(said in line for line in made.warnings_)
+
+
+def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
+    count = 12
+    ids = [f"n{i}" for i in range(count)]
+    edges = pa.table({"source": ids, "target": [*ids[1:], ids[0]], "weight": [1.0 + i for i in range(count)]})
+    nodes = pa.table({"id": ids, "zone": ["01", "02", "03"] * 4, "day": [f"2020-01-{i + 1:02}" for i in range(count)]})
+    made = embedder().fit(read_tables(edges, nodes, types={"zone": "category"}))
+    new_edges = pa.table({"source": ["n0", "n1", "new 1"], "target": ["n2", "new2", "n3"]})
+    new_nodes = pa.table({"id": ["new1", "new2", "new3"], "zone": ["1", "2", "3"], "day": ["13.1.2020"] * 3})
+    with pytest.warns(UserWarning, match="of 3") as caught:
+        larger = made.extend(new_edges, new_nodes)
+    messages = [str(each.message) for each in caught]
+    for said in (
+        "left out: 1 edge of 3 (33%) with an end that is not in the node table, such as 'new 1'",
+        "embedded by features alone: 2 of 3 new nodes without edges",
+        "the new edges have no weights, unlike the others: they weigh 1",
+        "the data frame of nodes: 'zone' is read as the values of training; 3 of 3 values are not, such as '1'",
+        "the data frame of nodes: 'day' is read as dates such as 2020-12-31; 3 of 3 values are not, such as '13.1.2020'",
+    ):
+        assert sum(message.startswith(said) for message in messages) == 1, "\n".join([said, *messages])
+    assert {each.filename for each in caught} == {__file__}
+    assert larger.warnings_[0].startswith("warning: ")
+    # Of nodes without edges on purpose, nothing is said.
+    with warnings.catch_warnings(action="error"):
+        made.extend(nodes=pa.table({"id": ["x"], "zone": ["01"], "day": ["2020-01-05"]}))
 
 
 def test_save_and_load(tmp_path):

@@ -20,6 +20,7 @@ from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
 from clnr.embedding.job_sources import Extension
 from clnr.embedding.planning import file_plan, memory_plan
 from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
@@ -39,7 +40,7 @@ from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_list, check_path, check_type
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
-from clnr.tables import IngestReport
+from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
@@ -192,7 +193,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 return self
             table_graph = as_table_graph(source)
             self._set_result(fit_in_memory(table_graph, settings, parameters, bar))
-        _warn_of(table_graph.ingest_report)
+        _warn_of(table_graph)
         return self
 
     def _progress(self) -> AbstractContextManager[Bar | None]:
@@ -218,8 +219,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             settings = Settings(model.method, engine, recipe=model.recipe)
             if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
                 return embed_files(model, folder, settings)
-        graph = as_table_graph(X, result.nodes.info.feature_encoder).graph
-        return result.z.copy() if result.nodes.is_of(graph) else model.embed(graph, engine)
+        table_graph = as_table_graph(X, result.nodes.info.feature_encoder)
+        if result.nodes.is_of(table_graph.graph):
+            return result.z.copy()
+        _warn_of(table_graph)
+        return model.embed(table_graph.graph, engine)
 
     @speaks_python
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
@@ -246,7 +250,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             result = job.embed(lambda: Extension(self._result, tables), settings, bar=bar)
         assert result is not None
         larger._set_result(result)
-        _warn_of(larger.ingest_report_)
+        _warn_of(result.nodes.table_graph, self._result.nodes.num_nodes)
         return larger
 
     @speaks_python
@@ -406,7 +410,9 @@ def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | N
     return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
 
 
-def _warn_of(report: IngestReport) -> None:
-    """Two kinds of nodes that are read as one, and edges that lead nowhere, are mostly a mistake, and easily overlooked."""
-    for message in filter(None, (report.hint, dangling_warning(report))):
+def _warn_of(table_graph: TableGraph, known: int = 0) -> None:
+    """What is mostly a mistake, and easily overlooked: two kinds of nodes read as one, edges and values that are lost."""
+    report, marked = table_graph.ingest_report, "warning: "
+    lines = [line.removeprefix(marked) for line in table_warnings(table_graph, known) if line.startswith(marked)]
+    for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
         warnings.warn(in_python(message), UserWarning, stacklevel=caller_level())

@@ -142,7 +142,7 @@ class FolderSink(GraphSink):
             for (classes,) in stream_arrow(self._db, label_sql(node_table, label), node_table.name):
                 append(classes.to_numpy())
 
-    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> None:
+    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> list[str]:
         assert loaded.node_table is not None
         blocks = self._counted(encoder.blocks(self._db, loaded.node_table, loaded.matrix))
         feature_type = self._writer.feature_type
@@ -150,7 +150,7 @@ class FolderSink(GraphSink):
             with self._writer.array("features.values", feature_type, encoder.width) as append:
                 for block in blocks:
                     append(block)
-            return
+            return []
         with (
             self._writer.array("features.indptr", "int64") as ends,
             self._writer.array("features.indices", "int32") as indices,
@@ -164,6 +164,7 @@ class FolderSink(GraphSink):
                 indices(block.indices)
                 values(block.data)
                 total += block.nnz
+        return []
 
     def _counted(self, blocks: Iterator[Any]) -> Iterator[Any]:
         done, shown = 0, -1

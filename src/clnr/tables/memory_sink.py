@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.humanize import gigabytes
+from clnr.support.humanize import gigabytes, option
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import label_sql, read_columns
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
+from clnr.tables.columns.telling_columns import telling_columns
 from clnr.tables.edges.edge_list import EdgeList, read_edge_list
 from clnr.tables.io.source import Table, measure_rows
 from clnr.tables.io.sql import Connection, fetch_numpy, run
@@ -94,17 +95,21 @@ class MemorySink(GraphSink):
         elif old is not None:
             self._labels = np.concatenate([old, np.full(len(self._ids) - self._old_nodes, -1)])
 
-    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> None:
+    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> list[str]:
         if loaded.node_table is None:
             new = encoder.unknown(len(self._index))
         else:
             new = encoder.transform(self._db, loaded.node_table, loaded.matrix)
         if self._base is None:
             self._features = new
-        elif sp.issparse(old := self._base.graph.features) or sp.issparse(new):
+            columns = [] if self._labels is None else telling_columns(encoder, new, self._labels)
+            known = f"tells the label '{loaded.roles.label}' of nearly every node; if it was filled in after the label"
+            return [f"warning: '{each}' alone {known}: {option('--ignore', each)}" for each in columns]
+        if sp.issparse(old := self._base.graph.features) or sp.issparse(new):
             self._features = sp.vstack([sp.csr_array(old), sp.csr_array(new)], format="csr")[self._rows]
         else:
             self._features = np.concatenate([old, new])[self._rows]
+        return []
 
     def take_structure(self, structure: StructuralFeatures | None) -> StructuralFeatures:
         source, target, weight = self._edges
@@ -156,7 +161,7 @@ def _merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList,
         _, i, j = np.intersect1d(before, after, assume_unique=True, return_indices=True)
         added[j] = first[i]
     unweighted = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
-    notes = [f"the {what} edges have no weights, unlike the others: they weigh 1" for what in unweighted]
+    notes = [f"warning: the {what} edges have no weights, unlike the others: they weigh 1" for what in unweighted]
     return EdgeList(source, target, np.concatenate([first[left], added])), notes
 
 

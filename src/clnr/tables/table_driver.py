@@ -55,8 +55,8 @@ class GraphSink(ABC):
         """The classes of nodes by a column of the node table, if there are both; see ``label_sql``."""
 
     @abstractmethod
-    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> None:
-        """Features of the rows of the node table, by an encoder of its columns."""
+    def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> list[str]:
+        """Features of the rows of the node table, by an encoder of its columns; returns notes for the user."""
 
     @abstractmethod
     def take_structure(self, structure: StructuralFeatures | None) -> StructuralFeatures:
@@ -95,7 +95,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
             encoder_notes.append(f"{node_table.name}: the label '{label}' has {twins} as two classes")
     sink.take_labels(node_table, label)
     if encoder.encodes:
-        sink.take_features(loaded, encoder)
+        encoder_notes += sink.take_features(loaded, encoder)
     else:
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(loaded), arguments)

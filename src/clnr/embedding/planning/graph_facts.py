@@ -13,7 +13,7 @@ from clnr.graph.csr import median_weight
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import plural
 from clnr.tables import TableGraph
-from clnr.tables.ingest_report import dangling_warning, loses_much
+from clnr.tables.ingest_report import MUCH_SHARE, dangling_warning, loses_much
 
 # As long as errors may be: a query that is cut does not work.
 _LONGEST_WARNING_LETTERS = 1000
@@ -122,7 +122,7 @@ def kind_weights(table_graph: TableGraph) -> list[str]:
 
 
 def table_warnings(table_graph: TableGraph, known: int = 0) -> list[str]:
-    """Odd things in the tables, and what was done about each, a line each; first, what should rather be run.
+    """Odd things in the tables, and what was done about each, a line each; first, what should rather be run, and warnings.
 
     The first ``known`` nodes were in an earlier graph.
     """
@@ -139,9 +139,13 @@ def table_warnings(table_graph: TableGraph, known: int = 0) -> list[str]:
     labelled = 0 if labels is None else int((labels >= 0).sum())
     if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:
         lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
-    isolated = int((table_graph.graph.degrees[known:] == 0).sum()) if known else report.isolated
+    degrees = table_graph.graph.degrees[known:]
+    isolated = int((degrees == 0).sum()) if known else report.isolated
     if isolated:
-        lines.append(f"embedded by features alone: {plural(isolated, 'new node' if known else 'node')} without edges")
+        much = "warning: " if known and report.rows and isolated > MUCH_SHARE * len(degrees) else ""
+        count = f"{isolated:,} of {plural(len(degrees), 'new node')}" if known else plural(isolated, "node")
+        lines.append(f"{much}embedded by features alone: {count} without edges")
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
-    return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in (*lines, *report.remarks))]
+    lines = sorted((*lines, *report.remarks), key=lambda line: not line.startswith("warning: "))
+    return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in lines)]

@@ -12,7 +12,7 @@ from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_c
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_hint, query_notation
 from clnr.tables.columns.units import query_units
-from clnr.tables.ingest_report import NOT_USED, ColumnInfo
+from clnr.tables.ingest_report import MUCH_SHARE, NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.roles.roles import Roles, table_title
@@ -203,12 +203,13 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     how, usual, lost = _READ_AS[encoder.kind]
     usual = f" in {encoder.unit}" if encoder.unit else f" {notation_words(encoder.notation)}" if encoder.notation else usual
     cure = f"; {option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
-    if is_earlier and encoder.kind != "category":
-        cure = "; write them as in training"
-    elif encoder.kind == "datetime" and (query := date_query(db, table, "nodes", encoder.column)):
+    if encoder.kind == "datetime" and (query := date_query(db, table, "nodes", encoder.column)):
         cure = f"; {query}"
+    elif is_earlier and encoder.kind != "category":
+        cure = "; write them as in training"
     odd = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and {lost}{cure}"
-    return f"{table.name}: '{encoder.column}' is read as {how}{usual}; {odd}"
+    much = "warning: " if is_earlier and count > MUCH_SHARE * present else ""
+    return f"{much}{table.name}: '{encoder.column}' is read as {how}{usual}; {odd}"
 
 
 def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notation: str = "") -> ColumnQueries[list[str]]:
