@@ -61,7 +61,8 @@ def test_unlike_neighbours_are_of_the_next_class():
 
 def test_without_features_is_what_a_table_of_edges_gives():
     source, target, _ = graphs.load("toy").graph.edges()
-    named, (source, target) = np.unique([source, target], return_inverse=True)
+    named, ends = np.unique([source, target], return_inverse=True)
+    source, target = ends.reshape(2, -1)
     table_graph = graphs.without_features(Graph.from_edges(source, target, np.ones((len(named), 1)), ids=named))
     read = read_tables(pa.table({"source": named[source], "target": named[target]}), directed=True)
     assert np.array_equal(np.sort(read.graph.ids), named)

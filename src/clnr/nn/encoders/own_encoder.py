@@ -56,7 +56,8 @@ class OwnEncoder(PlainEncoder):
         for place, each in module.named_modules():
             if getattr(each, "cached", False) is True:
                 raise MethodError(f"{name}: {place or name} would keep the edges of the first view; make it with cached=False")
-        return cls(copy.deepcopy(module).eval(), own.class_name)
+        with torch.random.fork_rng([]):  # PyG 2.6 draws weights to copy a layer.
+            return cls(copy.deepcopy(module).eval(), own.class_name)
 
     @property
     def name(self) -> str:
