@@ -249,7 +249,7 @@ def clusters(
         raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
 
     from clnr.cli import console_tables
-    from clnr.embedding.search.clusters import find_clusters
+    from clnr.embedding.search.clusters import CLEAR_SILHOUETTE, USUAL_CLUSTERS, find_clusters
     from clnr.embedding.store.artifact import id_columns, load_result
     from clnr.embedding.store.export import write_clusters
 
@@ -262,7 +262,8 @@ def clusters(
         return
     out.print(console_tables.clusters(answer))
     if len(answer.clusters) > 1:
-        out.print(f"silhouette {answer.silhouette:.2f}, from 0 (clusters overlap) to 1 (far apart); -k sets their number")
+        default = f"below {CLEAR_SILHOUETTE}, there are {USUAL_CLUSTERS} unless -k sets their number"
+        out.print(f"silhouette {answer.silhouette:.2f}, from 0 (clusters overlap) to 1 (far apart); {default}")
     if file is not None:
         out.print(str(file), markup=False)
 

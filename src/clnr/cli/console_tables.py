@@ -202,7 +202,7 @@ def clusters(found: Clusters) -> Table:
     """Clusters: sizes, typical nodes, and what sets each apart."""
     table = _table("cluster", "nodes", "typical nodes", "what sets it apart: inside (outside)")
     for each in found.clusters:
-        table.add_row(str(each.number), f"{each.size:,}", ", ".join(each.typical_texts), "; ".join(map(str, each.traits)))
+        table.add_row(str(each.number), f"{each.size:,}", "; ".join(each.typical_texts), "; ".join(map(str, each.traits)))
     return table
 
 

@@ -141,7 +141,7 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
 
 
 def _cluster_lines(cluster: Cluster) -> list[str]:
-    typical = f"{plural(cluster.size, 'node')}, typical: {', '.join(cluster.typical_texts)}"
+    typical = f"{plural(cluster.size, 'node')}, typical: {'; '.join(cluster.typical_texts)}"
     apart = f"inside (outside): {'; '.join(map(str, cluster.traits))}"
     return [typical, *([apart] if cluster.traits else [])]
 

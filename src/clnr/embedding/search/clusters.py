@@ -18,9 +18,10 @@ from clnr.errors import ClnrError, shorten
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
 
-# The most clusters that are found without being asked for: as many as the report has colours. How many are taken where none
-# are clearly separated, and the silhouette from which they are (Kaufman and Rousseeuw, 1990).
-_MOST_CLUSTERS, _USUAL_CLUSTERS, _CLEAR_SILHOUETTE = 12, 8, 0.25
+USUAL_CLUSTERS, CLEAR_SILHOUETTE = 8, 0.25
+"""How many clusters are taken where none are clearly separated; from which silhouette on they are (Kaufman and Rousseeuw, 1990)."""
+# The most clusters that are found without being asked for: as many as the report has colours.
+_MOST_CLUSTERS = 12
 # The size of the sample on which clusters are fitted and described, and of the part on which their number is chosen.
 _FITTED_NODES, _JUDGED_NODES = 10_000, 1_000
 _ITERATIONS, _RESTARTS = 10, 3
@@ -166,8 +167,8 @@ def _best_count(z: Array, distances: Array) -> int:
     """The number of clusters with the highest silhouette; the usual one if that is low."""
     most = min(_MOST_CLUSTERS, len(z) - 1, len(np.unique(z, axis=0))) if z.size else 0
     scores = {count: silhouette(distances, _k_means(z, count, 0)[1]) for count in range(2, most + 1)}
-    clear = {count: score for count, score in scores.items() if score >= _CLEAR_SILHOUETTE}
-    return max(clear, key=clear.__getitem__) if clear else min(_USUAL_CLUSTERS, round(math.sqrt(len(z))))
+    clear = {count: score for count, score in scores.items() if score >= CLEAR_SILHOUETTE}
+    return max(clear, key=clear.__getitem__) if clear else min(USUAL_CLUSTERS, round(math.sqrt(len(z))))
 
 
 def _distances(z: Array) -> Array:

@@ -19,6 +19,8 @@ _MOST_TRAITS, _MOST_LETTERS = 5, 40
 # Cohen's small effect; what a single node has is its own; and a value of fewer nodes says little about the group.
 _LEAST_DIFFERENCE, _LEAST_NODES, _LEAST_SHARE = 0.2, 2, 0.05
 _LEAST_VARIANCE = 1e-9
+# A mean below this share of the standard deviation is 0 but for rounding.
+_ZERO = 1e-6
 # How far, in standard errors, a title is beyond chance, as many values are compared; its least share inside, and of how many
 # nodes that must be known.
 _TELLING_ERRORS, _TELLING_SHARE, _TELLING_NODES = 4.0, 0.2, 5
@@ -151,6 +153,7 @@ def _differences(values: _Values, groups: Array, count: int) -> Iterator[tuple[i
         filled = sizes[:, 0] / np.bincount(groups[values.possible], minlength=count)
     for group, at in zip(*np.nonzero(large), strict=True):
         name = None if values.names is None else values.names[at]
-        within, beyond = (float(each[group, at] * values.scale + values.centre) for each in (inside, outside))
+        pair = (float(each[group, at] * values.scale + values.centre) for each in (inside, outside))
+        within, beyond = (0.0 if abs(each) < _ZERO * values.scale else each for each in pair)
         how = float(difference[group, at]), values.kind, bool(telling[group, at]), float(filled[group])
         yield int(group), Trait(values.column, name, within, beyond, *how)
