@@ -12,7 +12,9 @@ from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, trimmed
 
 DECIMAL_COMMA, THOUSANDS_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "thousands comma", "day first", "month first"
+DURATION, SEPARATED = "duration", "separated"
 NOTATIONS = {DECIMAL_COMMA: "number", THOUSANDS_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
+NOTATIONS |= {DURATION: "number", SEPARATED: "vector"}
 """The kind of column encoder that reads each notation."""
 # 1.234,5 and 1234,5; blanks may separate thousands, too. What may be either is read as such only beside one that is not.
 _COMMA_PATTERN = r"[-+]?(\d+|\d{1,3}([. \x{00A0}\x{202F}]\d{3})+)(,\d+)?"
@@ -24,6 +26,15 @@ _DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
 _ANY_DATE_PATTERN = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:([ T])\d{1,2}:\d{2}(:\d{2})?)?$"
 _WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
+# 1:35:20, 2 h 5 min, PT2H5M; and what proves it: 5 min alone is a number with a unit.
+_PART = r"\d+(\.\d+)? ?(d(ays?)?|h(rs?|ours?)?|m(ins?|inutes?)?|s(ecs?|econds?)?),? ?"
+_DURATION_PATTERN = rf"(?i)(\d+ ?d(ays?)?,? )?\d+:[0-5]\d:[0-5]\d(\.\d+)?|(P(\d+D)?T)?({_PART})+"
+_SURE_DURATION_PATTERN = r"(?i):|^P|[a-z],? ?\d"
+# 1,5; 2,5 and 0.5 | 7; with blanks or a comma between them, all have a decimal point.
+_FRACTION = r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?"
+_POINTED = r"[-+]?\d+\.\d*([eE][-+]?\d+)?"
+_SEPARATED_PATTERN = rf"\[?\s*({_FRACTION}(\s*[;|]\s*{_FRACTION})+|{_POINTED}(\s+{_POINTED})+)\s*\]?|{_POINTED}(, *{_POINTED})+"
+_SURE_FRACTION_PATTERN = r"\.\d|,(\d{1,2}|\d{4,})(\D|$)"
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # Signs that separate tags, and the share of values that must have them: a comma is common in prose, too.
 _SEPARATORS = {"|": 0.25, ";": 0.25, "><": 0.25, ",": 0.5}
@@ -46,11 +57,9 @@ class _Counts(NamedTuple):
 
 def notation_words(notation: str) -> str:
     """A notation in words, for a list of how columns are read; "" for the usual one."""
-    if not notation:
-        return ""
-    if notation == THOUSANDS_COMMA:
-        return "with commas between thousands"
-    return f"with {'a ' if notation == DECIMAL_COMMA else 'the '}{notation}"
+    words = {"": "", SEPARATED: "", DURATION: "as durations in seconds"}
+    words |= {THOUSANDS_COMMA: "with commas between thousands", DECIMAL_COMMA: "with a decimal comma"}
+    return words.get(notation, f"with the {notation}")
 
 
 def usual_sql(text: str, notation: str) -> str:
@@ -61,6 +70,13 @@ def usual_sql(text: str, notation: str) -> str:
     if notation == THOUSANDS_COMMA:
         grouped = f"regexp_full_match({text}, {quoted(_THOUSANDS_PATTERN)})"
         return f"CASE WHEN {grouped} THEN replace({text}, ',', '') ELSE {text} END"
+    if notation == DURATION:
+        seconds = f"epoch(TRY_CAST(replace(regexp_replace({text}, '^P(\\d+D)?T', '\\1'), ',', '') AS INTERVAL))"
+        return f"CASE WHEN regexp_full_match({text}, {quoted(_DURATION_PATTERN)}) THEN {seconds}::VARCHAR ELSE {text} END"
+    if notation == SEPARATED:
+        numbers = f"array_to_string(regexp_extract_all({text}, {quoted(_FRACTION)}), ';')"
+        usual = f"'[' || translate({numbers}, ',;', '.,') || ']'"
+        return f"CASE WHEN regexp_full_match({text}, {quoted(_SEPARATED_PATTERN)}) THEN {usual} ELSE {text} END"
     return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
 
 
@@ -93,18 +109,19 @@ def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str
         return certain[0], ""
     if not better:
         return "", ""
-    return "", date_query(db, table, "nodes", column) if wanted == "datetime" else number_hint(db, table, column)
+    return "", date_query(db, table, "nodes", column) if wanted == "datetime" else number_query(db, table, "nodes", column)
 
 
-def number_hint(db: Connection, table: Table, column: str) -> str:
-    """How a query reads a column of text whose first values may be numbers in one of two notations; "" if they are in none."""
+def number_query(db: Connection, table: Table, role: str, column: str) -> str:
+    """The query in place of a table that reads text whose first values may have one of two notations of numbers; else ""."""
     name, rows = sql_name(db, column), f"(SELECT {trimmed(table.columns[column].sql)} AS v FROM {table.first_rows})"
     either = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     ((all_numbers, number),) = run(db, f"SELECT {either} FROM {rows}", table.name)
     if not all_numbers or number is None:
         return ""
-    ways = f"replace({name}, ',', '.')::DOUBLE, or replace({name}, ',', '')::DOUBLE"
-    return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; decide in a query: {ways}"
+    query = replacing(table, role, name, f"try_cast(replace({name}, ',', '.') AS DOUBLE)")
+    which = f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator"
+    return f"{which}; in place of --{role}, this reads decimals (of thousands, write '' for '.'): {query}"
 
 
 def date_query(db: Connection, table: Table, role: str, column: str) -> str:
@@ -130,6 +147,13 @@ def date_query(db: Connection, table: Table, role: str, column: str) -> str:
     which = f"'{one_line(unsure, 40)}' may have the day or the month first; " if unsure else ""
     does = "reads the day first (else, swap %d and %m)" if unsure else "reads them"
     return f"{which}in place of --{role}, this {does}: {replacing(table, role, name, read)}"
+
+
+def time_query(db: Connection, table: Table, role: str, column: str) -> str:
+    """The query in place of a table that reads times such as 1:35, which may be hours or minutes."""
+    name = sql_name(db, column)
+    read = replacing(table, role, name, f"epoch(try_cast({name} AS INTERVAL))")
+    return f"in place of --{role}, this reads them as hours and minutes, in seconds: {read}"
 
 
 def sql_name(db: Connection, column: str) -> str:
@@ -168,6 +192,10 @@ def _count(table: Table, column: str, rows: str) -> ColumnQueries[tuple[int, dic
     tests = number_tests("v")
     tests |= {DAY_FIRST: (day, f"{day} AND NOT {_PARSES[MONTH_FIRST]}")}
     tests |= {MONTH_FIRST: (month, f"{month} AND NOT {_PARSES[DAY_FIRST]}")}
+    patterns = {DURATION: (_DURATION_PATTERN, _SURE_DURATION_PATTERN), SEPARATED: (_SEPARATED_PATTERN, _SURE_FRACTION_PATTERN)}
+    for notation, (pattern, sure) in patterns.items():
+        matches = f"regexp_full_match(v, {quoted(pattern)})"
+        tests[notation] = (matches, f"{matches} AND regexp_matches(v, {quoted(sure)})")
     counts = (f"count(*) FILTER ({test})" for pair in tests.values() for test in pair)
     present, *numbers = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
     return present, {notation: _Counts(*numbers[2 * i : 2 * i + 2]) for i, notation in enumerate(tests)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
 from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, number_tests, replacing, sql_name
@@ -162,17 +162,3 @@ def _sizes(unit: str) -> dict[str, float]:
 
 def _singular(unit: str) -> str:
     return unit[:-1] if unit.endswith("s") and _PLURAL.fullmatch(unit[-4:-1]) else unit
-
-
-def numbers_in(texts: Any, unit: str, notation: str) -> Any:
-    """Texts of an Arrow array as numbers, of those that are written with a unit and in a notation of numbers; else null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    plain = pc.replace_substring_regex(texts, _pattern(unit), r"\1\2\3") if unit else texts
-    if notation == THOUSANDS_COMMA:
-        plain = pc.replace_substring(plain, ",", "")
-    elif notation == DECIMAL_COMMA:
-        plain = pc.replace_substring(pc.replace_substring_regex(plain, "[. \u00a0\u202f]", ""), ",", ".")
-    readable = pc.match_substring_regex(plain, rf"^{_USUAL}([eE][-+]?\d+)?$")
-    return pc.cast(pc.if_else(readable, plain, None), pa.float64())

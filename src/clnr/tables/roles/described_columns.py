@@ -10,18 +10,30 @@ from clnr.support.humanize import option, plural
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_hint, query_notation
+from clnr.tables.columns.notations import (
+    DECIMAL_COMMA,
+    NOTATIONS,
+    date_query,
+    notation_words,
+    number_query,
+    query_notation,
+    time_query,
+)
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.roles.roles import Roles, table_title
 
-# Dates and numbers that are not read as such.
-_UNREAD = (
-    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
-    ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
-)
+# Dates, numbers and times that are not read as such: how they are written, the query that reads them, and the usual notation.
+_UNREAD = {
+    "dates": (
+        r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?",
+        *(date_query, "2020-12-31"),
+    ),
+    "numbers": (r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", number_query, "1234.5"),
+    "times": (r"\d{1,2}:[0-5]\d(:[0-5]\d)?", time_query, "1:35:20"),
+}
 # What some values of a column may not be, how the others are written, and what becomes of those.
 _READ_AS = {
     "number": ("numbers", "", "count as empty"),
@@ -237,7 +249,7 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
 
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
-    """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
+    """A line if the first values of a column look like what ``_UNREAD`` lists."""
     units, query = yield from query_units(db, table, "nodes", encoder.column)
     if units:
         number = f"{option('--as', f'{encoder.column}=number')} reads those in {next(iter(units))} and leaves the others empty"
@@ -245,14 +257,12 @@ def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> Colum
         shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
         message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {'; or '.join(ways)}"
         return [f"{table.name}: '{encoder.column}' {message}"]
-    for what, pattern, right in _UNREAD:
+    for what, (pattern, query_of, right) in _UNREAD.items():
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
         all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, trimmed("c"), "i")
         if all_match:
-            dates = what == "dates"
-            hint = date_query(db, table, "nodes", encoder.column) if dates else number_hint(db, table, encoder.column)
-            cure = hint or f"write them as {right}, such as by a query"
+            cure = query_of(db, table, "nodes", encoder.column) or f"write them as {right}, such as by a query"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []
