@@ -15,15 +15,15 @@ from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import register_classes
-from clnr.tables.columns.notations import check_one_class, label_warning
+from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import DISTANCE_NAME, IngestReport, unused_numbers
+from clnr.tables.ingest_report import DISTANCE_NAME, ColumnInfo, IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.roles.described_columns import case_twins, type_warnings, unread_warnings
+from clnr.tables.roles.described_columns import class_warnings, type_warnings, unread_warnings
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
@@ -80,7 +80,6 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
     if node_table is not None and label is not None:
         check_one_class(db, node_table, label)
-        loaded.remarks.extend(label_warning(db, node_table, label) if base is None else [])
     new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
@@ -90,9 +89,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder_notes.append(f"without a row of values: {plural(new_rows, 'new node')}; a node table (--nodes) gives them")
     classes = () if base is None else base.class_names
     if node_table is not None and label is not None:
-        classes = register_classes(db, node_table, label, classes)
-        if twins := case_twins(classes):
-            encoder_notes.append(f"{node_table.name}: the label '{label}' has {twins} as two classes")
+        known, classes = classes, register_classes(db, node_table, label, classes)
+        encoder_notes += class_warnings(db, node_table, label, classes, known)
     sink.take_labels(node_table, label)
     if encoder.encodes:
         sink.take_features(loaded, encoder)
@@ -100,7 +98,10 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
-    if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
+    fitted = arguments.feature_encoder is None and base is None
+    if fitted:
+        columns = tuple(_name_alone(info) if info.role == "feature and name" else info for info in columns)
+    if fitted and (unused := unused_numbers(columns)):
         some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
         far = " (larger means closer: a query turns distances around)" if DISTANCE_NAME.search(unused[0].column) else ""
         cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
@@ -122,6 +123,11 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         hint=loaded.hint,
     )
     return TableInfo(encoder, classes, report)
+
+
+def _name_alone(info: ColumnInfo) -> ColumnInfo:
+    """A column of names that are features, too, with how to change that."""
+    return info._replace(note=f"{info.note} ({option('--as', f'{info.column}=id')} makes it a name alone)")
 
 
 def _number_nodes(db: Connection, earlier: Array | None, as_integers: bool, by_edges: bool) -> int:

@@ -43,8 +43,6 @@ _MOST_TAG_WORDS_BY_SEPARATOR = {",": 2.0}
 _MOST_TAG_WORDS = 3.0
 # Rows that are looked at for tags.
 _TAG_ROWS = 10_000
-# Labels that are hardly classes are as many as nodes, or nearly; fewer nodes do not tell.
-_NEARLY_ALL, _LEAST_LABELLED = 0.8, 20
 _SIGNS_AROUND = " \t\n\r\"'<>[]"
 
 
@@ -254,21 +252,6 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
             f"{row + 1:,}, and a node is of one class; in place of --nodes, a query takes the first of them: "
             f"{replacing(table, 'nodes', name, first)}"
         )
-
-
-def label_warning(db: Connection, table: Table, label: str) -> list[str]:
-    """A note if nearly every class of a stored table is of a single node, as numbers are; a query makes five of these."""
-    counts = "count(v), count(DISTINCT v), count(TRY_CAST(v AS DOUBLE))"
-    rows = f"(SELECT {trimmed(table.columns[label].sql)} AS v FROM {table.sql})"
-    ((labelled, classes, numbers),) = run(db, f"SELECT {counts} FROM {rows}", table.name)
-    if labelled < _LEAST_LABELLED or classes < _NEARLY_ALL * labelled:
-        return []
-    name = sql_name(db, label)
-    x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
-    bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
-    query = f", or in place of --nodes, this makes 5 classes: {replacing(table, 'nodes', name, bins)}"
-    query = query if numbers == labelled else ""
-    return [f"{table.name}: nearly every class of '{label}' has a single node; name another --label{query}"]
 
 
 def _query_lists(table: Table, column: str) -> ColumnQueries[tuple[str, str, int]]:

@@ -17,6 +17,8 @@ from clnr.tables.columns.notations import (
     notation_words,
     number_query,
     query_notation,
+    replacing,
+    sql_name,
     time_query,
 )
 from clnr.tables.columns.units import query_units
@@ -43,7 +45,13 @@ _READ_AS = {
 }
 # From how many standard deviations on a number is far from the mean of training; and points that may be decimal.
 _FAR = 100.0
+_MOST_NAMED = 5
 _POINT_PATTERN = r"(^|[^\d.,])\d{1,3}(\.\d{3})+($|[^\d.,])"
+# Labels that are hardly classes are as many as nodes, or nearly; fewer nodes do not tell.
+_NEARLY_ALL, _LEAST_LABELLED = 0.8, 20
+# Words for a missing value, in lower case.
+_MISSING = {"unknown", "not known", "missing", "not available", "unbekannt", "keine angabe", "k. a.", "k.a.", "inconnu"}
+_MISSING |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?", "-", "--", "."}
 # Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
@@ -153,6 +161,31 @@ def case_twins(values: Iterable[str]) -> str:
         if (first := seen.setdefault(value.casefold(), value)) != value:
             return f"'{one_line(first, 40)}' and '{one_line(value, 40)}', which differ only by case,"
     return ""
+
+
+def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[str], known: Collection[str]) -> list[str]:
+    """Lines about classes of a stored table: those beside the ``known`` ones of a model, words for nothing, and too many."""
+    twins, name = case_twins(classes), sql_name(db, label)
+    lines = [f"{table.name}: the label '{label}' has {twins} as two classes"] if twins else []
+    if known:
+        new = [f"'{one_line(each, 40)}'" for each in classes if each not in known]
+        named = ", ".join(new[:_MOST_NAMED]) + (", ..." if len(new) > _MOST_NAMED else "")
+        told = f"{table.name}: the model knows no class {named} of '{label}'; if misspelt, correct it"
+        return [*lines, told] if new else lines
+    if missing := [each for each in classes if each.casefold() in _MISSING]:
+        words = ", ".join(map(quoted, missing))
+        query = replacing(table, "nodes", name, f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END")
+        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, in place of --nodes: {query}")
+    counts = "count(v), count(TRY_CAST(v AS DOUBLE))"
+    rows = f"(SELECT {trimmed(table.columns[label].sql)} AS v FROM {table.sql})"
+    ((labelled, numbers),) = run(db, f"SELECT {counts} FROM {rows}", table.name)
+    if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:
+        return lines
+    x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
+    bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
+    query = f", or in place of --nodes, this makes 5 classes: {replacing(table, 'nodes', name, bins)}"
+    query = query if numbers == labelled else ""
+    return [*lines, f"{table.name}: nearly every class of '{label}' has a single node; name another --label{query}"]
 
 
 def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder], chosen: Collection[str] = ()) -> list[str]:
