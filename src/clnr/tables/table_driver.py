@@ -8,29 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import register_classes
+from clnr.tables.columns.node_columns import class_warnings, register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import DISTANCE_NAME, ColumnInfo, IngestReport, unused_numbers
+from clnr.tables.ingest_report import DISTANCE_NAME, IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.roles.described_columns import class_warnings, type_warnings, unread_warnings
+from clnr.tables.roles.described_columns import type_warnings, unread_warnings
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables, open_tables
-
-# The most columns that a note names.
-_MOST_NAMED = 5
 
 
 class GraphSink(ABC):
@@ -99,10 +96,12 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
     fitted = arguments.feature_encoder is None and base is None
-    if fitted:
-        columns = tuple(_name_alone(info) if info.role == "feature and name" else info for info in columns)
+    for i, info in enumerate(columns):
+        if fitted and info.role == "feature and name":
+            alone = f"{info.note} ({option('--as', f'{info.column}=id')} makes it a name alone)"
+            columns = (*columns[:i], info._replace(note=alone), *columns[i + 1 :])
     if fitted and (unused := unused_numbers(columns)):
-        some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
+        some = one_line(", ".join(f"'{info.column}'" for info in unused), 200)
         far = " (larger means closer: a query turns distances around)" if DISTANCE_NAME.search(unused[0].column) else ""
         cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
         edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
@@ -123,11 +122,6 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         hint=loaded.hint,
     )
     return TableInfo(encoder, classes, report)
-
-
-def _name_alone(info: ColumnInfo) -> ColumnInfo:
-    """A column of names that are features, too, with how to change that."""
-    return info._replace(note=f"{info.note} ({option('--as', f'{info.column}=id')} makes it a name alone)")
 
 
 def _number_nodes(db: Connection, earlier: Array | None, as_integers: bool, by_edges: bool) -> int:

@@ -274,9 +274,7 @@ def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     inner = kind[: kind.rindex("[")]
     if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
         return _nested(db, table, column)
-    if not inner.startswith(NUMBERS):
-        return (yield from _tags(db, table, column, ""))
-    vector = yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")
+    vector = (yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")) if inner.startswith(NUMBERS) else None
     return vector or (yield from _tags(db, table, column, ""))
 
 
@@ -305,10 +303,7 @@ def _nested(db: Connection, table: Table, column: str) -> str:
 
 
 def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQueries[Inferred | None]:
-    """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be.
-
-    Numbers in a notation may be versions, such as 3.8; 3.10, unless all rows have as many.
-    """
+    """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be."""
     c, kind = table.columns[column]
     values = f"(SELECT {sql} AS numbers, {c if kind.endswith(']') else trimmed(c)} AS given, i FROM {table.sql})"
     spans = ("count(given)", "count(v)", "min(len(v))", "max(len(v))", "count(*)")

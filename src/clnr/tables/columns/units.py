@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
-from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, number_tests, replacing, sql_name
+from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, pattern_tests, replacing, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, trimmed
 
@@ -97,7 +97,7 @@ def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries
 def _written_tests(number: str) -> list[str]:
     """Whether a number is written in the usual way; then, for each notation, whether it can be read in it, and only in it."""
     usual = f"regexp_full_match({number}, {quoted(_USUAL)})"
-    return [usual, *(test for pair in number_tests(number).values() for test in pair)]
+    return [usual, *(test for notation in (DECIMAL_COMMA, THOUSANDS_COMMA) for test in pattern_tests(number, notation))]
 
 
 def _notation(united: int, written: Sequence[int], money: bool = False) -> str | None:

@@ -10,31 +10,18 @@ from clnr.support.humanize import option, plural
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import (
-    DECIMAL_COMMA,
-    NOTATIONS,
-    date_query,
-    notation_words,
-    number_query,
-    query_notation,
-    replacing,
-    sql_name,
-    time_query,
-)
+from clnr.tables.columns.node_columns import case_twins
+from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_query, query_notation
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.roles.roles import Roles, table_title
 
-# Dates, numbers and times that are not read as such: how they are written, the query that reads them, and the usual notation.
+# Dates and numbers that are not read as such.
 _UNREAD = {
-    "dates": (
-        r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?",
-        *(date_query, "2020-12-31"),
-    ),
-    "numbers": (r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", number_query, "1234.5"),
-    "times": (r"\d{1,2}:[0-5]\d(:[0-5]\d)?", time_query, "1:35:20"),
+    "dates": (r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
+    "numbers": (r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 }
 # What some values of a column may not be, how the others are written, and what becomes of those.
 _READ_AS = {
@@ -45,13 +32,7 @@ _READ_AS = {
 }
 # From how many standard deviations on a number is far from the mean of training; and points that may be decimal.
 _FAR = 100.0
-_MOST_NAMED = 5
 _POINT_PATTERN = r"(^|[^\d.,])\d{1,3}(\.\d{3})+($|[^\d.,])"
-# Labels that are hardly classes are as many as nodes, or nearly; fewer nodes do not tell.
-_NEARLY_ALL, _LEAST_LABELLED = 0.8, 20
-# Words for a missing value, in lower case.
-_MISSING = {"unknown", "not known", "missing", "not available", "unbekannt", "keine angabe", "k. a.", "k.a.", "inconnu"}
-_MISSING |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?", "-", "--", "."}
 # Names of columns whose numbers are hardly amounts.
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
@@ -154,40 +135,6 @@ def _query_kind(table: Table, column: str) -> ColumnQueries[str]:
     return COLUMN_TYPES[NOTATIONS[notation]].word if notation else "text"
 
 
-def case_twins(values: Iterable[str]) -> str:
-    """Two values that differ only by case, in words; "" if there are none."""
-    seen: dict[str, str] = {}
-    for value in values:
-        if (first := seen.setdefault(value.casefold(), value)) != value:
-            return f"'{one_line(first, 40)}' and '{one_line(value, 40)}', which differ only by case,"
-    return ""
-
-
-def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[str], known: Collection[str]) -> list[str]:
-    """Lines about classes of a stored table: those beside the ``known`` ones of a model, words for nothing, and too many."""
-    twins, name = case_twins(classes), sql_name(db, label)
-    lines = [f"{table.name}: the label '{label}' has {twins} as two classes"] if twins else []
-    if known:
-        new = [f"'{one_line(each, 40)}'" for each in classes if each not in known]
-        named = ", ".join(new[:_MOST_NAMED]) + (", ..." if len(new) > _MOST_NAMED else "")
-        told = f"{table.name}: the model knows no class {named} of '{label}'; if misspelt, correct it"
-        return [*lines, told] if new else lines
-    if missing := [each for each in classes if each.casefold() in _MISSING]:
-        words = ", ".join(map(quoted, missing))
-        query = replacing(table, "nodes", name, f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END")
-        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, in place of --nodes: {query}")
-    counts = "count(v), count(TRY_CAST(v AS DOUBLE))"
-    rows = f"(SELECT {trimmed(table.columns[label].sql)} AS v FROM {table.sql})"
-    ((labelled, numbers),) = run(db, f"SELECT {counts} FROM {rows}", table.name)
-    if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:
-        return lines
-    x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
-    bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
-    query = f", or in place of --nodes, this makes 5 classes: {replacing(table, 'nodes', name, bins)}"
-    query = query if numbers == labelled else ""
-    return [*lines, f"{table.name}: nearly every class of '{label}' has a single node; name another --label{query}"]
-
-
 def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder], chosen: Collection[str] = ()) -> list[str]:
     """Lines about columns that are not read as numbers although most values are, and about values that differ by case.
 
@@ -212,10 +159,9 @@ def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncod
     Encoders of an earlier training read what they have always read, and know the categories that there were.
     """
     there = [each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets]
-    lines = run_column_queries(db, table.name, [_query_unread_values(db, table, encoder, is_earlier) for encoder in there])
-    numbers = [_query_misread(table, each) for each in there if is_earlier and each.kind == "number"]
-    lines += run_column_queries(db, table.name, numbers)
-    return list(filter(None, lines))
+    queries = [_query_unread_values(db, table, encoder, is_earlier) for encoder in there]
+    queries += [_query_misread(table, each) for each in there if is_earlier and each.kind == "number"]
+    return list(filter(None, run_column_queries(db, table.name, queries)))
 
 
 def _query_misread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
@@ -282,7 +228,7 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
 
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
-    """A line if the first values of a column look like what ``_UNREAD`` lists."""
+    """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
     units, query = yield from query_units(db, table, "nodes", encoder.column)
     if units:
         number = f"{option('--as', f'{encoder.column}=number')} reads those in {next(iter(units))} and leaves the others empty"
@@ -290,12 +236,13 @@ def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> Colum
         shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
         message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {'; or '.join(ways)}"
         return [f"{table.name}: '{encoder.column}' {message}"]
-    for what, (pattern, query_of, right) in _UNREAD.items():
+    for what, (pattern, right) in _UNREAD.items():
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
         all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, trimmed("c"), "i")
         if all_match:
-            cure = query_of(db, table, "nodes", encoder.column) or f"write them as {right}, such as by a query"
+            query = (date_query if what == "dates" else number_query)(db, table, "nodes", encoder.column)
+            cure = query or f"write them as {right}, such as by a query"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []
