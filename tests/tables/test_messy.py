@@ -506,6 +506,37 @@ def test_a_label_of_numbers_is_told_with_the_query_that_makes_classes(tmp_path, 
     assert line.endswith("has a single node; name another --label")
 
 
+@pytest.mark.parametrize("name", ["kind", "the class"])
+def test_a_class_that_is_a_word_for_nothing_is_told_with_a_query_that_leaves_it_out(tmp_path, name):
+    edges, values = saved(tmp_path, "e.csv", EDGES), ["Unknown", "it's", "?", "none of these", " ? "]
+    nodes = written(tmp_path, "csv", {"id": list("abcde"), name: values, "x": [1, 2, 3, 5, 8]})
+    (line,) = read_tables(edges, nodes, label=name).ingest_report.remarks
+    said = f"{nodes}: '{name}' has the class '?', 'Unknown'; if that is no label, in place of --nodes: --nodes-query "
+    assert line.startswith(said)
+    read = read_tables(edges, nodes_query=shlex.split(line.removeprefix(said))[0], label=name)
+    assert read.ingest_report.remarks == ()
+    assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == [
+        *(None, "it's", None, "none of these", None)
+    ]
+
+
+def test_classes_that_a_model_does_not_know_are_told():
+    def nodes(ids, labels):
+        return pa.table({"id": list(ids), "x": [float(ord(each)) for each in ids], "label": labels})
+
+    def edges(a, b):
+        return pa.table({"source": [a], "target": [b]})
+
+    base = read_tables(edges("a", "b"), nodes("abc", ["cat", "dog", "cat"]))
+    again = read_tables(edges("d", "a"), nodes("d", ["dog"]), base=base)
+    assert again.ingest_report.remarks == ()
+    more = read_tables(edges("d", "a"), nodes("de", ["dgo", "cat"]), base=base)
+    assert more.ingest_report.remarks == (
+        "the data frame of nodes: the model knows no class 'dgo' of 'label'; if misspelt, correct it",
+    )
+    assert more.classes == ("cat", "dog", "dgo")
+
+
 def test_numbers_that_are_called_codes_are_told(tmp_path):
     columns = {"id": list("abc"), "Clinic ZIP": [10115, 80331, 10115], "area_code": [30, 89, 30], "isic": [1, 2, 1]}
     columns |= {"gzip": [1, 2, 1], "codeine": [1, 2, 1], "bank code": ["A", "B", "A"], "sort code": ["01", "02", "02"]}

@@ -82,8 +82,8 @@ def _line(info: ColumnInfo, names: str, count: int) -> str:
     parts = [f"{info.role}, {info.kind}", info.note if info.features else ""]
     if info.features:
         parts.append(plural(info.features * count, "feature"))
-    if info.empty is not None:
-        parts.append(f"{info.empty:,} empty" if info.empty else "none empty")
+    if info.empty:
+        parts.append(f"{info.empty:,} empty")
     why = f": {info.note}" if info.note and not info.features else ""
     return one_line(f"{info.table} {names}: {', '.join(part for part in parts if part)}{why}")
 

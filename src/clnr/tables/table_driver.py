@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import register_classes
-from clnr.tables.columns.notations import check_one_class, label_warning
+from clnr.tables.columns.node_columns import class_warnings, register_classes
+from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
 from clnr.tables.ingest_report import DISTANCE_NAME, IngestReport, unused_numbers
@@ -23,14 +23,11 @@ from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.roles.described_columns import case_twins, type_warnings, unread_warnings
+from clnr.tables.roles.described_columns import type_warnings, unread_warnings
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables, open_tables
-
-# The most columns that a note names.
-_MOST_NAMED = 5
 
 
 class GraphSink(ABC):
@@ -80,7 +77,6 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
     if node_table is not None and label is not None:
         check_one_class(db, node_table, label)
-        loaded.remarks.extend(label_warning(db, node_table, label) if base is None else [])
     new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
@@ -90,9 +86,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder_notes.append(f"without a row of values: {plural(new_rows, 'new node')}; a node table (--nodes) gives them")
     classes = () if base is None else base.class_names
     if node_table is not None and label is not None:
-        classes = register_classes(db, node_table, label, classes)
-        if twins := case_twins(classes):
-            encoder_notes.append(f"{node_table.name}: the label '{label}' has {twins} as two classes")
+        known, classes = classes, register_classes(db, node_table, label, classes)
+        encoder_notes += class_warnings(db, node_table, label, classes, known)
     sink.take_labels(node_table, label)
     if encoder.encodes:
         encoder_notes += sink.take_features(loaded, encoder)
@@ -100,8 +95,13 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
-    if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
-        some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
+    fitted = arguments.feature_encoder is None and base is None
+    for i, info in enumerate(columns):
+        if fitted and info.role == "feature and name":
+            alone = f"{info.note} ({option('--as', f'{info.column}=id')} makes it a name alone)"
+            columns = (*columns[:i], info._replace(note=alone), *columns[i + 1 :])
+    if fitted and (unused := unused_numbers(columns)):
+        some = one_line(", ".join(f"'{info.column}'" for info in unused), 200)
         far = " (larger means closer: a query turns distances around)" if DISTANCE_NAME.search(unused[0].column) else ""
         cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
         edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")

@@ -52,7 +52,8 @@ def test_numbers_are_scaled_whatever_they_are_written_as(db, kind):
         (values("yes", "No", ""), "bool", [[1, 0], [0, 0], [0, 1]]),
         (values("T", "f", "t"), "bool", [[1], [0], [1]]),
         (values("2026-01-01", "2026-01-03", kind="DATE"), "datetime", [[-1], [1]]),
-        (values("10:00:00", "11:30:00", "10:00:00", kind="TIME"), "category", [[1, 0], [0, 1], [1, 0]]),
+        (values("10:00:00", "11:30:00", kind="TIME"), "number", [[-1], [1]]),
+        (values("36:00:00", "48:30:00", kind="INTERVAL"), "number", [[-1], [1]]),
     ],
 )
 def test_bools_dates_and_what_is_taken_as_text(db, sql, kind, expected):

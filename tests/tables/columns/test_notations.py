@@ -61,7 +61,7 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
 @pytest.mark.parametrize(
     ("values", "hint"),
     [
-        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; decide in a query: replace("),
+        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; in place of --nodes,"),
         (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; in place of --nodes,"),
         (["27.07.2020", "07.27.2020", "01.01.2020"], "this reads the day first (else, swap %d and %m): --nodes-query"),
     ],
@@ -77,6 +77,55 @@ def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hi
     assert hint in str(caught.value)
 
 
+def printed_query(text, option):
+    words = shlex.split(text[text.index(option) :])
+    return words[1].removesuffix(";")
+
+
+@pytest.mark.parametrize("name", ["x", "the order"])
+def test_what_is_printed_reads_decimals_or_thousands(tmp_path, name):
+    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", {"id": list("abc"), name: ["1,234", "15,927", ""]})
+    (line,) = read_tables(edges, nodes).ingest_report.remarks
+    assert "; in place of --nodes, this reads decimals (of thousands, write '' for '.'): --nodes-query" in line
+    query = printed_query(line, "--nodes-query")
+    for used, right in ((query, [1.234, 15.927, None]), (query.replace("'.'", "''"), [1234, 15927, None])):
+        assert read_tables(edges, nodes_query=used).columns[name].to_pylist() == right
+
+
+LISTS = {
+    "decimal commas": ["1,5; 2,5", "0,25;3", "-7; 1,125"],
+    "in brackets": ["[1,5; 2,5]", "[0,25; 3]", "[-7; 1,125]"],
+    "decimal points": ["1.5|2.5", "0.25 | 3.0", "-7|1.125"],
+    "blanks": ["[1.5 2.5]", "[ 0.25 3. ]", "[-7. 1.125]"],
+    "commas": ["1.5, 2.5", "0.25,3.0", "-7.0, 1.125"],
+}
+
+
+@pytest.mark.parametrize("values", LISTS.values(), ids=LISTS)
+def test_numbers_with_signs_between_them_are_vectors(tmp_path, values):
+    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", {"id": list("abc"), "x": values})
+    found = read_tables(edges, nodes)
+    right = np.array([[1.5, 2.5], [0.25, 3], [-7, 1.125]])
+    assert columns_of(found) == {"x": "vector"}
+    np.testing.assert_allclose(found.graph.features, right / np.sqrt((right**2).mean()), rtol=1e-6)
+    again = FeatureEncoder.from_json(found.feature_encoder.to_json())
+    frame = pa.table({"id": list("abc"), "x": right.tolist()})
+    np.testing.assert_allclose(read_tables(edges, frame, feature_encoder=again).graph.features, found.graph.features, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["3.8; 3.9", "3.9; 3.10; 3.8", "3.10; 3.9"], "tags"),  # of different lengths
+        (["1;2", "2;3", "3;1"], "tags"),  # whole numbers may be ids
+        (["1,200; 3,400", "3,400; 900", "900; 1,200"], "tags"),  # thousands, or decimals
+        (["10.5 3", "11.5 4", "12.5 5"], "category"),
+    ],
+)
+def test_what_is_no_vector(values, expected):
+    assert kind(values) == expected
+
+
 DATES = {
     "short years": (["19.07.24", "1.2.99", "03.03.68"], ["2024-07-19", "1999-02-01", "2068-03-03"]),
     "months first": (["07/19/24", "1/2/99", "03/03/68"], ["2024-07-19", "1999-01-02", "2068-03-03"]),
@@ -86,11 +135,6 @@ DATES = {
     "unclear": (["01.02.24", "03.04.24", "05.06.24"], ["2024-02-01", "2024-04-03", "2024-06-05"]),
 }
 """Days that are not read as such, and what the query that is printed makes of them."""
-
-
-def printed_query(text, option):
-    words = shlex.split(text[text.index(option) :])
-    return words[1].removesuffix(";")
 
 
 @pytest.mark.parametrize(("name", "form"), [("größte", "csv"), ("the day", "csv"), ("x", "parquet")])
@@ -224,7 +268,7 @@ def test_weights_and_times_of_edges(tmp_path):
     assert found.graph.to_scipy().sum() / 2 == 3.5
     assert "edges 'weight': weight, number: with a decimal comma" in column_lines(found.ingest_report.columns)
     assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)
-    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .*replace\(weight, ',', '.'\)::DOUBLE, or"):
+    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .*, this reads decimals .*--edges-query"):
         read_tables(saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500\nb;c;2\n"))
 
 

@@ -53,6 +53,10 @@ UNITS = {
     "one and many": (["1 year", "2 years", "10 years"], [1, 2, 10], "in year"),
     "degrees": (["20 °C", "-5 °C", "7.5°C"], [20, -5, 7.5], "in °C"),
     "thousands without a unit": (["1,234,567", "12", "1,000"], [1234567, 12, 1000], "with commas between thousands"),
+    "hours and minutes": (["2 h 5 min", "45 min", "1 hour, 30 secs"], [7500, 2700, 3630], "as durations in seconds"),
+    "short hours": (["2h05m", "1d 1h", "1.5h 3m"], [7500, 90000, 5580], "as durations in seconds"),
+    "clock": (["1:35:20", "100:00:00.5", "2 days, 3:04:05"], [5720, 360000.5, 183845], "as durations in seconds"),
+    "ISO 8601": (["PT2H5M", "P1DT1S", "PT0.5S"], [7500, 86401, 0.5], "as durations in seconds"),
     "fractions of thousands": (["1,234.5", "12", "1,000"], [1234.5, 12, 1000], "with commas between thousands"),
 }  # fmt: skip
 
@@ -65,7 +69,7 @@ def test_numbers_with_a_unit_are_numbers_and_it_is_said(values, right, said):
     np.testing.assert_allclose(
         found.graph.features[:, 0], (np.array(right) - np.mean(right)) / np.std(right), rtol=1e-5, atol=1e-6
     )
-    assert f"feature, number, {said}, scaled to mean 0 and variance 1, 1 feature, none empty" in line_of(found)
+    assert f"feature, number, {said}, scaled to mean 0 and variance 1, 1 feature" in line_of(found)
     assert remarks_of(found) == []
     shown = _column("x", found.columns["x"].combine_chunks(), found.graph.ids.tolist(), encoder)
     np.testing.assert_allclose(shown.values, right)
@@ -83,8 +87,10 @@ def test_numbers_with_a_unit_are_numbers_and_it_is_said(values, right, said):
         ["P12", "P13", "P14"],
         ["4th", "1st", "2nd", "3rd"],
         ["10 apples and pears", "11 apples and pears"],
-        ["1h 30m", "2h 10m"],
         ["km", "km2", "kg"],
+        ["3:2", "1:15", "2:0"],
+        ["1:35", "1:35:20", "2:10"],
+        ["3d", "4d", "D5"],
     ],
 )
 def test_mixed_units_and_what_is_unclear_stay_text(values):

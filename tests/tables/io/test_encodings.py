@@ -86,6 +86,35 @@ def test_damaged_utf_8_is_not_taken_for_something_else(tmp_path):
         read_tables(saved(tmp_path, "e.csv", content))
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"\xef\xbb\xbfsource,target\n\xfc,b\n", 2),  # a mark says that it is UTF-8
+        (b"source,target\ra,b\r\xfc,b\r", 3),
+        (b"source,target\r\na,b\r\n\xfc,b\r\n", 3),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_line_of_a_lone_letter_is_named(tmp_path, content, line, packed):
+    name = "e.csv.gz" if packed else "e.csv"
+    with pytest.raises(DataError, match=rf"{name}: line {line}: it is not UTF-8 text"):
+        read_tables(saved(tmp_path, name, gzip.compress(content) if packed else content))
+
+
+def test_a_letter_counts_where_one_part_ends_and_the_next_begins(tmp_path):
+    """Bytes of it may begin a letter of UTF-8, and what follows is ASCII alone."""
+    begin = b"source,target\n" + b"a,b\n" * 260_000
+    begin += b"x" * (encodings._PART_BYTES - 1 - len(begin))
+    read = read_tables(saved(tmp_path, "e.csv", begin + "éx,b\nc,d\n".encode("cp1252")))
+    assert any(each.endswith("xéx") for each in read.graph.ids.tolist())
+
+
+def test_a_model_finds_the_encoding_of_new_files(tmp_path):
+    base = read_tables(saved(tmp_path, "e.csv", EDGES.encode("cp1252")))
+    more = read_tables(saved(tmp_path, "new.csv", "source;target\nJörg;Müller\n".encode("cp1252")), base=base)
+    assert more.graph.ids.tolist() == [*base.graph.ids.tolist(), "Jörg"]
+
+
 def test_a_letter_far_down_counts_and_beyond_what_is_looked_at_it_is_an_error(tmp_path, monkeypatch):
     rows = "source,target\n" + "a,b\n" * 700_000 + "Müller,b\n"
     path = saved(tmp_path, "e.csv", rows.encode("cp1252"))

@@ -33,13 +33,13 @@ def test_each_column_has_a_line(tables):
         "edges 'source': source, text",
         "edges 'target': target, text",
         "edges 'year': not used, number",
-        "nodes 'id': id, text, none empty",
-        f"nodes 'age': feature, number, {scaled}, 1 feature, none empty",
-        "nodes 'zip': label, number, none empty: 2 values (1000, 2000)",
-        f"nodes 'serial no': not used, number, none empty: {ids}",
-        "nodes 'about': not used, text, none empty: ignored",
+        "nodes 'id': id, text",
+        f"nodes 'age': feature, number, {scaled}, 1 feature",
+        "nodes 'zip': label, number: 2 values (1000, 2000)",
+        f"nodes 'serial no': not used, number: {ids}",
+        "nodes 'about': not used, text: ignored",
         f"nodes 'when': feature, date, {scaled}, 2 features, 1 empty",
-        "nodes 'same': not used, text, none empty: all its values are the same",
+        "nodes 'same': not used, text: all its values are the same",
     ]
 
 
@@ -58,7 +58,7 @@ def test_many_columns_alike_share_a_line():
     alike = [ColumnInfo("nodes", f"x{i}", "feature", "number", "scaled", 2, 1) for i in range(7)]
     assert column_lines([*alike, alike[0]._replace(empty=0)]) == [
         "nodes 'x0' to 'x6' (7 columns): feature, number, scaled, 14 features, 1 empty",
-        "nodes 'x0': feature, number, scaled, 2 features, none empty",
+        "nodes 'x0': feature, number, scaled, 2 features",
     ]
 
 

@@ -22,7 +22,6 @@ from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 from clnr.support.machine.environment import versions
 from clnr.tables.columns.column_encoders import ColumnEncoder
-from clnr.tables.columns.units import numbers_in
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.column_names import plain_name
 from clnr.tables.roles.node_names import can_name
@@ -213,7 +212,7 @@ def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | Non
         try:
             filled = pc.if_else(pc.equal(texts, ""), None, texts)
             if encoder is not None and encoder.kind == "number" and (encoder.notation or encoder.unit):
-                filled = numbers_in(filled, encoder.unit, encoder.notation)
+                filled = encoder.numbers_in(filled)
             numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from clnr.tables.columns.notations import NOTATIONS, notation_words, tags_sql, u
 from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
 from clnr.tables.columns.units import LONGEST_UNIT, without_unit
 from clnr.tables.io.source import Column
-from clnr.tables.io.sql import DATETIMES, NUMBERS, quoted, trimmed
+from clnr.tables.io.sql import DATETIMES, NUMBERS, connect, quoted, run, trimmed
 
 # The most values of a category, and letters of these, that are named where it is described.
 _NAMED_VALUES, _NAMED_LETTERS = 6, 60
@@ -124,10 +125,18 @@ class ColumnEncoder:
         """What to select of a column; None is one that the table lacks."""
         if column is None:
             return f"CAST(NULL AS {self.column_type.sql_type})"
-        if (self.notation or self.unit) and column.kind == "VARCHAR":
+        if (self.notation or self.unit) and column.kind in ("VARCHAR", "TIME", "INTERVAL"):
             text = without_unit(trimmed(column.sql), self.unit) if self.unit else trimmed(column.sql)
             column = column._replace(sql=usual_sql(text, self.notation) if self.notation else text)
         return self.column_type.select(self, column)
+
+    def numbers_in(self, texts: Any) -> Any:
+        """Texts of an Arrow array as numbers; null where they are none."""
+        import pyarrow as pa
+
+        with closing(connect()) as db:
+            listed = f"SELECT {self.sql(Column('c', 'VARCHAR'))} FROM (SELECT unnest(CAST(? AS VARCHAR[])) AS c)"
+            return pa.array([number for (number,) in run(db, listed, self.column, [texts.to_pylist()])], pa.float64())
 
     def encode(self, values: Any, kinds: Array | None = None) -> list[Array | sp.csr_array]:
         """The features of an Arrow array that ``sql`` selects; a second block marks missing values, given kinds of nodes."""

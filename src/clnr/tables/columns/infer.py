@@ -14,6 +14,7 @@ from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_c
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
 from clnr.tables.columns.notations import (
     NOTATIONS,
+    SEPARATED,
     date_query,
     query_bracketed,
     query_notation,
@@ -162,7 +163,11 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return (yield from _number(table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime"))
     if truths == present:
         return (yield from _bool(table, column, text))
-    if notation := (yield from query_notation(table, column)):
+    if (notation := (yield from query_notation(table, column))) == SEPARATED:
+        separated = ColumnEncoder(column, "vector", 1, notation=notation).sql(table.columns[column])
+        if vector := (yield from _vector(table, column, separated, notation)):
+            return vector
+    elif notation:
         return (yield from _number(table, column, "", NOTATIONS[notation], notation))
     if (unit := (yield from query_unit(table, column))).name:
         return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
@@ -269,9 +274,7 @@ def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     inner = kind[: kind.rindex("[")]
     if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
         return _nested(db, table, column)
-    if not inner.startswith(NUMBERS):
-        return (yield from _tags(db, table, column, ""))
-    vector = yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")
+    vector = (yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")) if inner.startswith(NUMBERS) else None
     return vector or (yield from _tags(db, table, column, ""))
 
 
@@ -299,7 +302,7 @@ def _nested(db: Connection, table: Table, column: str) -> str:
     return f"{why}; a query fetches its fields: {option('--nodes-query', f'{selected} FROM {table.from_sql}')}"
 
 
-def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | None]:
+def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQueries[Inferred | None]:
     """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be."""
     c, kind = table.columns[column]
     values = f"(SELECT {sql} AS numbers, {c if kind.endswith(']') else trimmed(c)} AS given, i FROM {table.sql})"
@@ -313,7 +316,7 @@ def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | Non
     if shortest != longest:
         odd = (f"min(i) FILTER (len(v) <> {longest}) + 1", "bool_or(contains(CAST(given AS VARCHAR), '.'))")
         row, fractions = yield ColumnQuery(numbers, values, odd, beside="given, i")
-        if not kind.startswith(FLOATS) and not fractions:
+        if notation or (not kind.startswith(FLOATS) and not fractions):
             return None
         raise DataError(
             f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; make all rows "
@@ -328,7 +331,7 @@ def _vector(table: Table, column: str, sql: str) -> ColumnQueries[Inferred | Non
         unit = 2 * power_of_two(largest)
         (total,) = yield ColumnQuery(each, finite, (whole_sum("(v / p0) * (v / p0)"),), parameters=(unit,))
         scale = math.sqrt(as_mean(total, count)) * unit
-    return ColumnEncoder(column, "vector", int(longest), present < rows, scale=scale)
+    return ColumnEncoder(column, "vector", int(longest), present < rows, scale=scale, notation=notation)
 
 
 def _tags(db: Connection, table: Table, column: str, separator: str) -> ColumnQueries[Inferred]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
-from clnr.tables.columns.notations import sql_name
+from clnr.tables.columns.notations import replacing, sql_name
 from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
 
@@ -17,6 +17,11 @@ _INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
 _STORED = ("node_table", "row_ids")
+# Labels that are hardly classes are as many as nodes, or nearly; fewer nodes do not tell.
+_NEARLY_ALL, _LEAST_LABELLED = 0.8, 20
+# Words for a missing value, in lower case.
+_MISSING = {"unknown", "not known", "missing", "not available", "unbekannt", "keine angabe", "k. a.", "k.a.", "inconnu"}
+_MISSING |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?", "-", "--", "."}
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
@@ -172,6 +177,39 @@ def register_classes(db: Connection, node_table: Table, label: str, known: tuple
     listed = "SELECT unnest(CAST(? AS VARCHAR[])) AS class, unnest(range(?)) AS c"
     run(db, f"CREATE OR REPLACE TEMP TABLE known_classes AS {listed}", node_table.name, [list(names), len(names)])
     return names
+
+
+def case_twins(values: Iterable[str]) -> str:
+    """Two values that differ only by case, in words; "" if there are none."""
+    seen: dict[str, str] = {}
+    for value in values:
+        if (first := seen.setdefault(value.casefold(), value)) != value:
+            return f"'{one_line(first, 40)}' and '{one_line(value, 40)}', which differ only by case,"
+    return ""
+
+
+def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[str], known: Collection[str]) -> list[str]:
+    """Lines about classes of a stored table: those beside the ``known`` ones of a model, words for nothing, and too many."""
+    twins, name = case_twins(classes), sql_name(db, label)
+    lines = [f"{table.name}: the label '{label}' has {twins} as two classes"] if twins else []
+    if known:
+        new = one_line(", ".join(quoted(each) for each in classes if each not in known), 200)
+        if new:
+            lines.append(f"{table.name}: the model knows no class {new} of '{label}'; if misspelt, correct it")
+        return lines
+    if missing := [each for each in classes if each.casefold() in _MISSING]:
+        words = ", ".join(map(quoted, missing))
+        query = replacing(table, "nodes", name, f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END")
+        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, in place of --nodes: {query}")
+    value = trimmed(table.columns[label].sql)
+    ((labelled, numbers),) = run(db, f"SELECT count({value}), count(TRY_CAST({value} AS DOUBLE)) FROM {table.sql}", table.name)
+    if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:
+        return lines
+    x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
+    bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
+    told = f"{table.name}: nearly every class of '{label}' has a single node; name another --label"
+    query = f", or in place of --nodes, this makes 5 classes: {replacing(table, 'nodes', name, bins)}"
+    return [*lines, told + query if numbers == labelled else told]
 
 
 def label_sql(node_table: Table, label: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option
@@ -12,14 +11,31 @@ from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, trimmed
 
 DECIMAL_COMMA, THOUSANDS_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "thousands comma", "day first", "month first"
+DURATION, SEPARATED = "duration", "separated"
 NOTATIONS = {DECIMAL_COMMA: "number", THOUSANDS_COMMA: "number", DAY_FIRST: "datetime", MONTH_FIRST: "datetime"}
+NOTATIONS |= {DURATION: "number", SEPARATED: "vector"}
 """The kind of column encoder that reads each notation."""
-# 1.234,5 and 1234,5; blanks may separate thousands, too. What may be either is read as such only beside one that is not.
-_COMMA_PATTERN = r"[-+]?(\d+|\d{1,3}([. \x{00A0}\x{202F}]\d{3})+)(,\d+)?"
+_GROUP = r"[. \x{00A0}\x{202F}]"
+_CLOCK, _PART = r"\d+:[0-5]\d:[0-5]\d(\.\d+)?", r"\d+(\.\d+)? ?(d(ays?)?|h(rs?|ours?)?|m(ins?|inutes?)?|s(ecs?|econds?)?),? ?"
+_FRACTION, _POINTED = (rf"[-+]?\d+{each}([eE][-+]?\d+)?" for each in (r"([.,]\d+)?", r"\.\d*"))
+# How values are written, and what proves it; other values are read as such only beside one that does.
+_PATTERNS = {
+    # 1.234,5 and 1234,5, blanks may separate thousands, too; but 1,234 may have either.
+    DECIMAL_COMMA: (
+        rf"[-+]?(\d+|\d{{1,3}}({_GROUP}\d{{3}})+)(,\d+)?",
+        rf",(\d{{1,2}}|\d{{4,}})$|^[-+]?0\d*,|(\d|{_GROUP})\d{{3}},",
+    ),
+    # 1,234,567 and 1,234.5.
+    THOUSANDS_COMMA: (r"[-+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?", r",\d{3}[,.]"),
+    # 1:35:20, 2 h 5 min, PT2H5M; but 5 min alone is a number with a unit.
+    DURATION: (rf"(?i)(\d+ ?d(ays?)?,? )?{_CLOCK}|(P(\d+D)?T)?({_PART})+", r"(?i):|^P|[a-z],? ?\d"),
+    # 1,5; 2,5 and 0.5 | 7; with blanks or a comma between them, all have a decimal point.
+    SEPARATED: (
+        rf"\[?\s*({_FRACTION}(\s*[;|]\s*{_FRACTION})+|{_POINTED}(\s+{_POINTED})+)\s*\]?|{_POINTED}(, *{_POINTED})+",
+        r"\.\d|,(\d{1,2}|\d{4,})(\D|$)",
+    ),
+}
 _EITHER_COMMA_PATTERN = r"[-+]?[1-9]\d{0,2},\d{3}"
-_GROUP_PATTERN = r"[. \x{00A0}\x{202F}]"
-# 1,234,567 and 1,234.5, and what may be either beside one of them.
-_THOUSANDS_PATTERN = r"[-+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?"
 _DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
 _ANY_DATE_PATTERN = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:([ T])\d{1,2}:\d{2}(:\d{2})?)?$"
 _WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
@@ -32,36 +48,36 @@ _MOST_TAG_WORDS_BY_SEPARATOR = {",": 2.0}
 _MOST_TAG_WORDS = 3.0
 # Rows that are looked at for tags.
 _TAG_ROWS = 10_000
-# Labels that are hardly classes are as many as nodes, or nearly; fewer nodes do not tell.
-_NEARLY_ALL, _LEAST_LABELLED = 0.8, 20
 _SIGNS_AROUND = " \t\n\r\"'<>[]"
-
-
-class _Counts(NamedTuple):
-    """How many values of a column can be read in a notation, and how many of these cannot be read in any other."""
-
-    readable: int
-    certain: int
 
 
 def notation_words(notation: str) -> str:
     """A notation in words, for a list of how columns are read; "" for the usual one."""
-    if not notation:
-        return ""
-    if notation == THOUSANDS_COMMA:
-        return "with commas between thousands"
-    return f"with {'a ' if notation == DECIMAL_COMMA else 'the '}{notation}"
+    words = {"": "", SEPARATED: "", DURATION: "as durations in seconds"}
+    words |= {THOUSANDS_COMMA: "with commas between thousands", DECIMAL_COMMA: "with a decimal comma"}
+    return words.get(notation, f"with the {notation}")
 
 
 def usual_sql(text: str, notation: str) -> str:
     """Text of a number or date in the notation that is always read, in SQL; text in no such notation stays as it is."""
-    if notation == DECIMAL_COMMA:
-        plain = f"replace(regexp_replace({text}, {quoted(_GROUP_PATTERN)}, '', 'g'), ',', '.')"
-        return f"CASE WHEN regexp_full_match({text}, {quoted(_COMMA_PATTERN)}) THEN {plain} ELSE {text} END"
-    if notation == THOUSANDS_COMMA:
-        grouped = f"regexp_full_match({text}, {quoted(_THOUSANDS_PATTERN)})"
-        return f"CASE WHEN {grouped} THEN replace({text}, ',', '') ELSE {text} END"
-    return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
+    if notation in _ORDERS:
+        return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
+    parts = f"array_to_string(regexp_extract_all({text}, {quoted(_FRACTION)}), ';')"
+    plain = {
+        DECIMAL_COMMA: f"replace(regexp_replace({text}, {quoted(_GROUP)}, '', 'g'), ',', '.')",
+        THOUSANDS_COMMA: f"replace({text}, ',', '')",
+        DURATION: f"epoch(TRY_CAST(replace(regexp_replace({text}, '^P(\\d+D)?T', '\\1'), ',', '') AS INTERVAL))::VARCHAR",
+        SEPARATED: f"'[' || translate({parts}, ',;', '.,') || ']'",
+    }
+    matches, _ = pattern_tests(text, notation)
+    return f"CASE WHEN {matches} THEN {plain[notation]} ELSE {text} END"
+
+
+def pattern_tests(v: str, notation: str) -> tuple[str, str]:
+    """Whether a text can be read in a notation, and whether it proves it, in SQL."""
+    pattern, proof = map(quoted, _PATTERNS[notation])
+    matches = f"regexp_full_match({v}, {pattern})"
+    return matches, f"{matches} AND regexp_matches({v}, {proof})"
 
 
 def find_notation(db: Connection, table: Table, column: str) -> str:
@@ -74,10 +90,10 @@ def query_notation(table: Table, column: str, by_first_rows: bool = False, least
     certain = ""
     for rows in (table.first_rows,) if by_first_rows else (table.first_rows, table.sql):
         present, counts = yield from _count(table, column, rows)
-        all_read = {notation: each for notation, each in counts.items() if present and each.readable >= least * present}
+        all_read = {notation: proved for notation, (read, proved) in counts.items() if present and read >= least * present}
         if not all_read:
             return ""
-        certain = next((notation for notation, each in all_read.items() if each.certain), "")
+        certain = next((notation for notation, proved in all_read.items() if proved), "")
     return certain
 
 
@@ -87,24 +103,27 @@ def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str
     It reads more values than the usual notation does.
     """
     _, counts = yield from _count(table, column, table.sql)
-    better = {key: each for key, each in counts.items() if NOTATIONS[key] == wanted and each.readable > usual}
-    certain = [notation for notation, each in better.items() if each.certain]
+    better = {key: proved for key, (read, proved) in counts.items() if NOTATIONS[key] == wanted and read > usual}
+    certain = [notation for notation, proved in better.items() if proved]
     if len(certain) == 1:
         return certain[0], ""
     if not better:
         return "", ""
-    return "", date_query(db, table, "nodes", column) if wanted == "datetime" else number_hint(db, table, column)
+    return "", date_query(db, table, "nodes", column) if wanted == "datetime" else number_query(db, table, "nodes", column)
 
 
-def number_hint(db: Connection, table: Table, column: str) -> str:
-    """How a query reads a column of text whose first values may be numbers in one of two notations; "" if they are in none."""
+def number_query(db: Connection, table: Table, role: str, column: str) -> str:
+    """The query in place of a table that reads text whose first values may have one of two notations of numbers; else ""."""
     name, rows = sql_name(db, column), f"(SELECT {trimmed(table.columns[column].sql)} AS v FROM {table.first_rows})"
-    either = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
-    ((all_numbers, number),) = run(db, f"SELECT {either} FROM {rows}", table.name)
+    unclear = f"any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
+    ((all_numbers, number),) = run(
+        db, f"SELECT bool_and({pattern_tests('v', DECIMAL_COMMA)[0]}), {unclear} FROM {rows}", table.name
+    )
     if not all_numbers or number is None:
         return ""
-    ways = f"replace({name}, ',', '.')::DOUBLE, or replace({name}, ',', '')::DOUBLE"
-    return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; decide in a query: {ways}"
+    query = replacing(table, role, name, f"try_cast(replace({name}, ',', '.') AS DOUBLE)")
+    which = f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator"
+    return f"{which}; in place of --{role}, this reads decimals (of thousands, write '' for '.'): {query}"
 
 
 def date_query(db: Connection, table: Table, role: str, column: str) -> str:
@@ -146,31 +165,19 @@ def replacing(table: Table, role: str, name: str, value: str, where: str = "") -
     return option(f"--{role}-query", query) if table.from_sql else value
 
 
-_IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA_PATTERN)})"
 _IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
 _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT NULL" for notation in _ORDERS}
 
 
-def number_tests(v: str) -> dict[str, tuple[str, str]]:
-    """For each notation of numbers, whether a text can be read in it, and whether in no other, in SQL."""
-    either = f"regexp_full_match({v}, {quoted(_EITHER_COMMA_PATTERN)})"
-    comma = f"regexp_full_match({v}, {quoted(_COMMA_PATTERN)})"
-    thousands = f"regexp_full_match({v}, {quoted(_THOUSANDS_PATTERN)})"
-    return {
-        DECIMAL_COMMA: (comma, f"{comma} AND contains({v}, ',') AND NOT {either}"),
-        THOUSANDS_COMMA: (thousands, f"{thousands} AND regexp_matches({v}, ',[0-9]{{3}}[,.]')"),
-    }
-
-
-def _count(table: Table, column: str, rows: str) -> ColumnQueries[tuple[int, dict[str, _Counts]]]:
-    """How many values there are, and the counts of each notation."""
-    day, month = (f"{_IS_DATE} AND {_PARSES[order]}" for order in (DAY_FIRST, MONTH_FIRST))
-    tests = number_tests("v")
-    tests |= {DAY_FIRST: (day, f"{day} AND NOT {_PARSES[MONTH_FIRST]}")}
-    tests |= {MONTH_FIRST: (month, f"{month} AND NOT {_PARSES[DAY_FIRST]}")}
+def _count(table: Table, column: str, rows: str) -> ColumnQueries[tuple[int, dict[str, tuple[int, int]]]]:
+    """How many values there are; and for each notation, how many can be read in it, and how many of these prove it."""
+    tests = {notation: pattern_tests("v", notation) for notation in _PATTERNS}
+    for order, other in ((DAY_FIRST, MONTH_FIRST), (MONTH_FIRST, DAY_FIRST)):
+        date = f"{_IS_DATE} AND {_PARSES[order]}"
+        tests[order] = (date, f"{date} AND NOT {_PARSES[other]}")
     counts = (f"count(*) FILTER ({test})" for pair in tests.values() for test in pair)
     present, *numbers = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
-    return present, {notation: _Counts(*numbers[2 * i : 2 * i + 2]) for i, notation in enumerate(tests)}
+    return present, dict(zip(tests, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
 
 
 # -- tags -----------------------------------------------------------------------------------------------------------------
@@ -226,21 +233,6 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
             f"{row + 1:,}, and a node is of one class; in place of --nodes, a query takes the first of them: "
             f"{replacing(table, 'nodes', name, first)}"
         )
-
-
-def label_warning(db: Connection, table: Table, label: str) -> list[str]:
-    """A note if nearly every class of a stored table is of a single node, as numbers are; a query makes five of these."""
-    counts = "count(v), count(DISTINCT v), count(TRY_CAST(v AS DOUBLE))"
-    rows = f"(SELECT {trimmed(table.columns[label].sql)} AS v FROM {table.sql})"
-    ((labelled, classes, numbers),) = run(db, f"SELECT {counts} FROM {rows}", table.name)
-    if labelled < _LEAST_LABELLED or classes < _NEARLY_ALL * labelled:
-        return []
-    name = sql_name(db, label)
-    x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
-    bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
-    query = f", or in place of --nodes, this makes 5 classes: {replacing(table, 'nodes', name, bins)}"
-    query = query if numbers == labelled else ""
-    return [f"{table.name}: nearly every class of '{label}' has a single node; name another --label{query}"]
 
 
 def _query_lists(table: Table, column: str) -> ColumnQueries[tuple[str, str, int]]:

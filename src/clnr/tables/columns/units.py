@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
-from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, number_tests, replacing, sql_name
+from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, pattern_tests, replacing, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, trimmed
 
@@ -97,7 +97,7 @@ def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries
 def _written_tests(number: str) -> list[str]:
     """Whether a number is written in the usual way; then, for each notation, whether it can be read in it, and only in it."""
     usual = f"regexp_full_match({number}, {quoted(_USUAL)})"
-    return [usual, *(test for pair in number_tests(number).values() for test in pair)]
+    return [usual, *(test for notation in (DECIMAL_COMMA, THOUSANDS_COMMA) for test in pattern_tests(number, notation))]
 
 
 def _notation(united: int, written: Sequence[int], money: bool = False) -> str | None:
@@ -162,17 +162,3 @@ def _sizes(unit: str) -> dict[str, float]:
 
 def _singular(unit: str) -> str:
     return unit[:-1] if unit.endswith("s") and _PLURAL.fullmatch(unit[-4:-1]) else unit
-
-
-def numbers_in(texts: Any, unit: str, notation: str) -> Any:
-    """Texts of an Arrow array as numbers, of those that are written with a unit and in a notation of numbers; else null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    plain = pc.replace_substring_regex(texts, _pattern(unit), r"\1\2\3") if unit else texts
-    if notation == THOUSANDS_COMMA:
-        plain = pc.replace_substring(plain, ",", "")
-    elif notation == DECIMAL_COMMA:
-        plain = pc.replace_substring(pc.replace_substring_regex(plain, "[. \u00a0\u202f]", ""), ",", ".")
-    readable = pc.match_substring_regex(plain, rf"^{_USUAL}([eE][-+]?\d+)?$")
-    return pc.cast(pc.if_else(readable, plain, None), pa.float64())

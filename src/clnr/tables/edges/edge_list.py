@@ -11,11 +11,11 @@ import numpy as np
 from clnr.errors import DataError, one_line, shorten
 from clnr.graph.csr import Array
 from clnr.tables.columns.exact_sums import SumRange
+from clnr.tables.columns.node_columns import case_twins
 from clnr.tables.edges.edge_weighting import multiply_kinds, normalise_kinds
 from clnr.tables.ingest_report import MUCH_SHARE, IngestReport
 from clnr.tables.io.sql import Connection, fetch_numpy, quoted, run
 from clnr.tables.roles.column_names import node_id
-from clnr.tables.roles.described_columns import case_twins
 from clnr.tables.table_kinds import Ends
 
 LARGEST_WEIGHT = float(np.finfo(np.float32).max)

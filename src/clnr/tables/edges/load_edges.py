@@ -6,7 +6,7 @@ from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
-from clnr.tables.columns.notations import date_query, number_hint, replacing, sql_name, usual_sql
+from clnr.tables.columns.notations import date_query, number_query, replacing, sql_name, usual_sql
 from clnr.tables.columns.units import query_units
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
@@ -63,7 +63,7 @@ def _load_table(
         if some := run(db, f"SELECT given FROM {into} WHERE {wrong} LIMIT 1", table.name):
             _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w, 1)])[0]
             convert = convert or _readable_weights(db, table, w, some[0][0])
-            out = number_hint(db, table, w) or f"{convert}; or {out}"
+            out = number_query(db, table, "edges", w) or f"{convert}; or {out}"
             check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
     no_time = "moment IS NULL OR NOT isfinite(moment)"
     if times is not None and run(db, f"SELECT 1 FROM {into} WHERE {no_time} LIMIT 1", table.name):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clnr.errors import DataError, one_line
-from clnr.tables.io.encodings import NOT_UTF_8, open_bytes, reading
+from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes, reading
 from clnr.tables.io.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
@@ -222,11 +222,10 @@ def _first_bytes(path: Path) -> tuple[str, bool]:
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN_BYTES)
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: line {content.count(10, 0, error.start) + 1:,}: {NOT_UTF_8}") from None
+        # Its bytes are those after a mark.
+        raise DataError(f"{path}: {line_at(error.object, error.start)}: {NOT_UTF_8}") from None
     if "\0" in text:
-        raise DataError(
-            f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
-        )
+        raise DataError(f"{path}: {line_at(content, content.index(0))}: it is not text: it holds a zero byte")
     return text, len(content) == _SEEN_BYTES
 
 

@@ -36,6 +36,11 @@ _SIGN_IN_WORD = re.compile(rb"(?<=[A-Za-z])[\xa1-\xa9\xab-\xb3\xb5\xb6\xb8\xb9\x
 _MOST_LETTERS, _LIKELY_SHARE, _MOST_SIGNS_SHARE = 2, 2 / 3, 0.05
 
 
+def line_at(content: bytes, place: int) -> str:
+    """The line of a byte, for an error; lines end as in any system."""
+    return f"line {len((content[:place] + b'.').splitlines()):,}"
+
+
 def _words(encoding: str) -> str:
     """An encoding as people call it."""
     return "Windows-1252" if encoding == WINDOWS else encoding.upper()
@@ -77,13 +82,13 @@ def find_encoding(path: Path, seen_bytes: int) -> str:
             return unmarked
         decoder = codecs.getincrementaldecoder(UTF_8)()
         for _ in range(max(1, seen_bytes // _PART_BYTES)):
-            following = file.read(_PART_BYTES)
+            following, begun = file.read(_PART_BYTES), decoder.getstate()[0]
             try:
                 # That a part is ASCII alone takes hardly any time to find out.
-                if not part.isascii() or decoder.getstate()[0]:
+                if not part.isascii() or begun:
                     decoder.decode(part, final=not following)
             except UnicodeDecodeError:
-                return WINDOWS if _is_windows(part) else UTF_8
+                return WINDOWS if _is_windows(begun + part) else UTF_8
             if not following:
                 break
             part = following

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from clnr.errors import DataError, one_line
 from clnr.support.lazy import np
-from clnr.tables.io.encodings import NOT_UTF_8, open_bytes
+from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -215,7 +215,7 @@ def _json_error(path: str) -> str | None:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return f"line {content.count(10, 0, error.start) + 1:,}: {NOT_UTF_8}"
+        return f"{line_at(error.object, error.start)}: {NOT_UTF_8}"
     except (OSError, EOFError, zlib.error):
         return None
     place = 0

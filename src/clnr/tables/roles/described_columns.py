@@ -10,7 +10,8 @@ from clnr.support.humanize import option, plural
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_hint, query_notation
+from clnr.tables.columns.node_columns import case_twins
+from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_query, query_notation
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import MUCH_SHARE, NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
@@ -18,10 +19,10 @@ from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_li
 from clnr.tables.roles.roles import Roles, table_title
 
 # Dates and numbers that are not read as such.
-_UNREAD = (
-    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
-    ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
-)
+_UNREAD = {
+    "dates": (r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
+    "numbers": (r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
+}
 # What some values of a column may not be, how the others are written, and what becomes of those.
 _READ_AS = {
     "number": ("numbers", "", "count as empty"),
@@ -134,15 +135,6 @@ def _query_kind(table: Table, column: str) -> ColumnQueries[str]:
     return COLUMN_TYPES[NOTATIONS[notation]].word if notation else "text"
 
 
-def case_twins(values: Iterable[str]) -> str:
-    """Two values that differ only by case, in words; "" if there are none."""
-    seen: dict[str, str] = {}
-    for value in values:
-        if (first := seen.setdefault(value.casefold(), value)) != value:
-            return f"'{one_line(first, 40)}' and '{one_line(value, 40)}', which differ only by case,"
-    return ""
-
-
 def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder], chosen: Collection[str] = ()) -> list[str]:
     """Lines about columns that are not read as numbers although most values are, and about values that differ by case.
 
@@ -167,10 +159,9 @@ def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncod
     Encoders of an earlier training read what they have always read, and know the categories that there were.
     """
     there = [each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets]
-    lines = run_column_queries(db, table.name, [_query_unread_values(db, table, encoder, is_earlier) for encoder in there])
-    numbers = [_query_misread(table, each) for each in there if is_earlier and each.kind == "number"]
-    lines += run_column_queries(db, table.name, numbers)
-    return list(filter(None, lines))
+    queries = [_query_unread_values(db, table, encoder, is_earlier) for encoder in there]
+    queries += [_query_misread(table, each) for each in there if is_earlier and each.kind == "number"]
+    return list(filter(None, run_column_queries(db, table.name, queries)))
 
 
 def _query_misread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
@@ -246,14 +237,13 @@ def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> Colum
         shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
         message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {'; or '.join(ways)}"
         return [f"{table.name}: '{encoder.column}' {message}"]
-    for what, pattern, right in _UNREAD:
+    for what, (pattern, right) in _UNREAD.items():
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
         all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, trimmed("c"), "i")
         if all_match:
-            dates = what == "dates"
-            hint = date_query(db, table, "nodes", encoder.column) if dates else number_hint(db, table, encoder.column)
-            cure = hint or f"write them as {right}, such as by a query"
+            query = (date_query if what == "dates" else number_query)(db, table, "nodes", encoder.column)
+            cure = query or f"write them as {right}, such as by a query"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []
