@@ -389,7 +389,7 @@ def test_clusters(clnr, files):
     lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
     assert lines[0].split()[:2] == ["cluster", "nodes"]
     for each, line in zip(found.clusters, (line for line in lines[1:] if line[0].isdigit()), strict=True):
-        assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]},"]
+        assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]};"]
     assert lines[-1].startswith(f"silhouette {found.silhouette:.2f}, from 0 (clusters overlap)")
     assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
     (files / "there.csv").mkdir()
