@@ -187,6 +187,7 @@ def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
     [
         (["<11", "12", "> 30", "?"], "a query reads '<11' as 11", [11, 12, 30]),
         (["12", "much", "nan", "7"], "a query leaves such rows out", [12, 7]),
+        (["12", "inf", "1e39", "7"], "a query leaves such rows out", [12, 7]),
         (["5", "", "~6", "7"], "a query reads '~6' as 6", [5, 6, 7]),
     ],
 )
@@ -199,6 +200,40 @@ def test_weights_that_are_no_numbers_are_refused_with_a_query_that_works(tmp_pat
     query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
     weights = read_tables(edges_query=query, weight=name).graph.edges()[2]
     assert sorted(set(weights.tolist())) == sorted(right)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_infinite_weights_are_refused_with_a_query_that_works(tmp_path, form):
+    weights = [0.5, np.inf, 1e300, 4.0]
+    edges = written(tmp_path, form, {"source": list("abcd"), "target": list("bcde"), "weight": weights})
+    with pytest.raises(DataError, match=r"is 'inf' in row 2 .*--edges-query") as caught:
+        read_tables(edges)
+    query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
+    assert edge_weights(read_tables(edges_query=query).graph).keys() == {("a", "b"), ("b", "a"), ("d", "e"), ("e", "d")}
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "right"),
+    [
+        ("csv", ["0,5", "4", "1.000,0"], [2, 0.25, 0.001]),
+        ("csv", ["1 234,5 km", "4 km", "8,0 km"], [1 / 1234.5, 0.25, 0.125]),
+        ("csv", ["1,250.5", "4", "2"], [1 / 1250.5, 0.25, 0.5]),
+        ("csv", ["0", "4", "2"], [0.5, 0.25, 0.5]),
+        ("parquet", [0.0, 4.0, 2.0], [0.5, 0.25, 0.5]),
+        ("jsonl", [5, 4, 2], [0.2, 0.25, 0.5]),
+    ],
+)
+@pytest.mark.parametrize("name", ["distance", "Länge (km)", "travel_cost"])
+def test_distances_as_weights_are_told_with_a_query_that_works(tmp_path, form, values, right, name):
+    edges = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values})
+    (line,) = (each for each in read_tables(edges, weight=name).ingest_report.remarks if "larger" in each)
+    assert line.startswith(
+        f"{edges}: larger weights mean closer; if '{name}' is a distance, in place of --edges, a query turns"
+    )
+    turned = read_tables(edges_query=shlex.split(line[line.index("--edges-query") :])[1], weight=name)
+    weights = edge_weights(turned.graph)
+    assert [weights[pair] for pair in (("a", "b"), ("b", "c"), ("c", "d"))] == pytest.approx(right, rel=1e-6)
+    assert not any("larger" in each for each in turned.ingest_report.remarks)
 
 
 def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
@@ -408,7 +443,7 @@ def test_a_label_of_lists_is_refused_with_a_query_that_takes_one(tmp_path, label
     read = read_tables(edges, nodes_query=words[1], label="my label")
     assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == classes
     frame = pa.table({"id": list("abcdefg")[: len(labels)], "my label": labels})
-    with pytest.raises(DataError, match=r"a query takes the first of them: .*string_split\(\"my label\""):
+    with pytest.raises(DataError, match=r"DuckDB's SQL takes the first of them: .*string_split\(\"my label\""):
         read_tables(edges, frame, label="my label")
 
 

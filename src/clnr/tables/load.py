@@ -10,9 +10,11 @@ import numpy as np
 
 from clnr.errors import DataError, one_line
 from clnr.tables.argument_checks import node_kinds
+from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.notations import NOTATIONS, find_notation
+from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.edges.edge_list import MergeForm
 from clnr.tables.edges.end_columns import find_ends, known_ends
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
@@ -21,7 +23,7 @@ from clnr.tables.ingest_report import ColumnInfo
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
-from clnr.tables.io.sql import Connection, run
+from clnr.tables.io.sql import Connection, run, trimmed
 from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, with_names
 from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names, qualified_name
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
@@ -114,7 +116,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     if arguments.drop_empty:
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
         nodes = _without_empty(db, nodes, ("id",), remarks)
-    edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
+    edges = tuple((each, _with_unit(db, each, roles, arguments)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
@@ -247,12 +249,25 @@ def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str]
     return tuple(filled)
 
 
-def _with_notation(db: Connection, table: Table, roles: Roles) -> Roles:
-    """The roles of a table of edges, with the notation of its weights."""
-    if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
+def _with_unit(db: Connection, edges: NamedTable, roles: Roles, arguments: TableArguments) -> Roles:
+    """The roles of a table of edges, with the unit and notation of its weights; the unit must be that of an earlier graph."""
+    if roles.weight is None:
         return roles
-    notation = find_notation(db, table, roles.weight)
-    return roles._replace(weight_notation=notation) if NOTATIONS.get(notation) == "number" else roles
+    table, unit, text = edges.table, Unit(), trimmed(edges.table.columns[roles.weight].sql)
+    if run(
+        db, f"SELECT 1 FROM {table.sql} WHERE TRY_CAST({text} AS DOUBLE) IS NULL AND {text} IS NOT NULL LIMIT 1", table.name
+    ):
+        notation = find_notation(db, table, roles.weight)
+        is_number = NOTATIONS.get(notation) == "number"
+        query = query_unit(table, roles.weight)
+        unit = Unit(notation=notation) if is_number else run_column_queries(db, table.name, [query])[0]
+    earlier = () if arguments.base is None else arguments.base.ingest_report.columns
+    for info in (each for each in earlier if (each.table, each.role) == (table_title("edges", edges.kind), "weight")):
+        now, before = (words.partition(",")[0] if words[:3] == "in " else "without a unit" for words in (unit.words, info.note))
+        if before != now:
+            other = f"and those of the earlier graph {before}; convert them"
+            raise DataError(f"{table.name}: weights in '{roles.weight}' are {now}, {other}")
+    return roles._replace(weight_unit=unit)
 
 
 def _integer_ends(db: Connection, edges: TablesAndRoles) -> bool:

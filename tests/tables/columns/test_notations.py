@@ -63,7 +63,7 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
     [
         (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; decide in a query: replace("),
         (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; in place of --nodes,"),
-        (["27.07.2020", "07.27.2020", "01.01.2020"], "this reads the day first (else, swap %d and %m): --nodes-query"),
+        (["27.07.2020", "07.27.2020", "01.01.2020"], "a query reads the day first (else, swap %d and %m): --nodes-query"),
     ],
 )
 def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hint):
@@ -119,7 +119,7 @@ def test_values_that_are_no_dates_or_numbers_are_counted(tmp_path):
     found = read(tmp_path, values, types={"x": "date"})
     (line,) = found.ingest_report.remarks
     said = "'x' is read as dates such as 2020-12-31; 2 of 4 values are not, such as '31/12/2020' in row 2, and count as empty"
-    assert f"{said}; in place of --nodes, this reads them: --nodes-query" in line
+    assert f"{said}; in place of --nodes, a query reads them: --nodes-query" in line
     again = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=printed_query(line, "--nodes-query"))
     assert [each is None for each in again.columns["x"].to_pylist()] == [False, False, False, True, True]
     (line,) = read(tmp_path, ["31/12/2020", "30/12/2020", "2020-01-02x"], types={"x": "date"}).ingest_report.remarks
