@@ -18,7 +18,7 @@ from clnr.tables.columns.node_columns import register_classes
 from clnr.tables.columns.notations import check_one_class, label_warning
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import DISTANCE_NAME, IngestReport, unused_numbers
+from clnr.tables.ingest_report import IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
@@ -102,8 +102,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     columns = loaded.describe(db, names, encoder)
     if arguments.feature_encoder is None and base is None and (unused := unused_numbers(columns)):
         some = ", ".join(f"'{info.column}'" for info in unused[:_MOST_NAMED]) + (", ..." if len(unused) > _MOST_NAMED else "")
-        far = " (larger means closer: a query turns distances around)" if DISTANCE_NAME.search(unused[0].column) else ""
-        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
+        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}"
         edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}
