@@ -79,7 +79,8 @@ def test_times_hold_for_all_tables(tmp_path):
     years = saved(tmp_path, "years.csv", "source,target,day\na,c,2019\n")
     plain = saved(tmp_path, "plain.csv", "source,target\na,c\n")
     other = saved(tmp_path, "other.csv", "source,target,sent\na,c,2020-01-01\nb,d,2020-01-11\n")
-    assert read_tables({"one": dated, "two": dated}, edge_time="day", until="2020-01-05").graph.num_edges == 2
+    again = saved(tmp_path, "again.csv", dated.read_bytes())
+    assert read_tables({"one": dated, "two": again}, edge_time="day", until="2020-01-05").graph.num_edges == 2
     assert read_tables({"one": dated, "two": other}, edge_time=["day", "sent"], until="2020-01-05").graph.num_edges == 4
     for second, times, said in (
         (years, "day", r"dates in .*dated\.csv and numbers in .*years\.csv; write them alike"),

@@ -79,7 +79,7 @@ def known_ends(db: Connection, table: Table, roles: Roles, nodes: Table, key: st
 def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple[Table, str]]) -> str:
     """A line about an end that holds several ids in a row, with the query that makes an edge of each; "" if none does.
 
-    Text is a list if half of its parts are ids by themselves, of an end or of the tables of nodes, given with their id columns.
+    Text is a list if over half of its parts are ids by themselves, of an end or of a table of nodes, given with its id column.
     Raises if many rows have lists whose parts are nodes, and on lists that are no text.
     """
     ends, title, does = (roles.source, roles.target), table.name, "makes an edge of each"
@@ -102,7 +102,7 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
     of_all = f"known AS (SELECT id, max(in_nodes) AS in_nodes FROM ({known}) GROUP BY id)"
     found = f"WITH {of_all} SELECT place, sign, {shares} FROM {joined} ORDER BY share DESC, count(*) DESC LIMIT 1"
     ((place, sign, share, in_nodes, whole, example),) = run(db, found, title)
-    if share < _HALF or whole >= _HALF:
+    if share <= _HALF or whole >= _HALF:
         return ""
     has, between = f"contains(id, {quoted(sign)})", quoted(f" {sign}")
     counts = f"count(*) FILTER ({has}), count(*), bool_or({has} AND trim(id, {between}) <> id)"
