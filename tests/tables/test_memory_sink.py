@@ -86,7 +86,7 @@ def test_edges_without_weights_weigh_one_and_leave_those_that_are_there(bare):
     first, second = tables.values() if bare == "new" else reversed(tables.values())
     found = read_tables(second, base=read_tables(first))
     assert edge_weights(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == (f"the {bare} edges have no weights, unlike the others: they weigh 1",)
+    assert found.ingest_report.remarks == (f"warning: the {bare} edges have no weights, unlike the others: they weigh 1",)
 
 
 def test_directed_stays_so():

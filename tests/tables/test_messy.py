@@ -187,6 +187,7 @@ def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
     [
         (["<11", "12", "> 30", "?"], "a query reads '<11' as 11", [11, 12, 30]),
         (["12", "much", "nan", "7"], "a query leaves such rows out", [12, 7]),
+        (["12", "inf", "1e39", "7"], "a query leaves such rows out", [12, 7]),
         (["5", "", "~6", "7"], "a query reads '~6' as 6", [5, 6, 7]),
     ],
 )
@@ -201,6 +202,40 @@ def test_weights_that_are_no_numbers_are_refused_with_a_query_that_works(tmp_pat
     assert sorted(set(weights.tolist())) == sorted(right)
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_infinite_weights_are_refused_with_a_query_that_works(tmp_path, form):
+    weights = [0.5, np.inf, 1e300, 4.0]
+    edges = written(tmp_path, form, {"source": list("abcd"), "target": list("bcde"), "weight": weights})
+    with pytest.raises(DataError, match=r"is 'inf' in row 2 .*--edges-query") as caught:
+        read_tables(edges)
+    query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
+    assert edge_weights(read_tables(edges_query=query).graph).keys() == {("a", "b"), ("b", "a"), ("d", "e"), ("e", "d")}
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "right"),
+    [
+        ("csv", ["0,5", "4", "1.000,0"], [2, 0.25, 0.001]),
+        ("csv", ["1 234,5 km", "4 km", "8,0 km"], [1 / 1234.5, 0.25, 0.125]),
+        ("csv", ["1,250.5", "4", "2"], [1 / 1250.5, 0.25, 0.5]),
+        ("csv", ["0", "4", "2"], [0.5, 0.25, 0.5]),
+        ("parquet", [0.0, 4.0, 2.0], [0.5, 0.25, 0.5]),
+        ("jsonl", [5, 4, 2], [0.2, 0.25, 0.5]),
+    ],
+)
+@pytest.mark.parametrize("name", ["distance", "Länge (km)", "travel_cost"])
+def test_distances_as_weights_are_told_with_a_query_that_works(tmp_path, form, values, right, name):
+    edges = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values})
+    (line,) = (each for each in read_tables(edges, weight=name).ingest_report.remarks if "larger" in each)
+    assert line.startswith(
+        f"{edges}: larger weights mean closer; if '{name}' is a distance, in place of --edges, a query turns"
+    )
+    turned = read_tables(edges_query=shlex.split(line[line.index("--edges-query") :])[1], weight=name)
+    weights = edge_weights(turned.graph)
+    assert [weights[pair] for pair in (("a", "b"), ("b", "c"), ("c", "d"))] == pytest.approx(right, rel=1e-6)
+    assert not any("larger" in each for each in turned.ingest_report.remarks)
+
+
 def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
     edges = saved(tmp_path, "e.csv", "buyer,seller,the amount,year,how\na,b,5,1999,x\nb,c,7,2000,y\n")
     said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
@@ -213,14 +248,13 @@ def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
     assert read_tables(edges, base=first).ingest_report.remarks == ()
 
 
-def test_a_number_of_rows_is_no_weight_and_a_distance_is_one_the_other_way_round(tmp_path):
+def test_a_number_of_rows_is_no_weight_and_distances_come_last(tmp_path):
     rows = "".join(f"{i},a{i % 5},b{i % 3},{1000 - 7 * i},{i % 4}.5,{i % 6}\n" for i in range(120))
     edges = saved(tmp_path, "e.csv", f"nr,from,to,serial,Länge_km,uses\n{rows}")
     said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
     assert read_tables(edges).ingest_report.remarks == (said.format("'uses', 'Länge_km'", "uses"),)
-    far = " (larger means closer: a query turns distances around)"
     asked = read_tables(edges, ignore=["uses"]).ingest_report.remarks
-    assert asked == (said.format("'Länge_km'", f"'Länge_km'{far}"),)
+    assert asked == (said.format("'Länge_km'", "'Länge_km'"),)
     lines = column_lines(read_tables(edges).ingest_report.columns)
     assert lines[0] == "edges 'nr': not used, number: its values are distinct whole numbers, like ids"
     assert "like ids" in lines[3]
@@ -408,7 +442,7 @@ def test_a_label_of_lists_is_refused_with_a_query_that_takes_one(tmp_path, label
     read = read_tables(edges, nodes_query=words[1], label="my label")
     assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == classes
     frame = pa.table({"id": list("abcdefg")[: len(labels)], "my label": labels})
-    with pytest.raises(DataError, match=r"a query takes the first of them: .*string_split\(\"my label\""):
+    with pytest.raises(DataError, match=r"DuckDB's SQL takes the first of them: .*string_split\(\"my label\""):
         read_tables(edges, frame, label="my label")
 
 
@@ -511,7 +545,7 @@ def test_a_class_that_is_a_word_for_nothing_is_told_with_a_query_that_leaves_it_
     edges, values = saved(tmp_path, "e.csv", EDGES), ["Unknown", "it's", "?", "none of these", " ? "]
     nodes = written(tmp_path, "csv", {"id": list("abcde"), name: values, "x": [1, 2, 3, 5, 8]})
     (line,) = read_tables(edges, nodes, label=name).ingest_report.remarks
-    said = f"{nodes}: '{name}' has the class '?', 'Unknown'; if that is no label, in place of --nodes: --nodes-query "
+    said = f"{nodes}: '{name}' has the class '?', 'Unknown'; if that is no label, in place of --nodes, a query leaves them empty: --nodes-query "
     assert line.startswith(said)
     read = read_tables(edges, nodes_query=shlex.split(line.removeprefix(said))[0], label=name)
     assert read.ingest_report.remarks == ()

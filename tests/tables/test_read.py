@@ -82,7 +82,8 @@ def test_duplicates_loops_and_both_directions_are_counted_and_cleaned(tmp_path):
     assert edge_weights(found.graph) == {("a", "b"): 4, ("b", "a"): 4, ("b", "c"): 5, ("c", "b"): 5}
     told = found.ingest_report
     assert (told.rows, told.loops, told.duplicates, told.dangling) == (7, 1, 1, 0)
-    assert "2 rows repeat an edge in reverse" in " ".join(told.remarks)
+    said = "merged: 2 rows repeating an edge in reverse; the graph is undirected, and the larger weight counts"
+    assert f"{tmp_path / 'e.csv'}: {said}" in told.remarks
     assert "1 edges have weight 0" in " ".join(told.remarks)
     directed = read_tables(tmp_path / "e.csv", directed=True)
     assert edge_weights(directed.graph) == {("a", "b"): 3, ("b", "a"): 4, ("b", "c"): 5, ("c", "b"): 5}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from clnr.errors import DataError, UnknownName
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.tables.edges.test_edge_weighting import EDGES, ROWS, normalised, weights
-from tests.tables.files import columns_of, saved
+from tests.tables.files import columns_of, edge_weights, saved, written
 
 USERS = "user_id,age,name,joined\n7,30,Ann,2020-01-01\n8,,Bob,2021-01-01\n9,50,Cy,2022-01-01\n"
 ITEMS = "price,item id,name,genre\n2.5,7,pen,tool\n3.5,1,ink,\n4.0,2,ink,fluid\n"
@@ -77,7 +79,8 @@ def test_times_hold_for_all_tables(tmp_path):
     years = saved(tmp_path, "years.csv", "source,target,day\na,c,2019\n")
     plain = saved(tmp_path, "plain.csv", "source,target\na,c\n")
     other = saved(tmp_path, "other.csv", "source,target,sent\na,c,2020-01-01\nb,d,2020-01-11\n")
-    assert read_tables({"one": dated, "two": dated}, edge_time="day", until="2020-01-05").graph.num_edges == 2
+    again = saved(tmp_path, "again.csv", dated.read_bytes())
+    assert read_tables({"one": dated, "two": again}, edge_time="day", until="2020-01-05").graph.num_edges == 2
     assert read_tables({"one": dated, "two": other}, edge_time=["day", "sent"], until="2020-01-05").graph.num_edges == 4
     for second, times, said in (
         (years, "day", r"dates in .*dated\.csv and numbers in .*years\.csv; write them alike"),
@@ -345,3 +348,22 @@ def test_an_earlier_graph_remembers_what_is_done_with_negative_weights(tmp_path,
             read_tables(bare, base=read)
     else:
         assert read_tables(bare, base=read).graph.num_nodes == 4
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_two_kinds_of_the_same_columns_are_refused(tmp_path, form):
+    columns = {"from": ["a", "b", "c"], "to": ["b", "c", "a"], "cc": ["007", None if form == "parquet" else "", "b"]}
+    mails = written(tmp_path, form, columns)
+    with pytest.raises(DataError, match=r"edges 'to' and 'CC' are both read from 'from' and 'to' of .*: --edge-type") as caught:
+        read_tables({"to": mails, "CC": mails})
+    _, column, _, query = shlex.split(str(caught.value)[str(caught.value).index("--edge-type") :])
+    read = read_tables(edges_query=query, edge_type=column)
+    rows = {("a", "b"), ("b", "c"), ("c", "a"), ("a", "007"), ("c", "b")}
+    assert {pair for pair in edge_weights(read.graph) if pair in rows} == rows
+    assert sorted(read.ingest_report.edge_types) == ["cc", "to"]
+    assert read.ingest_report.rows == 5
+    for edges in ({"x": mails, "to": mails}, {("p", "x", "p"): mails, ("p", "to", "p"): mails}):
+        with pytest.raises(DataError, match=r"'from' and 'to' of .*; give a file for each, or one with the kinds in a column"):
+            read_tables(edges)
+    # Other columns of a file are other edges.
+    assert read_tables({("from", "x", "to"): mails, ("from", "x", "cc"): mails}, drop_empty=True).ingest_report.rows == 5

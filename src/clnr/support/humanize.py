@@ -10,7 +10,7 @@ _CONTROL_CODES = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *rang
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROL_CODES}
 
 # What a shell replaces between double quotes.
-_UNSAFE = frozenset('"$`\\!')
+_UNSAFE = frozenset("$`\\!")
 _BYTES_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
 
 
@@ -25,7 +25,8 @@ def duration(seconds: float) -> str:
 
 def option(name: str, value: str) -> str:
     """An option with its value, as a shell takes it: ``--as x=number``, ``--as 'Clinic ZIP=number'``, ``--id "it's"``."""
-    return f'{name} "{value}"' if "'" in value and _UNSAFE.isdisjoint(value) else f"{name} {shlex.quote(value)}"
+    escaped = value.replace('"', r"\"")
+    return f'{name} "{escaped}"' if "'" in value and _UNSAFE.isdisjoint(value) else f"{name} {shlex.quote(value)}"
 
 
 def gigabytes(count: float) -> str:

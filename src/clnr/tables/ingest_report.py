@@ -21,8 +21,10 @@ _ALIKE_COLUMNS = 5
 MUCH_SHARE = 1 / 3
 """More edges than this share are rarely left out on purpose; less is enough where the reason is known."""
 _MUCH_EXPLAINED_SHARE = 1 / 10
-DISTANCE_NAME = re.compile(r"(?i:dist|length|länge|entfern|(^|[_\W])(km|miles?|met(er|re)s?)($|[_\W]))")
-"""Names of columns whose numbers are distances."""
+DISTANCE_NAME = re.compile(
+    r"(?i:dist|length|länge|entfern|duration|dauer|(^|[_\W])(km|miles?|met(er|re)s?|minutes|costs?|latency)($|[_\W]))"
+)
+"""Names of columns whose numbers may be distances."""
 
 
 class ColumnInfo(NamedTuple):

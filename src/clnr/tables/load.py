@@ -9,19 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clnr.errors import DataError, one_line
+from clnr.support.humanize import option
 from clnr.tables.argument_checks import node_kinds
+from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
-from clnr.tables.columns.notations import NOTATIONS, find_notation
+from clnr.tables.columns.notations import NOTATIONS, find_notation, sql_name
+from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.edges.edge_list import MergeForm
-from clnr.tables.edges.end_columns import find_ends, known_ends
+from clnr.tables.edges.end_columns import find_ends, known_ends, lists_hint
 from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
 from clnr.tables.edges.two_kinds import two_kinds_hint
 from clnr.tables.ingest_report import ColumnInfo
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
-from clnr.tables.io.sql import Connection, run
+from clnr.tables.io.sql import Connection, quoted, run, trimmed
 from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, with_names
 from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names, qualified_name
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
@@ -107,14 +110,16 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         for table, _ in opened
         if table.encoding
     ]
-    edges, nodes = _find_all_roles(tables, arguments)
+    edges, nodes = _find_all_roles(db, tables, arguments)
     edges = _with_ends(db, edges, nodes, arguments, remarks)
     nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     remarks += _missing_columns(nodes, arguments)
+    hints = [lists_hint(db, each.table, roles, _tables_of(each, nodes)) for each, roles in edges]
+    hint = next(filter(None, hints), "")
     if arguments.drop_empty:
         edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
         nodes = _without_empty(db, nodes, ("id",), remarks)
-    edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
+    edges = tuple((each, _with_unit(db, each, roles, arguments)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
@@ -128,7 +133,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         if nodes:
             remarks += [f"nodes of the kind '{kind}' have no table; they come from the edges" for kind in bare]
         stored, name_column = _name_kinds(db, stored, arguments)
-        rest = (stored.roles, name_column, False, merging, fading, remarks, "")
+        rest = (stored.roles, name_column, False, merging, fading, remarks, hint)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
     name_column = _name_column(node_table, roles.id, arguments)
@@ -149,8 +154,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         edge_table = edges[0][0].table if len(edges) == 1 else None
         node_table = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
         merging = merging._replace(ids=roles.id)
-    hint = ""
-    if earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
+    if not hint and earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
         plain, of_edges = edges[0]
         of_both = of_edges._replace(id=roles.id)
         hint = two_kinds_hint(db, plain.table, of_both, arguments, node_table, as_integers) if plain.kind is None else ""
@@ -160,7 +164,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     return loaded
 
 
-def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
+def _find_all_roles(db: Connection, tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
     """The roles of the columns of each table."""
     check_named(arguments, tables)
     if not tables.has_kinds:
@@ -172,10 +176,31 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[Tabl
     edges = tuple(
         (each, find_roles(each.table, None, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
     )
+    _check_apart(db, edges)
     nodes = tuple(
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     )
     return edges, nodes
+
+
+def _check_apart(db: Connection, edges: TablesAndRoles) -> None:
+    """Raise if two kinds of edges are the same columns of one file; if columns are called as kinds, with a query of these."""
+    seen: dict[tuple[Any, ...], str | None] = {}
+    for (table, kind, ends), roles in edges:
+        other = seen.setdefault((table.name, ends, roles.source, roles.target), kind)
+        if other != kind:
+            cure = "give a file for each, or one with the kinds in a column (--edge-type)"
+            columns = [column_called(each.kind, each.table) or "" for each, _ in edges if each.table.name == table.name]
+            if ends is None and all(columns) and len(columns) == len(edges):
+                file = f"read_csv({quoted(table.name)}, all_varchar = true)" if table.is_text else quoted(table.name)
+                source, *targets = (sql_name(db, column) for column in (roles.source, *columns))
+                query = (
+                    f"SELECT {source} AS source, target, kind FROM {file} UNPIVOT (target FOR kind IN ({', '.join(targets)}))"
+                )
+                does = f"--edge-type kind {option('--edges-query', query)}"
+                cure = f"in place of --edges, a query reads each from its own column: {does}"
+            both = f"'{roles.source}' and '{roles.target}' of {table.name}"
+            raise DataError(f"edges '{other}' and '{kind}' are both read from {both}; {cure}")
 
 
 def _with_ends(
@@ -194,6 +219,11 @@ def _with_ends(
             remarks += filter(None, [note])
         found.append((each, roles))
     return tuple(found)
+
+
+def _tables_of(edges: NamedTable, nodes: TablesAndRoles) -> list[tuple[Table, str]]:
+    """The tables of the nodes that edges may join, with their columns of ids."""
+    return [(each.table, roles.id) for each, roles in nodes if each.kind is None or each.kind in (edges.ends or ())]
 
 
 def _with_ids(
@@ -247,12 +277,25 @@ def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str]
     return tuple(filled)
 
 
-def _with_notation(db: Connection, table: Table, roles: Roles) -> Roles:
-    """The roles of a table of edges, with the notation of its weights."""
-    if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
+def _with_unit(db: Connection, edges: NamedTable, roles: Roles, arguments: TableArguments) -> Roles:
+    """The roles of a table of edges, with the unit and notation of its weights; the unit must be that of an earlier graph."""
+    if roles.weight is None:
         return roles
-    notation = find_notation(db, table, roles.weight)
-    return roles._replace(weight_notation=notation) if NOTATIONS.get(notation) == "number" else roles
+    table, unit, text = edges.table, Unit(), trimmed(edges.table.columns[roles.weight].sql)
+    if run(
+        db, f"SELECT 1 FROM {table.sql} WHERE TRY_CAST({text} AS DOUBLE) IS NULL AND {text} IS NOT NULL LIMIT 1", table.name
+    ):
+        notation = find_notation(db, table, roles.weight)
+        is_number = NOTATIONS.get(notation) == "number"
+        query = query_unit(table, roles.weight)
+        unit = Unit(notation=notation) if is_number else run_column_queries(db, table.name, [query])[0]
+    earlier = () if arguments.base is None else arguments.base.ingest_report.columns
+    for info in (each for each in earlier if (each.table, each.role) == (table_title("edges", edges.kind), "weight")):
+        now, before = (words.partition(",")[0] if words[:3] == "in " else "without a unit" for words in (unit.words, info.note))
+        if before != now:
+            other = f"and those of the earlier graph {before}; convert them"
+            raise DataError(f"{table.name}: weights in '{roles.weight}' are {now}, {other}")
+    return roles._replace(weight_unit=unit)
 
 
 def _integer_ends(db: Connection, edges: TablesAndRoles) -> bool:

@@ -15,7 +15,7 @@ from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import label_sql, read_columns
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
 from clnr.tables.columns.telling_columns import telling_columns
-from clnr.tables.edges.edge_list import EdgeList, read_edge_list
+from clnr.tables.edges.edge_list import EdgeList, read_edge_list, spelling_hint
 from clnr.tables.io.source import Table, measure_rows
 from clnr.tables.io.sql import Connection, fetch_numpy, run
 from clnr.tables.load import Loaded
@@ -82,10 +82,14 @@ class MemorySink(GraphSink):
         self._edges = read_edge_list(self._db, title, loaded.merging) if loaded.edges else EdgeList.none()
         if base is None:
             return []
+        hint = ""
+        if loaded.edges and not loaded.as_integers:
+            new = "row_ids ANTI JOIN base_ids USING (id)"
+            hint = spelling_hint(self._db, title, new, "base_ids", "the earlier graph")
         if loaded.edges and not self._arguments.allow_disjoint:
-            _check_linked(base.graph, self._edges, self._index, title)
+            _check_linked(base.graph, self._edges, self._index, title, hint)
         self._edges, notes = _merge_edges(base.graph, self._edges, self._arguments.is_directed)
-        return notes
+        return [*([f"{title}: {hint}"] if hint else []), *notes]
 
     def take_labels(self, node_table: Table | None, label: str | None) -> None:
         old = None if self._base is None else self._base.graph.labels
@@ -165,14 +169,14 @@ def _merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList,
     return EdgeList(source, target, np.concatenate([first[left], added])), notes
 
 
-def _check_linked(graph: Graph, new: EdgeList, index: Array, name: str) -> None:
+def _check_linked(graph: Graph, new: EdgeList, index: Array, name: str, hint: str) -> None:
     """Raise if no new edge leads to a node of the earlier graph, and no row of the node table is of one; see ``_index``."""
     if not any((nodes < graph.num_nodes).any() for nodes in (new.source, new.target, index)):
         one = one_line(str(graph.node_ids[0]), 80)
         raise DataError(
             f"{name}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
-            "are ids written alike? --standalone embeds the tables as a graph of their own (in Python, transform); "
-            "--allow-disjoint (allow_disjoint=True) adds them anyway"
+            f"{hint or 'are ids written alike?'}; --standalone embeds the tables as a graph of their own "
+            "(in Python, transform); --allow-disjoint (allow_disjoint=True) adds them anyway"
         )
 
 

@@ -18,7 +18,7 @@ from clnr.tables.columns.node_columns import class_warnings, register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import merge_rows
-from clnr.tables.ingest_report import DISTANCE_NAME, IngestReport, unused_numbers
+from clnr.tables.ingest_report import IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
@@ -102,8 +102,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
             columns = (*columns[:i], info._replace(note=alone), *columns[i + 1 :])
     if fitted and (unused := unused_numbers(columns)):
         some = one_line(", ".join(f"'{info.column}'" for info in unused), 200)
-        far = " (larger means closer: a query turns distances around)" if DISTANCE_NAME.search(unused[0].column) else ""
-        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}{far}"
+        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}"
         edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}

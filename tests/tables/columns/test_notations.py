@@ -63,7 +63,7 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
     [
         (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; in place of --nodes,"),
         (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; in place of --nodes,"),
-        (["27.07.2020", "07.27.2020", "01.01.2020"], "this reads the day first (else, swap %d and %m): --nodes-query"),
+        (["27.07.2020", "07.27.2020", "01.01.2020"], "a query reads the day first (else, swap %d and %m): --nodes-query"),
     ],
 )
 def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hint):
@@ -86,7 +86,7 @@ def printed_query(text, option):
 def test_what_is_printed_reads_decimals_or_thousands(tmp_path, name):
     edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", {"id": list("abc"), name: ["1,234", "15,927", ""]})
     (line,) = read_tables(edges, nodes).ingest_report.remarks
-    assert "; in place of --nodes, this reads decimals (of thousands, write '' for '.'): --nodes-query" in line
+    assert "; in place of --nodes, a query reads decimals (of thousands, write '' for '.'): --nodes-query" in line
     query = printed_query(line, "--nodes-query")
     for used, right in ((query, [1.234, 15.927, None]), (query.replace("'.'", "''"), [1234, 15927, None])):
         assert read_tables(edges, nodes_query=used).columns[name].to_pylist() == right
@@ -163,7 +163,7 @@ def test_values_that_are_no_dates_or_numbers_are_counted(tmp_path):
     found = read(tmp_path, values, types={"x": "date"})
     (line,) = found.ingest_report.remarks
     said = "'x' is read as dates such as 2020-12-31; 2 of 4 values are not, such as '31/12/2020' in row 2, and count as empty"
-    assert f"{said}; in place of --nodes, this reads them: --nodes-query" in line
+    assert f"{said}; in place of --nodes, a query reads them: --nodes-query" in line
     again = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=printed_query(line, "--nodes-query"))
     assert [each is None for each in again.columns["x"].to_pylist()] == [False, False, False, True, True]
     (line,) = read(tmp_path, ["31/12/2020", "30/12/2020", "2020-01-02x"], types={"x": "date"}).ingest_report.remarks
@@ -196,10 +196,10 @@ def test_what_a_model_does_not_know_is_counted(how, with_kinds):
     unknown = "{} of {} values are not, such as '{}' in row {}, and have no feature"
     title = f"{name} 'p'" if with_kinds else name
     assert remarks == (
-        f"{title}: 'age' is read as numbers; {empty.format('lots')}",
-        f"{title}: 'seen' is read as dates such as 2020-12-31; {empty.format('03/04/2025')}",
-        f"{title}: 'sort' is read as the values of training; {unknown.format(2, 3, 'w', 1)}",
-        f"{title}: 'more' is read as the values of training; {unknown.format(1, 2, 'r', 2)}",
+        f"warning: {title}: 'age' is read as numbers; {empty.format('lots')}",
+        f"warning: {title}: 'seen' is read as dates such as 2020-12-31; {empty.format('03/04/2025')}",
+        f"warning: {title}: 'sort' is read as the values of training; {unknown.format(2, 3, 'w', 1)}",
+        f"warning: {title}: 'more' is read as the values of training; {unknown.format(1, 2, 'r', 2)}",
     )
     if how == "feature_encoder":
         assert read_tables(*tables(ids, columns), feature_encoder=known).ingest_report.remarks == ()
@@ -268,7 +268,7 @@ def test_weights_and_times_of_edges(tmp_path):
     assert found.graph.to_scipy().sum() / 2 == 3.5
     assert "edges 'weight': weight, number: with a decimal comma" in column_lines(found.ingest_report.columns)
     assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)
-    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .*, this reads decimals .*--edges-query"):
+    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .*, a query reads decimals .*--edges-query"):
         read_tables(saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500\nb;c;2\n"))
 
 

@@ -123,17 +123,46 @@ def test_mixed_units_are_told_with_a_query_that_converts_them(tmp_path, values, 
     read_tables(edges, nodes, types={"x": "number"})
 
 
-@pytest.mark.parametrize(("values", "right", "shares"), [*MIXED.values(), (["1,5 km", "8 km"], [1.5, 8], "km")])
-def test_weights_in_units_are_refused_with_a_query_that_converts_them(tmp_path, values, right, shares):
+@pytest.mark.parametrize(("values", "right", "shares"), MIXED.values(), ids=MIXED)
+def test_weights_in_mixed_units_are_refused_with_a_query_that_converts_them(tmp_path, values, right, shares):
     values, right = zip(*((value, number) for value, number in zip(values, right, strict=True) if number > 0), strict=True)
     ids = [f"n{i}" for i in range(len(values) + 1)]
     edges = written(tmp_path, "csv", {"source": ids[:-1], "target": ids[1:], "Kapazität": values}, "e")
-    with pytest.raises(DataError, match=r"in row 1 .*which is not a weight; .*this converts all to") as caught:
+    with pytest.raises(DataError, match=r"which is not a weight; .*a query converts all to") as caught:
         read_tables(edges, weight="Kapazität")
-    words = shlex.split(str(caught.value).partition("this converts all to ")[2])
+    words = shlex.split(str(caught.value).partition("a query converts all to ")[2])
     read = read_tables(edges_query=words[words.index("--edges-query") + 1].removesuffix(";"), weight="Kapazität")
     weights = edge_weights(read.graph)
     assert [weights[pair] for pair in pairwise(ids)] == pytest.approx(right, rel=1e-6)
+    # No query goes with kinds.
+    with pytest.raises(DataError, match=r"in the table itself, DuckDB's SQL converts all to [^;]* END; or --ignore"):
+        read_tables({("a", "to", "b"): edges}, weight="Kapazität", source="source", target="target")
+
+
+@pytest.mark.parametrize(
+    ("values", "right", "said"),
+    [
+        (["3 kW", "12kW", "0"], [3, 12], "in kW"),
+        (["1,5 km", "8 km", "1.200,25 km"], [1.5, 8, 1200.25], "in km, with a decimal comma"),
+        (["$1,250", "$8", "$3.50"], [1250, 8, 3.5], "in $, with commas between thousands"),
+        (["1e3", "2e-1", "5"], [1000, 0.2, 5], ""),
+    ],
+)
+@pytest.mark.parametrize("kinds", [False, True])
+def test_weights_in_one_unit_are_numbers(tmp_path, values, right, said, kinds):
+    table = written(tmp_path, "csv", {"source": ["a", "b", "c"], "target": ["b", "c", "d"], "Kapazität": values}, "e")
+    edges = {"one": table} if kinds else table
+    first = read_tables(edges, weight="Kapazität")
+    given = first.graph.edges()[2]
+    assert sorted(set(given.tolist())) == pytest.approx(sorted(right), rel=1e-6)
+    (info,) = (each for each in first.ingest_report.columns if each.role == "weight")
+    assert (info.kind, info.note) == ("number", said)
+    assert read_tables(edges, weight="Kapazität", base=first).graph.num_edges == first.graph.num_edges
+    # Other units would be other weights.
+    other = written(tmp_path, "csv", {"source": ["a"], "target": ["d"], "Kapazität": ["7 t"]}, "new")
+    match = rf"weights in 'Kapazität' are in t, and those of the earlier graph {said[:4] or 'without a unit'}"
+    with pytest.raises(DataError, match=match.replace("$", r"\$")):
+        read_tables({"one": other} if kinds else other, base=first)
 
 
 def test_numbers_beside_words_are_converted_and_words_are_empty(tmp_path):
@@ -153,7 +182,8 @@ def test_mixed_units_without_a_known_ratio_are_told():
     assert said.format("nm (67%), km (33%)", "nm") in remarks_of(read(["1 nm", "3 km", "2 nm"]))[0]
     assert said.format("box (67%), crates (33%)", "box") in remarks_of(read(["1 box", "3 crates", "2 box"]))[0]
     # There is no file for a query to read.
-    assert said.format("kg (67%), g (33%)", "kg") in remarks_of(read(["1 kg", "2 kg", "3 g"]))[0]
+    itself = "numbers in several units: kg (67%), g (33%); in the table itself, DuckDB's SQL converts all to kg: try_cast("
+    assert itself in remarks_of(read(["1 kg", "2 kg", "3 g"]))[0]
     # Thousands, or decimals.
     assert said.format("km (67%), m (33%)", "km") in remarks_of(read(["1,200 km", "2 km", "3 m"]))[0]
 

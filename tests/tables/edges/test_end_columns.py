@@ -11,7 +11,7 @@ import pytest
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.command_line import entry_point
-from tests.tables.files import saved, written
+from tests.tables.files import edge_weights, saved, written
 
 SHAPES = {
     "lines": ("Leitung;Von;Nach;Art", "Kennung;Name;kV", "L{}", "UW-{:03}"),
@@ -214,3 +214,68 @@ def test_a_membership_with_all_its_nodes_is_read():
     assert read_tables(members, nodes).graph.num_edges == 24
     with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'person'"):
         read_tables(members)
+
+
+# -- several ids in a row ---------------------------------------------------------------------------------------------------
+
+MAILS = [("ann", ["bob", "cy"]), ("bob", ["ann"]), ("cy", ["ann", "bob", "dee"]), ("dee", ["cy"])]
+LINKS = {frozenset((sender, each)) for sender, to in MAILS for each in to}
+PEOPLE = "id,age\nann,1\nbob,4\ncy,7\ndee,2\n"
+
+
+def links(read):
+    return {frozenset(pair) for pair in edge_weights(read.graph)}
+
+
+def queried(line):
+    return shlex.split(line[line.index("--edges-query") :])[1]
+
+
+@pytest.mark.parametrize("names", [("from", "to"), ("sender", "recipients"), ("Mail from", "order")])
+@pytest.mark.parametrize(
+    ("sign", "written_as"),
+    [(";", "; ".join), (";", lambda to: ";".join(to) + "; "), (",", ",".join), ("|", " | ".join), (",", str)],
+)
+def test_lists_of_ids_are_told_with_a_query_that_works(tmp_path, names, sign, written_as):
+    edges = written(tmp_path, "csv", dict(zip(names, zip(*((a, written_as(to)) for a, to in MAILS), strict=True), strict=True)))
+    named = {"source": names[0], "target": names[1]}
+    many = sum(sign in written_as(to) for _, to in MAILS)
+    said = f"{edges}: {many} of 4 values of '{names[1]}' hold several ids, separated by '{sign}', such as '"
+    if written_as is not str:  # Of brackets, no id is left without.
+        hint = read_tables(edges, **named).ingest_report.hint
+        assert hint.startswith(said)
+        assert links(read_tables(edges_query=queried(hint), **named)) == LINKS
+    nodes = saved(tmp_path, "people.csv", PEOPLE)
+    with pytest.raises(DataError, match="a query makes an edge of each") as caught:
+        read_tables(edges, nodes, **named)
+    assert str(caught.value).startswith(said.partition(" of 4")[0][:-1])
+    read = read_tables(edges_query=queried(str(caught.value)), nodes=nodes, **named)
+    assert (links(read), read.ingest_report.dangling) == (LINKS, 0)
+    with pytest.raises(DataError, match=r"in the table itself, DuckDB's SQL makes an edge of each: trim\(unnest"):
+        read_tables({("p", "wrote", "p"): edges}, {"p": nodes}, **named)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "pandas"])
+def test_lists_that_are_no_text_are_refused(tmp_path, form):
+    edges = written(tmp_path, form, {"sender": [a for a, _ in MAILS], "to": [to for _, to in MAILS]})
+    with pytest.raises(DataError, match="'to' has a list of ids in each row, and an edge has one; in ") as caught:
+        read_tables(edges)
+    if form == "pandas":
+        assert str(caught.value).endswith('in the table itself, DuckDB\'s SQL makes an edge of each: unnest("to")')
+    else:
+        assert links(read_tables(edges_query=queried(str(caught.value)))) == LINKS
+
+
+def test_signs_within_ids_are_no_lists(tmp_path):
+    edges = saved(
+        tmp_path, "e.csv", 'source,target\n"Lee, Ann","Lee, Bob"\n"Lee, Bob",Books|Crime\nBooks,Books|Crime\nann,x;1\n'
+    )
+    assert read_tables(edges).ingest_report.hint == ""
+    # A node table that knows the whole decides.
+    edges = saved(tmp_path, "e.csv", "source,target\na,b\nb,a;b\na;b,a\n")
+    assert "2 of 3" not in read_tables(edges, saved(tmp_path, "n.csv", "id,x\na,1\nb,2\na;b,3\n")).ingest_report.hint
+    # One of many is left out, as other ends that are no nodes.
+    edges = saved(tmp_path, "e.csv", "source,target\n" + "a,b\n" * 30 + "b,a;b\n")
+    read = read_tables(edges, saved(tmp_path, "n.csv", "id,x\na,1\nb,2\n"))
+    assert "1 of 31 values of 'target' hold several ids" in read.ingest_report.hint
+    assert read.ingest_report.dangling == 1

@@ -193,8 +193,10 @@ def test_weak_evidence_goes_on_with_the_command_as_the_first_line(tmp_path, monk
 
 def test_words_of_two_sorts_are_told_where_there_is_no_node_table(tmp_path):
     rows = [(f"p{i // 2}", f"B{i % 7}") for i in range(30)]
-    read = read_tables(table(tmp_path, "e.csv", "person,book", rows), header=True)
-    assert "'person' and 'book' may be two kinds of nodes: no id is in both; if they are one kind" in read.ingest_report.hint
+    for names in ("person,book", "customer,store", "patient,treatment", "company,commodity"):
+        read = read_tables(table(tmp_path, "e.csv", names, rows), header=True)
+        ends = "'{}' and '{}'".format(*names.split(","))
+        assert f"{ends} may be two kinds of nodes: no id is in both; if they are one kind" in read.ingest_report.hint
     both = table(tmp_path, "n.csv", "id,x", [(each, i % 3) for i, each in enumerate(sorted({a for row in rows for a in row}))])
     assert read_tables(table(tmp_path, "e.csv", "person,book", rows), both, header=True).ingest_report.hint == ""
 
@@ -247,6 +249,14 @@ def test_employees_and_managers_buyers_and_sellers_users_and_friends_are_one_kin
 
 def test_ends_that_are_called_alike_or_so_by_habit_are_not_looked_at(tmp_path):
     rows = [(a, b) for a, b, *_ in (line.split(",") for line in ratings(tmp_path).read_text().splitlines()[1:])]
-    for names in ("source,target", "citing,cited", "a,b", "id_1,id_2", "from,to", "departure_city,arrival_city"):
+    alike = (
+        "citing,cited",
+        "id_1,id_2",
+        "departure_city,arrival_city",
+        "author,coauthor",
+        "payer,payee",
+        "city of origin,end city",
+    )
+    for names in ("source,target", "a,b", "from,to", *alike):
         assert read_tables(table(tmp_path, "e.csv", names, rows)).ingest_report.hint == ""
     assert read_tables(saved(tmp_path, "e.csv", "".join(f"{a},{b}\n" for a, b in rows))).ingest_report.hint == ""

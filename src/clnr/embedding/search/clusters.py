@@ -19,7 +19,7 @@ from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
 
 USUAL_CLUSTERS, CLEAR_SILHOUETTE = 8, 0.25
-"""How many clusters are taken where none are clearly separated; from which silhouette on they are (Kaufman and Rousseeuw, 1990)."""
+"""How many clusters are taken where none are clear, and from which silhouette on they are (Kaufman and Rousseeuw, 1990)."""
 # The most clusters that are found without being asked for: as many as the report has colours.
 _MOST_CLUSTERS = 12
 # The size of the sample on which clusters are fitted and described, and of the part on which their number is chosen.

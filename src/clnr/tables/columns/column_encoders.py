@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from clnr.errors import DataError, UnknownName, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
-from clnr.tables.columns.notations import NOTATIONS, notation_words, tags_sql, usual_sql
+from clnr.tables.columns.notations import NOTATIONS, tags_sql
 from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
-from clnr.tables.columns.units import LONGEST_UNIT, without_unit
+from clnr.tables.columns.units import LONGEST_UNIT, Unit
 from clnr.tables.io.source import Column
 from clnr.tables.io.sql import DATETIMES, NUMBERS, connect, quoted, run, trimmed
 
@@ -102,8 +102,7 @@ class ColumnEncoder:
     def summary(self) -> str:
         """How values become features: which words or values have one, or how numbers are scaled."""
         if not self.sparse:
-            unit = f"in {self.unit}" if self.unit else ""
-            return ", ".join(filter(None, (unit, notation_words(self.notation), self.column_type.scaling)))
+            return ", ".join(filter(None, (Unit(self.unit, self.notation).words, self.column_type.scaling)))
         token = self.column_type.token
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
@@ -126,8 +125,7 @@ class ColumnEncoder:
         if column is None:
             return f"CAST(NULL AS {self.column_type.sql_type})"
         if (self.notation or self.unit) and column.kind in ("VARCHAR", "TIME", "INTERVAL"):
-            text = without_unit(trimmed(column.sql), self.unit) if self.unit else trimmed(column.sql)
-            column = column._replace(sql=usual_sql(text, self.notation) if self.notation else text)
+            column = column._replace(sql=Unit(self.unit, self.notation).plain(trimmed(column.sql)))
         return self.column_type.select(self, column)
 
     def numbers_in(self, texts: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
-from clnr.tables.columns.notations import replacing, sql_name
+from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
 
@@ -199,8 +199,9 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
         return lines
     if missing := [each for each in classes if each.casefold() in _MISSING]:
         words = ", ".join(map(quoted, missing))
-        query = replacing(table, "nodes", name, f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END")
-        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, in place of --nodes: {query}")
+        others = f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END"
+        query = in_place(table, "nodes", "leaves them empty", name, others)
+        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, {query}")
     value = trimmed(table.columns[label].sql)
     ((labelled, numbers),) = run(db, f"SELECT count({value}), count(TRY_CAST({value} AS DOUBLE)) FROM {table.sql}", table.name)
     if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:
@@ -208,7 +209,7 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
     x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
     bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
     told = f"{table.name}: nearly every class of '{label}' has a single node; name another --label"
-    query = f", or in place of --nodes, this makes 5 classes: {replacing(table, 'nodes', name, bins)}"
+    query = f", or {in_place(table, 'nodes', 'makes 5 classes', name, bins)}"
     return [*lines, told + query if numbers == labelled else told]
 
 

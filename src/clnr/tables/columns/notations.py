@@ -121,9 +121,9 @@ def number_query(db: Connection, table: Table, role: str, column: str) -> str:
     )
     if not all_numbers or number is None:
         return ""
-    query = replacing(table, role, name, f"try_cast(replace({name}, ',', '.') AS DOUBLE)")
-    which = f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator"
-    return f"{which}; in place of --{role}, this reads decimals (of thousands, write '' for '.'): {query}"
+    does = "reads decimals (of thousands, write '' for '.')"
+    query = in_place(table, role, does, name, f"try_cast(replace({name}, ',', '.') AS DOUBLE)")
+    return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; {query}"
 
 
 def date_query(db: Connection, table: Table, role: str, column: str) -> str:
@@ -148,7 +148,7 @@ def date_query(db: Connection, table: Table, role: str, column: str) -> str:
         read = f"coalesce({read}, try_cast({name} AS TIMESTAMP))"
     which = f"'{one_line(unsure, 40)}' may have the day or the month first; " if unsure else ""
     does = "reads the day first (else, swap %d and %m)" if unsure else "reads them"
-    return f"{which}in place of --{role}, this {does}: {replacing(table, role, name, read)}"
+    return f"{which}{in_place(table, role, does, name, read)}"
 
 
 def sql_name(db: Connection, column: str) -> str:
@@ -159,10 +159,18 @@ def sql_name(db: Connection, column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def replacing(table: Table, role: str, name: str, value: str, where: str = "") -> str:
-    """The option with a query in which a column has another value; of what is no file, this value alone."""
-    query = f"SELECT * REPLACE ({value} AS {name}) FROM {table.from_sql}{where}"
-    return option(f"--{role}-query", query) if table.from_sql else value
+def in_place(table: Table, role: str, does: str, name: str, value: str, where: str = "") -> str:
+    """What a query with another value of a column does in place of a table; of what no query can replace, this value alone."""
+    if not table.from_sql:
+        return f"in the table itself, DuckDB's SQL {does}: {value if value != name else ''}{where}"
+    query = f"SELECT {f'* REPLACE ({value} AS {name})' if value != name else '*'} FROM {table.from_sql}{where}"
+    return f"in place of --{role}, a query {does}: {option(f'--{role}-query', query)}"
+
+
+def plain_number(number: str, notation: str) -> str:
+    """Text of a number in the usual notation, as it is written in a query."""
+    plain = {DECIMAL_COMMA: f"translate({number}, ',. ', '.')", THOUSANDS_COMMA: f"replace({number}, ',', '')"}
+    return plain.get(notation, number)
 
 
 _IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
@@ -230,8 +238,7 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
         first = first if value[0] not in "[<" else f"trim({first}, '[]<> ' || chr(34) || chr(39))"
         raise DataError(
             f"{table.name}: the label '{label}' has several values in a row, such as '{one_line(value, 80)}' in row "
-            f"{row + 1:,}, and a node is of one class; in place of --nodes, a query takes the first of them: "
-            f"{replacing(table, 'nodes', name, first)}"
+            f"{row + 1:,}, and a node is of one class; {in_place(table, 'nodes', 'takes the first of them', name, first)}"
         )
 
 

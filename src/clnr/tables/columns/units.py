@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
-from clnr.tables.columns.notations import DECIMAL_COMMA, THOUSANDS_COMMA, pattern_tests, replacing, sql_name
+from clnr.tables.columns.notations import (
+    DECIMAL_COMMA,
+    THOUSANDS_COMMA,
+    in_place,
+    notation_words,
+    pattern_tests,
+    plain_number,
+    sql_name,
+    usual_sql,
+)
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, trimmed
 
@@ -55,6 +64,16 @@ class Unit(NamedTuple):
     name: str = ""
     notation: str = ""
     readable: int = 0
+
+    @property
+    def words(self) -> str:
+        """How values are read, for a list of columns; "" for plain numbers."""
+        return ", ".join(filter(None, (f"in {self.name}" if self.name else "", notation_words(self.notation))))
+
+    def plain(self, text: str) -> str:
+        """Text of a number, or of a date in a notation, as it is always read, in SQL; any other text stays as it is."""
+        text = without_unit(text, self.name) if self.name else text
+        return usual_sql(text, self.notation) if self.notation else text
 
 
 def without_unit(text: str, unit: str) -> str:
@@ -110,13 +129,10 @@ def _notation(united: int, written: Sequence[int], money: bool = False) -> str |
     return DECIMAL_COMMA if comma == united and surely_comma else None
 
 
-def query_units(
-    db: Connection, table: Table, role: str, column: str, least: int = 2
-) -> ColumnQueries[tuple[dict[str, float], str]]:
-    """The units of a column of text whose values are numbers in a few of them, and their shares, the commonest first.
+def query_units(db: Connection, table: Table, role: str, column: str) -> ColumnQueries[tuple[dict[str, float], str]]:
+    """The units of a column of text whose values are numbers in several of them, and their shares, the commonest first.
 
-    And what to use in place of the table, to convert all to the first; "" if it is not known how. No units, if there are less
-    than ``least``.
+    And what to use in place of the table, to convert all to the first; "" if it is not known how.
     """
     given, shares, notation = table.columns[column], dict[str, float](), None
     number = "regexp_extract(v, '^([-+]?[0-9.,]+) *[^-+0-9., ]+$', 1)"
@@ -125,21 +141,20 @@ def query_units(
     for rows in (table.first_rows, table.sql):
         present, units, united, *written = yield ColumnQuery(given, rows, counts, trimmed("c"))
         shares = {unit: count / present for unit, count in sorted((units or {}).items(), key=lambda each: (-each[1], each[0]))}
-        several = len({_singular(unit) for unit in shares}) >= least and _ORDINALS.isdisjoint(shares)
+        several = len({_singular(unit) for unit in shares}) > 1 and _ORDINALS.isdisjoint(shares)
         # A single letter may as well be a part of a code, as in 12a.
         units_only = relative_sizes(shares) or not any(len(unit) == 1 and unit.isalpha() for unit in shares)
         if not several or not units_only or len(shares) > _MOST_UNITS or sum(shares.values()) < _NEARLY_ALL:
             return {}, ""
         notation = _notation(united, written)
-    if notation is None or not table.from_sql or not (sizes := relative_sizes(shares)):
+    if notation is None or not (sizes := relative_sizes(shares)):
         return shares, ""
     name = sql_name(db, column)
-    number = f"regexp_extract({name}, '[-+0-9.,]+')"
-    plain = {DECIMAL_COMMA: f"translate({number}, ',.', '.')", THOUSANDS_COMMA: f"replace({number}, ',', '')"}
+    number = plain_number(f"regexp_extract({name}, '[-+0-9.,]+')", notation)
     factors = " ".join(f"WHEN {quoted(unit)} THEN {size:.12g}" for unit, size in sizes.items())
     unit = f"regexp_extract({name}, '[^-+0-9., ]+')"
-    converted = f"try_cast({plain.get(notation, number)} AS DOUBLE) * CASE {unit} {factors} END"
-    return shares, f"in place of --{role}, this converts all to {next(iter(sizes))}: {replacing(table, role, name, converted)}"
+    converted = f"try_cast({number} AS DOUBLE) * CASE {unit} {factors} END"
+    return shares, in_place(table, role, f"converts all to {next(iter(sizes))}", name, converted)
 
 
 def relative_sizes(units: Iterable[str]) -> dict[str, float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from clnr.errors import DataError, one_line, shorten
 from clnr.graph.csr import Array
+from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
 from clnr.tables.columns.node_columns import case_twins
 from clnr.tables.edges.edge_weighting import multiply_kinds, normalise_kinds
@@ -83,7 +84,7 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
     )
     hint = _dangling_hint(db, title, rows, rows - complete, form.whole, form.joined) if complete < rows else ""
     if not endpoints:
-        raise DataError(_no_match(db, title, form.ids) + (f"; {hint}" if hint else ""))
+        raise DataError(_no_match(db, title, form.ids, hint))
     if not complete:
         lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
@@ -127,9 +128,9 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
     if several:
         remarks.append(f"{title}: {several:,} rows repeat an edge in another kind; its weights are added")
     if times > given:
-        remarks.append(
-            f"{title}: {int(times - given):,} rows repeat an edge in reverse; the graph is undirected, so they were merged"
-        )
+        counts = ", and the larger weight counts" if form.adds else ""
+        merged = f"merged: {plural(int(times - given), 'row')} repeating an edge in reverse"
+        remarks.append(f"{title}: {merged}; the graph is undirected{counts}")
     if zeros:
         remarks.append(f"{title}: {zeros:,} edges have weight 0 and were dropped")
     return IngestReport(
@@ -163,13 +164,13 @@ def _measure(aggregate: str) -> Callable[[str], str]:
     return lambda where: f"coalesce({aggregate} FILTER ({where}), 0)"
 
 
-def _no_match(db: Connection, title: str, ids: str) -> str:
+def _no_match(db: Connection, title: str, ids: str, hint: str) -> str:
     """The message where edges and nodes share no id: mostly, ids are written in two ways."""
     ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", title) for which in ("s FROM edges", "id FROM ids"))
     column = f" in '{one_line(ids, 40)}'" if ids else ""
     example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'{column}"
     other = "; or are its ids in another column? name it: --id" if ids else ""
-    return f"{title}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not{other}"
+    return f"{title}: no edge has an id of the node table: {example}; {hint or 'are ids written alike?'}{other}"
 
 
 def _dangling(db: Connection, title: str) -> str:
@@ -190,28 +191,21 @@ def _dangling_hint(db: Connection, title: str, rows: int, lost: int, whole: bool
     for a, b in dict.fromkeys(ends for ends in joined if ends.source != ends.target):
         if lost > MUCH_SHARE * rows and 2 * (rows - _kept_if_swapped(db, title, a, b)) < lost:
             return f"the tables of '{a}' and '{b}' look swapped: with them exchanged, most of these edges would be kept"
-    run(db, f"CREATE TEMP TABLE spelled AS SELECT {_plain('id')} AS plain, min(id) AS id FROM ids GROUP BY 1", title)
-    ((near, given, right),) = run(
-        db,
-        "WITH lost AS (SELECT s, t, a.i AS a, b.i AS b FROM edges LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id "
-        "WHERE a.i IS NULL OR b.i IS NULL), "
-        f"found AS (SELECT lost.*, x.id AS x, y.id AS y FROM lost LEFT JOIN spelled x ON {_plain('s')} = x.plain "
-        f"LEFT JOIN spelled y ON {_plain('t')} = y.plain) "
-        "SELECT count(*), min(if(a IS NULL, s, t)), arg_min(if(a IS NULL, x, y), if(a IS NULL, s, t)) FROM found "
-        "WHERE x IS NOT NULL AND y IS NOT NULL",
-        title,
-    )
-    run(db, "DROP TABLE spelled", title)
-    if not near:
+    return spelling_hint(db, title, "(SELECT s AS id FROM edges UNION SELECT t FROM edges) ANTI JOIN ids USING (id)", "ids")
+
+
+def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str = "the node table") -> str:
+    """How many ids differ from known ones only by what people write in two ways, both as what stands after FROM; "" if none."""
+    plain = "regexp_replace(lower(id), '(^|:)0+|\\.0$|[-_.:\\s\\p{Z}]', '', 'g') AS plain"
+    spelled = f"(SELECT {plain}, min(id) AS meant FROM {known} GROUP BY 1)"
+    near = f"(SELECT DISTINCT id, {plain} FROM {unknown}) JOIN {spelled} USING (plain)"
+    ((count, given, meant),) = run(db, f"SELECT count(*), min(id), arg_min(meant, id) FROM {near}", title)
+    if not count:
         return ""
     # Other blanks than spaces are shown by their codes.
-    example = f"as {shorten(given, 40)!r} for {shorten(right, 40)!r}"
-    return f"{near:,} of them would be kept if case, blanks and - _ . in ids did not count, {example}; write ids alike"
-
-
-def _plain(text: str) -> str:
-    """An id without what people write in two ways, in SQL."""
-    return f"regexp_replace(lower({text}), '[-_.\\s\\p{{Z}}]', '', 'g')"
+    example = f"as {shorten(given, 40)!r} for {shorten(meant, 40)!r}"
+    ways = "only case, blanks, - _ . :, leading zeros or a final .0"
+    return f"{ways} tell {plural(count, 'unknown id')} from those of {of}, {example}; write ids alike"
 
 
 def _kept_if_swapped(db: Connection, title: str, a: str, b: str) -> int:

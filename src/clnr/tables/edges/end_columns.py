@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import combinations, islice
 
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.support.arguments import command_with
 from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
+from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
 from clnr.tables.roles.column_names import SOURCES, TARGETS
@@ -23,6 +25,8 @@ _NEARLY_ALL, _HALF, _LEAST_VALUES = 0.95, 0.5, 5
 _NO_IDS = "no ids"
 _DAY = r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))([ T].*)?"
 _NUMBER_OR_DAY = rf"[-+]?\d*([.,]\d+)?([eE][-+]?\d+)?|{_DAY}"
+# Signs between the ids of a list; and the share of rows with lists that no longer are single mistakes.
+_SEPARATORS, _MANY_LISTS = (";", "|", ","), 0.1
 # Names of columns that differ by these words alone: patient_from and patient_to.
 _DIRECTIONS = {"from": "to", "von": "nach", "start": "end", "source": "target", "src": "dst", "origin": "destination"}
 
@@ -70,6 +74,48 @@ def known_ends(db: Connection, table: Table, roles: Roles, nodes: Table, key: st
         if other and not other[2] and is_distinct(db, table, by_place[0], table.sql, _LEAST_ROWS):
             return _told(table, roles, *other[:2], f"both hold ids of the nodes, and '{by_place[0]}' is distinct in every row")
     return roles, ""
+
+
+def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple[Table, str]]) -> str:
+    """A line about an end that holds several ids in a row, with the query that makes an edge of each; "" if none does.
+
+    Text is a list if over half of its parts are ids by themselves, of an end or of a table of nodes, given with its id column.
+    Raises if many rows have lists whose parts are nodes, and on lists that are no text.
+    """
+    ends, title, does = (roles.source, roles.target), table.name, "makes an edge of each"
+    names = [sql_name(db, end) for end in ends]
+    for end, name in zip(ends, names, strict=True):
+        if table.columns[end].kind.endswith("]"):
+            cure = in_place(table, "edges", does, name, f"unnest({name})")
+            raise DataError(f"{title}: '{end}' has a list of ids in each row, and an edge has one; {cure}")
+    rows, around = stacked_ids(table, ends, _FIRST_ROWS), "'[] ' || chr(34) || chr(39)"
+    run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS SELECT DISTINCT id, place FROM ({rows})", title)
+    part = f"trim(unnest(string_split(id, sign)), if(starts_with(id, '['), {around}, ' ')) AS part"
+    lists = f"end_ids, (SELECT unnest({list(_SEPARATORS)}) AS sign) WHERE contains(id, sign)"
+    run(db, f"CREATE OR REPLACE TEMP TABLE end_parts AS SELECT place, id, sign, {part} FROM {lists}", title)
+    if not run(db, "SELECT 1 FROM end_parts WHERE part <> '' LIMIT 1", title):
+        return ""
+    of_nodes = (f"SELECT {id_sql(of, key, False)}, 1 FROM {of.sql}" for of, key in nodes)
+    known = " UNION ALL ".join(["SELECT id, 0 AS in_nodes FROM end_ids", *of_nodes])
+    shares = "avg(if(p.id IS NULL, 0, 1)) AS share, avg(coalesce(p.in_nodes, 0)), avg(w.in_nodes), min(e.id)"
+    joined = "end_parts e LEFT JOIN known p ON part = p.id JOIN known w ON e.id = w.id WHERE part <> '' GROUP BY place, sign"
+    of_all = f"known AS (SELECT id, max(in_nodes) AS in_nodes FROM ({known}) GROUP BY id)"
+    found = f"WITH {of_all} SELECT place, sign, {shares} FROM {joined} ORDER BY share DESC, count(*) DESC LIMIT 1"
+    ((place, sign, share, in_nodes, whole, example),) = run(db, found, title)
+    if share <= _HALF or whole >= _HALF:
+        return ""
+    has, between = f"contains(id, {quoted(sign)})", quoted(f" {sign}")
+    counts = f"count(*) FILTER ({has}), count(*), bool_or({has} AND trim(id, {between}) <> id)"
+    ids = f"(SELECT {id_sql(table, ends[place], False)} AS id FROM {table.sql})"
+    ((count, total, trailing),) = run(db, f"SELECT {counts} FROM {ids}", title)
+    text = f"trim({names[place]}, {between})" if trailing else names[place]
+    each = f"trim(unnest(string_split({text}, {quoted(sign)})){f', {around}' if example.startswith('[') else ''})"
+    such = f"separated by '{sign}', such as '{one_line(example, 80)}'"
+    line = f"{title}: {count:,} of {total:,} values of '{ends[place]}' hold several ids, {such}"
+    line += f"; {in_place(table, 'edges', does, names[place], each)}"
+    if in_nodes >= _HALF and count > _MANY_LISTS * total:
+        raise DataError(line)
+    return line
 
 
 def _told(table: Table, roles: Roles, source: str, target: str, why: str) -> tuple[Roles, str]:

@@ -6,10 +6,11 @@ from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
-from clnr.tables.columns.notations import date_query, number_query, replacing, sql_name, usual_sql
+from clnr.tables.columns.notations import date_query, in_place, number_query, plain_number, sql_name
 from clnr.tables.columns.units import query_units
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
+from clnr.tables.ingest_report import DISTANCE_NAME
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
 from clnr.tables.roles.column_names import node_id
@@ -38,8 +39,7 @@ def _load_table(
         columns.append(f"{of_kind}{id_sql(table, name, form.whole)} AS {'st'[end]}")
     if w is not None:
         c = table.columns[w].sql
-        number = c if roles.weight_notation == "" else usual_sql(trimmed(c), roles.weight_notation)
-        columns.append(f"TRY_CAST({number} AS DOUBLE) AS w")
+        columns.append(f"TRY_CAST({roles.weight_unit.plain(trimmed(c)) if roles.weight_unit.words else c} AS DOUBLE) AS w")
         right = f"isfinite(w) AND w BETWEEN 0 AND {LARGEST_WEIGHT!r}"
         columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
     elif form.weighted:
@@ -61,8 +61,8 @@ def _load_table(
         check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f", {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
         if some := run(db, f"SELECT given FROM {into} WHERE {wrong} LIMIT 1", table.name):
-            _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w, 1)])[0]
-            convert = convert or _readable_weights(db, table, w, some[0][0])
+            _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w)])[0]
+            convert = convert or _readable_weights(db, table, roles, some[0][0])
             out = number_query(db, table, "edges", w) or f"{convert}; or {out}"
             check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
     no_time = "moment IS NULL OR NOT isfinite(moment)"
@@ -79,12 +79,29 @@ def _load_table(
     return [] if w is None else _negative_weights(db, table, w, negative, into)
 
 
-def _readable_weights(db: Connection, table: Table, weight: str, value: str) -> str:
+def _readable_weights(db: Connection, table: Table, roles: Roles, value: str) -> str:
     """A query that leaves out rows whose weights are no numbers; of bounds, such as <11, it takes the number."""
-    name, bound = sql_name(db, weight), value.lstrip(_BOUNDS)
-    number = f"try_cast({name if bound == value else f'ltrim({name}, {quoted(_BOUNDS)})'} AS DOUBLE)"
-    does = f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}" if bound != value else "leaves such rows out"
-    return f"in place of --edges, a query {does}: {replacing(table, 'edges', name, number, f' WHERE isfinite({number})')}"
+    name, bound = sql_name(db, str(roles.weight)), value.lstrip(_BOUNDS)
+    read, does = name, "leaves such rows out"
+    if bound != value:
+        read, does = f"ltrim({name}, {quoted(_BOUNDS)})", f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}"
+    # What is too large for a weight is infinite as a float.
+    return in_place(table, "edges", does, name, read, f" WHERE isfinite(try_cast({read} AS FLOAT))")
+
+
+def _about_distances(db: Connection, table: Table, roles: Roles, rows: str) -> list[str]:
+    """A note if the weights of a file are called as distances are, with a query that turns them around."""
+    weight, unit = str(roles.weight), roles.weight_unit
+    if not table.from_sql or not DISTANCE_NAME.search(weight):
+        return []
+    number = name = sql_name(db, weight)
+    if table.columns[weight].kind == "VARCHAR":
+        text = f"regexp_extract({name}, '[-+0-9., ]+')" if unit.name else name
+        number = f"{plain_number(text, unit.notation)}::DOUBLE"
+    ((least, above),) = run(db, f"SELECT min(w), min(w) FILTER (w > 0) FROM {rows}", table.name)
+    number = number if least else f"greatest({number}, {above!r})"
+    around = in_place(table, "edges", "turns it around", name, f"1 / {number}")
+    return [f"{table.name}: larger weights mean closer; if '{weight}' is a distance, {around}"]
 
 
 def _negative_weights(db: Connection, table: Table, weight: str, choice: str, rows: str) -> list[str]:
@@ -147,7 +164,7 @@ def load_edges(
         into, name = "edges" if len(edges) == 1 else "some_edges", each.table.name
         notes = _load_table(db, each, roles, form, times, negative, into)
         some_negative = some_negative or bool(notes)
-        remarks += notes
+        remarks += notes if roles.weight is None or earlier else [*notes, *_about_distances(db, each.table, roles, into)]
         if roles.weight is not None and earlier is None and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
             raise DataError(
                 f"{name}: '{roles.weight}' is 0 in all rows, and an edge of weight 0 is none; --ignore {roles.weight} leaves "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from difflib import SequenceMatcher
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +20,8 @@ from clnr.tables.roles.column_names import RESERVED_SIGNS, of_kind
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 
-# Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing, nor do shorter parts that
-# two names share, as recipe and ingredient do.
+# Names of columns that say the same of two nodes begin or end alike, as citing and cited do, or share a word; shorter ones say
+# nothing, nor do parts that two names share elsewhere, as customer and store do.
 _ALIKE_SHARE, _WORD_LETTERS = 0.5, 3
 _ID_ENDING = re.compile(r"[\s_.]*ids?$", re.IGNORECASE)
 # The most rows that are looked at, and the least that are enough to stop.
@@ -155,8 +155,10 @@ def _kinds(source: str, target: str) -> tuple[str, str] | None:
     stems = [_ID_ENDING.sub("", column.strip()) for column in (source, target)]
     if min(map(len, stems)) < _WORD_LETTERS:
         return None
-    common = SequenceMatcher(None, stems[0].casefold(), stems[1].casefold())
-    if common.ratio() >= _ALIKE_SHARE and common.find_longest_match().size >= _WORD_LETTERS:
+    plain = [stem.casefold() for stem in stems]
+    words = [{*re.findall(rf"[^\W_]{{{_WORD_LETTERS},}}", stem)} for stem in plain]
+    alike = max(len(commonprefix(each)) for each in (plain, [stem[::-1] for stem in plain]))  # noqa: RUF071
+    if words[0] & words[1] or alike >= max(_WORD_LETTERS, _ALIKE_SHARE * min(map(len, plain))):
         return None
     a, b = (_kind(column, stem) for column, stem in zip((source, target), stems, strict=True))
     return a, b

@@ -9,7 +9,8 @@ from clnr.tables.io.source import Table
 
 SOURCES = ("source", "src", "from", "source_id", "from_id", "head", "u", "node1", "subject")
 TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "tail", "v", "node2", "object")
-SENDERS, RECEIVERS = ("sender", "sender_id"), ("recipient", "receiver", "recipient_id", "receiver_id")
+SENDERS = ("sender", "sender_id")
+RECEIVERS = ("recipient", "receiver", "recipient_id", "receiver_id", "recipients", "receivers")
 WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")

@@ -46,10 +46,10 @@ def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind
     queries = [_query_unused(table, column) for column in others]
     kinds = dict(zip(others, run_column_queries(db, table.name, queries), strict=True))
     said = dict.fromkeys(by_column, "") | dict.fromkeys(roles.ignored, "ignored")
-    said[roles.weight] = notation_words(roles.weight_notation)
+    said[roles.weight] = roles.weight_unit.words
     infos = []
     for column in table.columns:
-        holds, note = kinds.get(column, (ids, ""))
+        holds, note = kinds.get(column, (ids, "")) if column != roles.weight else ("number", "")
         role = by_column.get(column, NOT_USED)
         infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, said.get(column, note)))
     return infos

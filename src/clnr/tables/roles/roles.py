@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
+from clnr.tables.columns.units import Unit
 from clnr.tables.io.source import Table
 from clnr.tables.roles.column_names import (
     IDS,
@@ -37,7 +38,7 @@ class Roles(NamedTuple):
     """The columns of edges and of nodes by their roles; empty or None where there is none.
 
     Attributes:
-        weight_notation: How weights are written as text; see ``NOTATIONS``.
+        weight_unit: How weights are written as text.
         fading: Whether edges weigh less by their age.
         guessed: Whether sources and targets are the first columns because no name tells.
         doubt: Why these are hardly the ends of edges, for an error, unless values show other ends.
@@ -52,7 +53,7 @@ class Roles(NamedTuple):
     weight: str | None = None
     edge_type: str | None = None
     edge_time: str | None = None
-    weight_notation: str = ""
+    weight_unit: Unit = Unit()
     fading: bool = False
     guessed: bool = False
     doubt: str = ""
