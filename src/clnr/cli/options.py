@@ -32,7 +32,7 @@ SHORT_FORMS = {
 """The keys of recipes that are options; all others are set by ``--set``."""
 _UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")
 """Options that commands for tables have elsewhere."""
-_OPTION_CHARACTERS, _MESSAGE_CHARACTERS = 80, 200
+_OPTION_CHARACTERS = 80
 _PANEL = "Hyper-parameters (short for --set)"
 
 
@@ -189,9 +189,10 @@ def refused_argument(error: Any) -> str:
             return f"clnr{name} has no option {option}: delimiters, quotes and decimal commas are detected; leave it out"
         message = f"clnr{name} has no option {option}; {_near_option(option, known)}"
     else:
-        message = f"{shorten(error.format_message().rstrip('.'), _MESSAGE_CHARACTERS)}; "
+        message = f"{error.format_message().rstrip('.')}; "
         if "--edges" in known and "unexpected extra argument" in message:
-            message += "tables are given by --edges and --nodes, and a glob in quotes: --edges 'trades-*.csv'; "
+            tables = "tables are given by --edges and --nodes, and a glob in quotes: --edges 'trades-*.csv'; "
+            message = shorten(message, _OPTION_CHARACTERS) + tables
     return f"{message}see: clnr{name} --help"
 
 

@@ -52,9 +52,8 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
     rivals = [place for place, count in matches.items() if place and count >= max(least, _RIVAL_SHARE * best, 1)]
     rivals = sorted(rivals, key=lambda place: (-matches[place], place))[:_MOST_RIVALS]
     # Rows that are alike in all columns are one node.
-    each_once = (table.sql, f"(SELECT DISTINCT * FROM {table.sql})")
-    found = (columns[place] for place in rivals)
-    distinct = [column for column in found if any(is_distinct(db, table, column, rows) for rows in each_once)]
+    once = (table.sql, f"(SELECT DISTINCT * FROM {table.sql})")
+    distinct = [columns[each] for each in rivals if any(is_distinct(db, table, columns[each], rows) for rows in once)]
     if not distinct:
         return given, ""
     covered = {column: _covered(db, table, column) for column in (given, *distinct)}
