@@ -10,7 +10,7 @@ from typing import Any
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
 from clnr.tables.columns.notations import sql_name
-from clnr.tables.io.source import Column, Table
+from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
 
 _INTEGER = "0|-?[1-9][0-9]{0,17}"
@@ -122,15 +122,10 @@ def load_nodes(
     Rows of a node that are alike in all columns are one row, and a note counts them. The table of edges tells whether two
     columns are an id, for an error.
     """
-    (rows, ids), node_table = into, replace(table, sql=into[0])
-
-    def load(given: str) -> None:
-        numbered = f"SELECT *, row_number() OVER () - 1 AS i FROM {given}"
-        run(db, f"CREATE OR REPLACE TEMP TABLE {rows} AS {numbered}", table.name)
-        key_sql = id_sql(node_table, key, whole)
-        run(db, f"CREATE OR REPLACE TEMP TABLE {ids} AS SELECT {key_sql} AS id, i FROM {rows}", table.name)
-
-    load(table.sql)
+    rows, ids = into
+    node_table = store(db, table, rows)
+    load_ids = f"CREATE OR REPLACE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}"
+    run(db, load_ids, table.name)
     ((count, more),) = run(db, f"SELECT count(*), count(id) - count(DISTINCT id) FROM {ids}", table.name)
     if not count:
         raise DataError(f"{table.name}: it has no nodes")
@@ -139,7 +134,8 @@ def load_nodes(
         return node_table, []
     repeats = f"(SELECT id, i, min(i) OVER (PARTITION BY id) AS first FROM {ids} QUALIFY first < i)"
     _check_alike(db, node_table, key, repeats, edges)
-    load(f"(SELECT * EXCLUDE (i) FROM {rows} ANTI JOIN {repeats} USING (i) ORDER BY i)")
+    store(db, replace(table, sql=f"(SELECT * EXCLUDE (i) FROM {rows} ANTI JOIN {repeats} USING (i) ORDER BY i)"), rows)
+    run(db, load_ids, table.name)
     return node_table, [f"{table.name}: merged: {plural(more, 'row')} repeating a node, alike in all columns"]
 
 

@@ -146,6 +146,12 @@ def with_fields(db: Connection, table: Table) -> Table:
     return replace(table, sql=flat.sql, columns=flat.columns)
 
 
+def store(db: Connection, given: Table, name: str) -> Table:
+    """A copy of a table under a name in SQL, its rows numbered from 0 by ``i``."""
+    run(db, f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
+    return replace(given, sql=name)
+
+
 def measure_rows(db: Connection, table: Table) -> tuple[int, int]:
     """The number of rows of a table, and about how many bytes a row has."""
     ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
