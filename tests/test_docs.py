@@ -150,6 +150,17 @@ def test_the_python_of_the_page_on_tables_runs(tables):
     assert names["embedder"].ids_.tolist() == ["user:7", "user:8", "user:9", "item:7", "item:8"]
 
 
+def test_the_queries_of_the_page_on_tables_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("stop_times.txt").write_text("trip_id,stop_id,stop_sequence\nt,c,10\nt,a,2\nu,b,1\nt,b,9\nu,c,2\n")
+    rows = ['{"name": "a", "dependencies": [{"name": "b"}, {"name": "c"}]}', '{"name": "c", "dependencies": [{"name": "b"}]}']
+    Path("packages.jsonl").write_text("\n".join([*rows, '{"name": "b", "dependencies": []}']))
+    ((_, block),) = blocks("guides/your-tables.md", "sql")
+    graphs = [read_tables(edges_query=query, directed=True).graph for query in block.strip().rstrip(";").split(";")]
+    found = [{(graph.ids[a], graph.ids[b]) for a, b in zip(*graph.edges()[:2], strict=True)} for graph in graphs]
+    assert found == [{("a", "b"), ("b", "c")}, {("a", "b"), ("a", "c"), ("c", "b")}]
+
+
 @pytest.mark.full
 def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
     NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")

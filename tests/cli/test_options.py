@@ -120,6 +120,13 @@ def test_a_short_form_is_what_set_gives(clnr):
         (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
         (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
         (["embed", "--workers", "0"], "see: clnr embed --help"),
+        (
+            ["embed", "e.csv", "n.csv"],
+            "(e.csv n.csv); tables are given by --edges and --nodes, and a glob in quotes: --edges '",
+        ),
+        (["ingest", "--edges", "a1.csv", "a2.csv"], "(a2.csv); tables are given by --edges and --nodes, and a glob in quotes"),
+        (["embed", "--edges", *(f"a{i}.csv" for i in range(999))], "a998.csv); tables are given by --edges and --nodes"),
+        (["run", "CLNR", "toy", "x.csv"], "(x.csv); see: clnr run --help"),
         (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
         (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter: delimiters, quotes and decimal"),
         (["embd"], "unknown command 'embd'; did you mean 'embed'?"),

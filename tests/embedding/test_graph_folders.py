@@ -68,6 +68,11 @@ def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
     given = ("--edges", tables / "edges.parquet", "--nodes", tables / "nodes.parquet", "--out", tmp_path / "g")
     made = json.loads(cli("ingest", *given, "--dtype", "float16", "--json", "--quiet").stdout)
     assert (made["nodes"], made["features"], made["classes"]) == (200, 6, 3)
+    told = cli("ingest", *given, "--dtype", "float16", "--force").stderr.splitlines()
+    planned = cli("embed", *given[:4], "--dry-run", "--device", "cpu").stdout.splitlines()
+    columns = [line for line in planned if line.startswith(("- edges '", "- nodes '"))]
+    assert len(columns) > 3
+    assert [line for line in told if line.startswith("- ")][: len(columns)] == columns
     assert "float16" in cli("ingest", "--verify", tmp_path / "g").stdout
     values = tmp_path / "g" / "features.values.bin"
     values.write_bytes(values.read_bytes()[::-1])

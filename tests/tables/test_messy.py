@@ -516,8 +516,62 @@ def test_an_id_of_two_columns_may_have_one_for_both_ends(tmp_path):
         read_tables(edges, nodes)
     # What edges do not name is no id.
     frames = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,x\na,1\na,2\nb,1\nc,1\n")
-    with pytest.raises(DataError, match="node 'a' occurs twice, in rows 1 and 2; keep one row per node"):
+    with pytest.raises(DataError, match="node 'a' occurs twice, in rows 1 and 2, which differ in 'x'; keep one row per node"):
         read_tables(*frames)
+
+
+REPEATED = {"id": [*"cabacbc"], "x": [3, 1, 2, 1, 3, 2, 3], "note": ["", "p q", "q", "p q", "", "q", ""]}
+ONCE = {name: [values[row] for row in (0, 1, 2)] for name, values in REPEATED.items()}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "jsonl", "pandas"])
+def test_rows_that_repeat_a_node_exactly_are_one_node(tmp_path, form):
+    """The graph is that of the table in which a loop kept the first row of each node."""
+    edges = saved(tmp_path, "e.csv", EDGES)
+    once, nodes = read_tables(edges, written(tmp_path, form, ONCE, "once")), written(tmp_path, form, REPEATED)
+    read = read_tables(edges, nodes)
+    (line,) = (line for line in read.ingest_report.remarks if "repeat" in line)
+    assert line.endswith(": merged: 4 rows repeating a node, alike in all columns")
+    assert read.graph.ids.tolist() == ["c", "a", "b"]
+    assert (read.graph.digest, read.feature_encoder) == (once.graph.digest, once.feature_encoder)
+    assert read.columns.equals(once.columns)
+    ingest(edges, nodes, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
+    more = pa.table({"id": ["z", "z", "a"], "x": [7, 7, 9], "note": ["p", "p", ""]})
+    extended = read_tables(None, more, base=once)
+    assert extended.graph.ids.tolist() == ["c", "a", "b", "z"]
+    assert "the data frame of nodes: merged: 1 row repeating a node, alike in all columns" in extended.ingest_report.remarks
+    kinds = read_tables({("p", "knows", "p"): edges}, {"p": nodes})
+    assert kinds.graph.ids.tolist() == ["p:c", "p:a", "p:b"]
+    assert [line for line in kinds.ingest_report.remarks if "merged: 4 rows repeating a node" in line]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize("key", ["id", "Kunden Nr.", "select"])
+def test_rows_of_a_node_that_differ_are_told_with_the_query_that_keeps_one(tmp_path, form, key):
+    columns = {key: [*"abcab"], "x": [1, 2, 3, 1, 2], "seen": ["May", None, "June", "May", "July"]}
+    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, form, columns)
+    with pytest.raises(
+        DataError, match="node 'b' occurs twice, in rows 2 and 5, which differ in 'seen'; keep one row"
+    ) as caught:
+        read_tables(edges, nodes, id=key)
+    if "." in key:  # It may be a field of a struct.
+        assert "--nodes-query" not in str(caught.value)
+        return
+    words = shlex.split(str(caught.value).partition("in place of --nodes: ")[2].partition("; or name")[0])
+    assert words[0] == "--nodes-query"
+    read = read_tables(edges, nodes_query=words[1], id=key)
+    assert read.graph.ids.tolist() == ["a", "b", "c"]
+    assert read.columns.column("x").to_pylist() == ([*"123"] if form == "csv" else [1, 2, 3])
+
+
+def test_rows_beside_a_matrix_do_not_repeat(tmp_path):
+    for rows in (3, 7):
+        with pytest.raises(
+            DataError, match=r"the feature matrix: row i of it is row i of the nodes, .* merged: 4 rows repeating"
+        ):
+            read_tables(saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", REPEATED), feature_matrix=np.eye(rows))
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])

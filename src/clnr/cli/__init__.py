@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, print_stderr
-from clnr.cli.options import command_name, unknown_option
+from clnr.cli.options import refused_argument
 from clnr.errors import ClnrError
 from clnr.support.arguments import command_line
 from clnr.support.humanize import escape_control, gigabytes
@@ -63,10 +63,7 @@ def _main() -> int:
         # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
         if not hasattr(error, "format_message"):
             raise
-        message = unknown_option(error) if hasattr(error, "option_name") and hasattr(error, "possibilities") else ""
-        message = message or error.format_message()
-        if "see: clnr" not in message:
-            message = f"{message.rstrip('.')}; see: clnr{command_name(getattr(error, 'ctx', None))} --help"
+        message = refused_argument(error)
     print_stderr(" ".join(message.split()))
     if command and sys.stderr:
         print(escape_control(command), file=sys.stderr)

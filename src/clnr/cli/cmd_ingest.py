@@ -63,7 +63,7 @@ def ingest(
     from clnr.support.humanize import gigabytes
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
-    from clnr.tables.ingest_report import dangling_warning, loses_much
+    from clnr.tables.ingest_report import column_lines, dangling_warning, loses_much
     from clnr.tables.table_graph import read_table_info
 
     with progress_bar(quiet) as bar:
@@ -73,9 +73,11 @@ def ingest(
         else:
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
+        report = read_table_info(graph).ingest_report
+        for line in (*column_lines(report.columns), *report.remarks):
+            bar.note(f"- {line}")
     size = sum(info.bytes for info in graph.files.values())
     counts = folder_counts(graph)
-    report = read_table_info(graph).ingest_report
     if report.hint:
         print(f"clnr: {report.hint}", file=sys.stderr)
     if loses_much(report):

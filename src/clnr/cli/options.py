@@ -177,26 +177,33 @@ def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
     return with_options(run, command, [*parameters_of(command), *short])
 
 
-def command_name(context: Any) -> str:
-    """The command that is being parsed, with a blank before it; "" if it is none."""
-    return "" if context is None or context.parent is None else f" {context.info_name}"
-
-
-def unknown_option(error: Any) -> str:
-    """What to say of an option that a command does not have: the one that was meant, or how to set a hyper-parameter."""
-    option, context = shorten(str(error.option_name), _OPTION_CHARACTERS), error.ctx
+def refused_argument(error: Any) -> str:
+    """What to say of an argument that the parser refuses: what was meant, or where the help is."""
+    context = getattr(error, "ctx", None)
+    name = "" if context is None or context.parent is None else f" {context.info_name}"
     parameters = context.command.params if context is not None else []
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
-    name = command_name(context)
-    if "--edges" in known and option.casefold() in _UNNEEDED_OPTIONS:
-        return f"clnr{name} has no option {option}: delimiters, quotes and decimal commas are detected; leave it out"
+    if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+        option = shorten(str(error.option_name), _OPTION_CHARACTERS)
+        if "--edges" in known and option.casefold() in _UNNEEDED_OPTIONS:
+            return f"clnr{name} has no option {option}: delimiters, quotes and decimal commas are detected; leave it out"
+        message = f"clnr{name} has no option {option}; {_near_option(option, known)}"
+    else:
+        message = f"{error.format_message().rstrip('.')}; "
+        if "--edges" in known and "unexpected extra argument" in message:
+            tables = "tables are given by --edges and --nodes, and a glob in quotes: --edges 'trades-*.csv'; "
+            message = shorten(message, _OPTION_CHARACTERS) + tables
+    return f"{message}see: clnr{name} --help"
+
+
+def _near_option(option: str, known: Sequence[str]) -> str:
+    """The option that was meant, or how to set a hyper-parameter; "" if that is not known."""
     from clnr.methods.recipe import recipe_keys
 
     sets = {_written(key): f"--set {key}=VALUE" for key in recipe_keys()} if "--set" in known else {}
-    others = {word: word for word in (*known, "--help")}
-    near = get_close_matches(option.casefold(), (meant := sets | others), n=1, cutoff=0.6)
-    hint = f"did you mean {meant[near[0]]}? " if near else ""
-    return f"clnr{name} has no option {option}; {hint}see: clnr{name} --help"
+    meant = sets | {word: word for word in (*known, "--help")}
+    near = get_close_matches(option.casefold(), meant, n=1, cutoff=0.6)
+    return f"did you mean {meant[near[0]]}? " if near else ""
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------------

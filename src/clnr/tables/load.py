@@ -129,7 +129,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         in_tables = tables.node_kinds if not nodes or earlier is None else node_kinds(arguments)
         bare = [kind for kind in node_kinds(arguments) if kind not in in_tables]
         whole = not bare or _integer_ends(db, edges)
-        stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier)
+        stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier, remarks)
         if nodes:
             remarks += [f"nodes of the kind '{kind}' have no table; they come from the edges" for kind in bare]
         stored, name_column = _name_kinds(db, stored, arguments)
@@ -152,7 +152,10 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     merging, fading = load_edges(db, edges, as_integers, arguments, remarks)
     if node_table is not None:
         edge_table = edges[0][0].table if len(edges) == 1 else None
-        node_table = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
+        node_table, repeated = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
+        if matrix is not None and repeated:
+            raise DataError(f"{matrix.name}: row i of it is row i of the nodes, which repeat: {repeated[0]}")
+        remarks += repeated
         merging = merging._replace(ids=roles.id)
     if not hint and earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
         plain, of_edges = edges[0]

@@ -56,7 +56,8 @@ def load_node_kinds(
     bare: Sequence[str],
     whole: bool,
     title: str,
-    earlier: Array | None = None,
+    earlier: Array | None,
+    remarks: list[str],
 ) -> StoredKinds:
     """Load the nodes of several kinds, one kind after the other; the node 7 of the kind ``user`` gets the id ``user:7``.
 
@@ -70,7 +71,8 @@ def load_node_kinds(
             if column in map(str.casefold, table.columns):
                 raise DataError(f"{table.name}: the column name '{column}' is reserved for kinds of nodes; rename it")
         if roles.id:
-            stored = load_nodes(db, table, roles.id, whole, (f"nodes_{number}", f"ids_{number}"))
+            stored, repeated = load_nodes(db, table, roles.id, whole, (f"nodes_{number}", f"ids_{number}"))
+            remarks += repeated
         else:
             stored = _load_bare(db, table, name, whole, number, earlier)
         columns = {each: Column(f"k{number}_{sql}", kind) for each, (sql, kind) in stored.columns.items()}

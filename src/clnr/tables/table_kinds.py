@@ -154,22 +154,19 @@ class OpenTables(NamedTuple):
 
 def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
     """The tables of edges and of nodes, of which nothing is read yet."""
-    if arguments.edges_query is not None:
-        edges: tuple[NamedTable, ...] = (NamedTable(_query_table(db, arguments.edges_query, "edges", arguments.encoding)),)
-    else:
-        edges = tuple(each._replace(table=_open_edges(db, each, arguments)) for each in edges_by_kind(arguments.edges))
-    if arguments.nodes_query is not None:
-        nodes: tuple[NamedTable, ...] = (NamedTable(_query_table(db, arguments.nodes_query, "nodes", arguments.encoding)),)
-    else:
-        nodes = tuple(each._replace(table=_open_nodes(db, each, arguments)) for each in nodes_by_kind(arguments.nodes))
-    return OpenTables(edges, nodes)
+    edges = tuple(each._replace(table=_open_edges(db, each, arguments)) for each in edges_by_kind(arguments.edges))
+    nodes = tuple(each._replace(table=_open_nodes(db, each, arguments)) for each in nodes_by_kind(arguments.nodes))
+    return OpenTables(_query_table(db, "edges", arguments) or edges, _query_table(db, "nodes", arguments) or nodes)
 
 
-def _query_table(db: Connection, query: str, role: str, encoding: str | None) -> Table:
-    """A query as a table; what reads it is not imported where only a mistake is to be told."""
+def _query_table(db: Connection, role: str, given: TableArguments) -> tuple[NamedTable, ...]:
+    """A query as a table, if there is one; what reads it is not imported where only a mistake is to be told."""
+    if (query := getattr(given, f"{role}_query")) is None:
+        return ()
     from clnr.tables.io.query import query_table
 
-    return query_table(db, query, role, encoding)
+    beside_matrix = role == "nodes" and given.feature_matrix is not None
+    return (NamedTable(query_table(db, query, role, given.encoding, beside_matrix)),)
 
 
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import DataError
@@ -171,3 +174,81 @@ def test_a_pipe_is_refused_and_not_opened(tmp_path, monkeypatch, query):
 def test_a_table_of_with_may_be_called_as_a_folder_is(tmp_path):
     (tmp_path / "e").mkdir()
     assert read_tables(edges_query="WITH e AS (FROM 'e.csv') FROM e").graph.num_nodes == 3
+
+
+NODES = "SELECT id, x, tag FROM {nodes} JOIN {tags} USING (k)"
+WEIGHTED = "SELECT source, target, count(*) AS weight FROM {edges} GROUP BY ALL"
+
+
+def shuffled(file, seed):
+    """A source of rows in an order that depends on a seed."""
+    return f"(SELECT * FROM '{file}' s ORDER BY hash(s, {seed}))"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        (NODES, WEIGHTED),
+        ("SELECT DISTINCT id, x FROM {nodes}", "SELECT DISTINCT source, target FROM {edges}"),
+        ("SELECT id, any_value(x) AS x FROM {nodes} GROUP BY id", "FROM {edges}"),
+        ("SELECT id, x FROM {nodes} WHERE k IN (SELECT k FROM {tags})", "FROM {edges} UNION FROM {edges}"),
+        ("SELECT id, x, count(*) OVER (PARTITION BY x) AS n FROM {nodes}", WEIGHTED),
+        (None, WEIGHTED),
+    ],
+)
+def test_the_same_graph_comes_of_rows_in_any_order(nodes, edges):
+    """And of any number of threads, which mix rows in the same way."""
+    ids, few = [f"n{i * 37 % 500}" for i in range(500)], list(range(500))
+    pq.write_table(pa.table({"id": ids, "x": [i * 7 % 11 for i in few], "k": [i % 9 for i in few]}), "n.parquet")
+    pq.write_table(pa.table({"k": list(range(9)), "tag": list("abcabcabd")}), "t.parquet")
+    ends = {"source": [ids[i * i % 500] for i in range(2000)], "target": [ids[i * 13 % 500] for i in range(2000)]}
+    pq.write_table(pa.table(ends), "e.parquet")
+    reads = []
+    for seed in range(3):
+        files = {name: shuffled(f"{name[0]}.parquet", seed) for name in ("nodes", "tags", "edges")}
+        given = {} if nodes is None else {"nodes_query": nodes.format(**files)}
+        reads.append(read_tables(edges_query=edges.format(**files), **given))
+    assert len({read.graph.digest for read in reads}) == 1
+    assert reads[0].graph.ids.tolist() == sorted(ids)
+    assert reads[0].feature_encoder == reads[1].feature_encoder == reads[2].feature_encoder
+    assert reads[0].ingest_report == reads[1].ingest_report == reads[2].ingest_report
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("FROM 'n.csv'", "cba"),
+        ("SELECT *, x + 1 AS y FROM (FROM 'n.csv' WHERE x > 1)", "cb"),
+        ("WITH n AS (FROM 'n.csv') SELECT *, row_number() OVER () AS n FROM n LIMIT 2", "cb"),
+        ("SELECT DISTINCT * FROM 'n.csv' ORDER BY x DESC", "cba"),
+        ("SELECT DISTINCT * FROM 'n.csv'", "abc"),
+    ],
+)
+def test_rows_of_one_file_and_an_order_by_keep_their_order(tmp_path, query, ids):
+    saved(tmp_path, "n.csv", "id,x\nc,3\nb,2\na,1\n")
+    assert read_tables("e.csv", nodes_query=query).graph.ids.tolist() == [*ids]
+
+
+def test_rows_beside_a_matrix_are_in_order(tmp_path):
+    saved(tmp_path, "n.csv", "id,x\nc,3\nb,2\na,1\n")
+    matrix, query = np.eye(3), "SELECT DISTINCT * FROM 'n.csv'"
+    with pytest.raises(DataError, match="the query of nodes: end it with ORDER BY: its rows come in any order, and row"):
+        read_tables("e.csv", nodes_query=query, feature_matrix=matrix)
+    read = read_tables("e.csv", nodes_query=f"{query} ORDER BY x", feature_matrix=matrix)
+    assert read.graph.ids.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["e.txt", "it's.txt", "e.edges", "e.edgelist", "e.pq", "sub/e.txt", "*.txt", "utf-16.txt"])
+def test_a_file_that_duckdb_does_not_know_by_its_name_is_told_with_its_reader(tmp_path, name):
+    path = tmp_path / name.replace("*", "e")
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".pq":
+        pq.write_table(pa.table({"source": ["a", "b"], "target": ["b", "c"]}), path)
+    else:
+        path.write_bytes(EDGES.encode("utf-16" if name.startswith("utf") else "utf-8"))
+    written = name.replace("'", "''")
+    with pytest.raises(DataError) as caught:
+        read_tables(edges_query=f"SELECT source, target FROM '{written}'")
+    said, _, reader = str(caught.value).partition("; write ")
+    assert said == f"the query of edges: DuckDB does not know the format of '{written}' by its name"
+    assert read_tables(edges_query=f"SELECT source, target FROM {reader}").graph.ids.tolist() == ["a", "b", "c"]

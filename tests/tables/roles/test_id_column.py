@@ -45,6 +45,12 @@ def test_a_code_beside_a_name(tmp_path):
     assert more.graph.ids.tolist()[-1] == "TXL"
 
 
+def test_a_repeated_row_does_not_hide_it(tmp_path):
+    nodes = saved(tmp_path, "n.csv", f"{AIRPORTS}Gatwick,London,LGW,62\n")
+    read = read_tables(saved(tmp_path, "e.csv", FLIGHTS), nodes)
+    assert (read.graph.ids.tolist(), ids_of(read)) == (["ORY", "LHR", "LGW", "CPH", "MAD"], ["code"])
+
+
 def test_of_each_kind_of_nodes(tmp_path):
     edges = {("airline", "serves", "airport"): saved(tmp_path, "e.csv", "airline,airport\n1,ORY\n2,LHR\n3,MAD\n1,CPH\n2,LGW\n")}
     lines = saved(tmp_path, "l.csv", "name,fleet,number\nAF,200,1\nBA,300,2\nIB,150,3\n")

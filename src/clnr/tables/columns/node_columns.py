@@ -121,23 +121,43 @@ def is_distinct(db: Connection, table: Table, column: str, rows: str, least: int
 
 def load_nodes(
     db: Connection, table: Table, key: str, whole: bool, into: tuple[str, str] = _STORED, edges: Table | None = None
-) -> Table:
+) -> tuple[Table, list[str]]:
     """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or ``into`` two others.
 
-    The table of edges tells whether two columns are an id, for an error.
+    Rows of a node that are alike in all columns are one row, and a note counts them. The table of edges tells whether two
+    columns are an id, for an error.
     """
     rows, ids = into
     node_table = store(db, table, rows)
-    run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
-    if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
-        raise DataError(f"{node_table.name}: it has no nodes")
-    check_filled(db, node_table, ids, "id IS NULL", key, "; or name another column of ids: --id")
-    twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
-    for node, first, last in run(db, twice, node_table.name):
-        other = f"name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
-        cure = _join_two(db, node_table, key, edges) or f"keep one row per node, or {other}"
-        raise DataError(f"{node_table.name}: node '{node}' occurs twice, in rows {first + 1:,} and {last + 1:,}; {cure}")
-    return node_table
+    load_ids = f"CREATE OR REPLACE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}"
+    run(db, load_ids, table.name)
+    ((count, more),) = run(db, f"SELECT count(*), count(id) - count(DISTINCT id) FROM {ids}", table.name)
+    if not count:
+        raise DataError(f"{table.name}: it has no nodes")
+    check_filled(db, table, ids, "id IS NULL", key, "; or name another column of ids: --id")
+    if not more:
+        return node_table, []
+    repeats = f"(SELECT id, i, min(i) OVER (PARTITION BY id) AS first FROM {ids} QUALIFY first < i)"
+    _check_alike(db, node_table, key, repeats, edges)
+    store(db, replace(table, sql=f"(SELECT * EXCLUDE (i) FROM {rows} ANTI JOIN {repeats} USING (i) ORDER BY i)"), rows)
+    run(db, load_ids, table.name)
+    return node_table, [f"{table.name}: merged: {plural(more, 'row')} repeating a node, alike in all columns"]
+
+
+def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Table | None) -> None:
+    """Raise if a row of a node differs from the first one: where, and what keeps one of them."""
+    others = [column for column in table.columns if column != key]
+    tests = ["false", *(f"a.{c} IS DISTINCT FROM b.{c}" for c in (table.columns[other].sql for other in others))]
+    place = f"list_position([{', '.join(tests)}], true) AS place"
+    rows = f"{repeats} r JOIN {table.sql} a ON a.i = first JOIN {table.sql} b ON b.i = r.i"
+    found = f"SELECT id, first, r.i, {place} FROM {rows} WHERE place > 0 ORDER BY r.i LIMIT 1"
+    for node, first, second, differs in run(db, found, table.name):
+        query = option("--nodes-query", f"SELECT DISTINCT ON ({sql_name(db, key)}) * FROM {table.from_sql} ORDER BY ALL")
+        one = f", as this does in place of --nodes: {query}" if table.from_sql and "." not in key else ""
+        other = f"or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
+        cure = _join_two(db, table, key, edges) or f"keep one row per node{one}; {other}"
+        where = f"in rows {first + 1:,} and {second + 1:,}, which differ in '{others[differs - 2]}'"
+        raise DataError(f"{table.name}: node '{node}' occurs twice, {where}; {cure}")
 
 
 def _join_two(db: Connection, table: Table, key: str, edges: Table | None) -> str:

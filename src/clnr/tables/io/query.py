@@ -20,17 +20,28 @@ _TEXTS = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjs
 _FILES = _TEXTS | {"read_parquet", "parquet_scan", "read_blob"}
 READERS = _FILES | {"glob", "json_each", "json_tree", "range", "generate_series", "repeat", "unnest"}
 """The functions that may stand after FROM in a query."""
+# What reads files whose names do not tell DuckDB the format.
+_READER_OF = {".txt": "read_csv", ".edges": "read_csv", ".edgelist": "read_csv", ".pq": "read_parquet"}
+# Of parsed queries: what may give rows in another order the next time, since several threads share the work.
+_UNORDERED = {"JOIN", "DISTINCT_MODIFIER", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE"}
+_UNORDERED_CLAUSES = ("group_expressions", "partitions", "orders", "sample")
 
 
-def query_table(db: Connection, query: str, what: str, encoding: str | None = None) -> Table:
-    """The result of a query, which is run once; text files that it names are read as those of tables are."""
+def query_table(db: Connection, query: str, what: str, encoding: str | None = None, ordered: bool = False) -> Table:
+    """The result of a query, which is run once; text files that it names are read as those of tables are.
+
+    Rows that may come in another order the next time are sorted; or that is an error, if they must be ``ordered``.
+    """
     sql, name = query.strip().rstrip(";"), f"the query of {what}"
     parsed = _check(db, sql, name)
+    order = "" if _keeps_order(parsed["statements"][0]["node"]) else "ORDER BY ALL"
+    if ordered and order:
+        raise DataError(f"{name}: end it with ORDER BY: its rows come in any order, and row i of a matrix belongs to row i")
     with _decoded(db, parsed, encoding) as (changed, found):
         if changed:
             ((sql,),) = run(db, "SELECT json_deserialize_sql(?::JSON)", name, [json.dumps(parsed)])
         # In a subquery DuckDB itself refuses to write as well.
-        run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
+        run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n) {order}", name)
     return replace(with_fields(db, describe(db, name, f"{what}_query")), encoding=found)
 
 
@@ -86,7 +97,23 @@ def _check(db: Connection, sql: str, name: str) -> Any:
             raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
         for file in _files(db, each, kind):
             check_no_pipe(file)
+            if kind == "BASE_TABLE" and (reader := _READER_OF.get(ending_of(file))):
+                given = quoted(each["table_name"])
+                raise DataError(f"{name}: DuckDB does not know the format of {given} by its name; write {reader}({given})")
     return parsed
+
+
+def _keeps_order(query: dict[str, Any]) -> bool:
+    """Whether rows come in the order of one file, or of an ORDER BY at the end."""
+    if any(each["type"] == "ORDER_MODIFIER" for each in query["modifiers"]):
+        return True
+    return not any(
+        str(each.get("type")) in _UNORDERED
+        or each.get("class") == "SUBQUERY"
+        or each.get("aggregate_handling") == "FORCE_AGGREGATES"
+        or any(map(each.get, _UNORDERED_CLAUSES))
+        for each in _objects(query)
+    )
 
 
 def _files(db: Connection, source: dict[str, Any], kind: str) -> list[str]:

@@ -148,7 +148,7 @@ def with_fields(db: Connection, table: Table) -> Table:
 
 def store(db: Connection, given: Table, name: str) -> Table:
     """A copy of a table under a name in SQL, its rows numbered from 0 by ``i``."""
-    run(db, f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
+    run(db, f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
     return replace(given, sql=name)
 
 

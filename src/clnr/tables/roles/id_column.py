@@ -51,7 +51,9 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
     least = own if common else _NEARLY * own
     rivals = [place for place, count in matches.items() if place and count >= max(least, _RIVAL_SHARE * best, 1)]
     rivals = sorted(rivals, key=lambda place: (-matches[place], place))[:_MOST_RIVALS]
-    distinct = [columns[place] for place in rivals if is_distinct(db, table, columns[place], table.sql)]
+    # Rows that are alike in all columns are one node.
+    once = (table.sql, f"(SELECT DISTINCT * FROM {table.sql})")
+    distinct = [columns[each] for each in rivals if any(is_distinct(db, table, columns[each], rows) for rows in once)]
     if not distinct:
         return given, ""
     covered = {column: _covered(db, table, column) for column in (given, *distinct)}
