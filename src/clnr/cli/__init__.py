@@ -11,8 +11,7 @@ from collections.abc import Callable
 from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, print_stderr
 from clnr.cli.options import command_name, unknown_option
-from clnr.errors import ClnrError
-from clnr.support.arguments import command_line
+from clnr.errors import ClnrError, command_line
 from clnr.support.humanize import escape_control, gigabytes
 from clnr.support.processes.launch import end_process, end_with_parent
 

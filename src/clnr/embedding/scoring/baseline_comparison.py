@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from clnr.embedding.defaults import LINKS
+from clnr.errors import spoken
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
@@ -131,7 +132,7 @@ def compare(
     return BaselineComparison(
         ("", *(each.heading for each in columns)),
         tuple((name, *(each.cell(values) for each in columns)) for name, values in rows),
-        _sentence(method, measure, rival, ahead, scores, baselines),
+        spoken(_sentence(method, measure, rival, ahead, scores, baselines)),
         measure.key,
         rival,
         ahead > 0,

@@ -110,10 +110,10 @@ def most_similar(
     """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours."""
     if kind is not None:
         if not (kinds := nodes.info.ingest_report.node_kinds):
-            raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
+            raise ClnrError("nodes of this graph have no kinds: leave out --kind")
         check_choice("kind of nodes", kind, kinds)
         if approximate:
-            raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
+            raise ClnrError("nodes of one kind are searched exactly: leave out --approximate")
     linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
     count = k + len(linked) if unlinked else k
     if kind is None:

@@ -38,7 +38,7 @@ def check_rows(
 
 def check_filled(db: Connection, table: Table, rows: str, empty: str, column: str, other: str = "") -> None:
     """Raise if a column is empty in some rows: where, in how many, and what to do; ``other`` is one thing more."""
-    cure = f"fill it in, or: --drop-empty (drop_empty=True) leaves such rows out{other}"
+    cure = f"fill it in, or: --drop-empty leaves such rows out{other}"
     check_rows(db, table, rows, empty, column, "is empty", cure)
 
 
@@ -129,7 +129,7 @@ def load_nodes(
     check_filled(db, node_table, ids, "id IS NULL", key, "; or name another column of ids: --id")
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
-        other = f"name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
+        other = f"name another column of ids than '{key}': --id; if its rows are edges, give it as --edges"
         cure = _join_two(db, node_table, key, edges) or f"keep one row per node, or {other}"
         raise DataError(f"{node_table.name}: node '{node}' occurs twice, in rows {first + 1:,} and {last + 1:,}; {cure}")
     return node_table
