@@ -45,6 +45,7 @@ def there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
+@pytest.mark.usefixtures("options")
 def test_names_and_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert tables_by_name("--edges", None) is None

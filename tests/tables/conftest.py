@@ -1,11 +1,8 @@
-"""Messages of these tests have the words of the command line; tests/test_errors.py has those of Python."""
+"""Messages of these tests name options; those of tests/test_errors.py name arguments of Python."""
 
 import pytest
 
-from clnr.errors import command_line
-
 
 @pytest.fixture(autouse=True)
-def options():
-    with command_line(()):
-        yield
+def name_options(options):
+    return options

@@ -12,6 +12,8 @@ from clnr.graph import Graph
 from clnr.methods import CLNR, RAW, UNTRAINED
 from tests.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("options")
+
 RING = Graph.from_edges(range(7), [*range(1, 7), 0], np.eye(7), undirected=True)
 SQUARE = Graph.from_edges(range(8), [*range(1, 8), 0], np.eye(8))
 

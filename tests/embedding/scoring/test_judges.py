@@ -18,6 +18,8 @@ from clnr.errors import DataError
 from clnr.evaluation import hold_out
 from tests.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("options")
+
 
 def settings(**more):
     return Settings(engine=cpu_engine(), **more)
