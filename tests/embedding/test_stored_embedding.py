@@ -206,8 +206,6 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     monkeypatch.setattr(file_plan, "MOST_FEATURES", 100)
     said = "CLNR-mix does not work from files here; to see why: method='CLNR-mix'"
     assert f"method=CLNR: {said}" in str(default.plan(folder.path))
-        default.plan(folder.path)
-    )
     with pytest.raises(MethodError, match="at most 100 features from files; method='CLNR' with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))
 

@@ -239,6 +239,7 @@ def similar(
 def clusters(
     folder: Folder,
     k: Annotated[int | None, typer.Option("-k", help="How many clusters; by default chosen by their silhouette.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Cluster only nodes of this kind, such as item.")] = None,
     file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write id and cluster of each node: .csv or .parquet.")
     ] = None,
@@ -254,7 +255,7 @@ def clusters(
     from clnr.embedding.store.export import write_clusters
 
     result = load_result(folder)
-    answer = find_clusters(result.rows, result.nodes, k)
+    answer = find_clusters(result.rows, result.nodes, k, kind)
     if file is not None:
         write_clusters(id_columns(result), answer.assignment, file)
     if as_json:

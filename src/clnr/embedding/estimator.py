@@ -284,7 +284,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
 
     @names_unknown
-    def clusters(self, k: int | None = None) -> Clusters:
+    def clusters(self, k: int | None = None, *, kind: str | None = None) -> Clusters:
         """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
 
         ``assignment`` of what is returned has the cluster of each node; ``clusters`` has a size, typical nodes and traits of
@@ -292,10 +292,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Args:
             k: How many; None for the number, up to 12, with the highest silhouette, or 8 if none is clearly separated.
+            kind: The kind of the nodes, such as ``item``, where nodes have kinds; others have the cluster -1. None for all.
         """
         check_is_fitted(self)
-        result = self._result
-        return result.clusters if k is None else find_clusters(result.rows, result.nodes, check_int("k", k))
+        count, result = None if k is None else check_int("k", k), self._result
+        return result.clusters if (count, kind) == (None, None) else find_clusters(result.rows, result.nodes, count, kind)
 
     @names_unknown
     def report(

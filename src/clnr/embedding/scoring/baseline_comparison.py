@@ -45,8 +45,8 @@ FEW_EDGES = 30
 class _Measure(NamedTuple):
     """What is compared.
 
-    The best baseline is ``chosen_by`` another score. ``reason`` says why raw features may do better; where the score is by
-    edges, ``counted`` names how many, ``task`` what it is a score for, and ``hint`` what would tell more: with a hint, no
+    The best baseline is ``chosen_by`` another score. ``task`` says what it is a score for, and ``reason`` why raw features may
+    do better; where the score is by edges, ``counted`` names how many, and ``hint`` what would tell more: with a hint, no
     method is recommended.
     """
 
@@ -92,7 +92,15 @@ _LINKS = _Measure(
     hint="; to see which helps your task, give labels of some nodes: --label COLUMN",
     counted="links_held_out",
 )
-_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "; perhaps linked nodes are too unlike")
+_ACCURACY = _Measure(
+    "strict_accuracy",
+    "validation_accuracy",
+    "accuracy %",
+    1,
+    " %",
+    reason="; perhaps linked nodes are too unlike",
+    task="for predicting labels, ",
+)
 
 
 class BaselineComparison(NamedTuple):

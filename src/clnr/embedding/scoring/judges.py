@@ -113,7 +113,7 @@ class ByEdges(Judge):
 
     @property
     def counted(self) -> str:
-        return f"{self.links.positives.shape[1]:,} edges held out to choose by"
+        return f"{self.links.positives.shape[1]:,} other held-out edges"
 
 
 Made = tuple[Judge | None, LinkSplit | None]
