@@ -497,8 +497,8 @@ def test_a_purpose_is_told_and_kept(clnr):
 def test_a_purpose_that_cannot_choose_is_refused(clnr):
     without = "embed", "--edges", "edges.csv", "--out", "o", "--effort", "quick"
     for more, said in (
-        (("--for", "labels"), "there are none: name their column of the node table with --label COLUMN"),
-        (("--for", "links", "--hold-out", "0"), "--hold-out 0 holds out none"),
+        (("--for", "labels"), "need labels of some nodes: name their column of the node table: --label COLUMN"),
+        (("--for", "links", "--hold-out", "0"), "--for links needs held-out edges: leave out --hold-out 0"),
         (("--for", "profit"), "labels, links"),
         (("--for", "links", "--method", "auto"), "chooses by labels, and the purpose is 'links'"),
     ):

@@ -206,10 +206,10 @@ def similar(
     k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
     approximate: Annotated[
         bool,
-        typer.Option("--approximate", help="Search an index (usearch): the first search builds it, and it is kept."),
+        typer.Option("--approximate", help="Search an index (usearch), which the first search builds and keeps."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
-    unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out its neighbours in the graph.")] = False,
+    unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out neighbours of the node in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
@@ -300,7 +300,7 @@ def report(
         ),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
+        bool, typer.Option("--open", help="Open the report in the browser; draw it again only if something changed.")
     ] = False,
 ) -> None:
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""

@@ -55,8 +55,8 @@ class _Measure(NamedTuple):
     heading: str
     digits: int
     unit: str
+    task: str
     reason: str = ""
-    task: str = ""
     hint: str = ""
     counted: str = ""
 
@@ -82,25 +82,10 @@ class _Measure(NamedTuple):
 
 
 # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
-_LINKS = _Measure(
-    "link_auc",
-    "link_auc",
-    "link AUC",
-    3,
-    "",
-    task="for predicting edges, ",
-    hint="; to see which helps your task, give labels of some nodes: --label COLUMN",
-    counted="links_held_out",
-)
-_ACCURACY = _Measure(
-    "strict_accuracy",
-    "validation_accuracy",
-    "accuracy %",
-    1,
-    " %",
-    reason="; perhaps linked nodes are too unlike",
-    task="for predicting labels, ",
-)
+_HINT = "; to see which helps your task, give labels of some nodes: --label COLUMN"
+_LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "for predicting edges, ", hint=_HINT, counted="links_held_out")
+_UNLIKE = "; perhaps linked nodes are too unlike"
+_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "for predicting labels, ", _UNLIKE)
 
 
 class BaselineComparison(NamedTuple):
