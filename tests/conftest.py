@@ -25,6 +25,7 @@ if not torch.cuda.is_available():
     # Without a GPU kernels are interpreted, which Triton wants to know before it is imported.
     os.environ["TRITON_INTERPRET"] = "1"
 
+from clnr.errors import command_line
 from clnr.graph import Graph
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -103,6 +104,13 @@ def clnr(monkeypatch, capsys):
     from tests.command_line import entry_point
 
     return entry_point(monkeypatch, capsys)
+
+
+@pytest.fixture
+def options():
+    """Messages name options, as on the command line."""
+    with command_line(()):
+        yield
 
 
 # Many tiny steps are done sooner without a second thread, above all on a busy machine.

@@ -1,10 +1,16 @@
-"""The errors of clnr, with one base class; what their one line is made of; "did you mean", by Python's own difflib."""
+"""The errors of clnr, with one base class; what their one line is made of; "did you mean", by Python's own difflib.
+
+Messages are written with options. ``spoken`` says them in the words of the caller: the command line, or Python.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 _MESSAGE_CHARACTERS = 1000
 _NAME_CHARACTERS = 80
@@ -36,14 +42,14 @@ def show(value: object) -> str:
 
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is always one line of bounded length.
+    """Base of all errors of this package; its message is always one line of bounded length, in the words of the caller.
 
     Attributes:
         command: What to run instead, as it is typed, if that is known; it is shown in a line of its own.
     """
 
     def __init__(self, message: object = "", command: str = ""):
-        super().__init__(message)
+        super().__init__(spoken(str(message)))
         self.command = command
 
     @property
@@ -100,3 +106,83 @@ class LostWorker(ClnrError):
 
 class RunCacheError(ClnrError):
     """The run cache cannot be read or written."""
+
+
+# -- the words of the caller ------------------------------------------------------------------------------------------------
+
+_command_line: Sequence[str] | None = None
+
+# Options in a message, each with its value; those of a whole command stay as they are.
+_OPTION = re.compile(
+    r"(?<![\w-])--(?P<name>[a-z-]+)"
+    r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
+)
+_COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
+_FLAGS = {"allow-disjoint", "allow-missing-columns", "approximate", "directed", "drop-empty", "force"}
+_FLAGS |= {"ignore-memory-check", "resume", "unlinked", "edges-header", "nodes-header"}
+_ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "format": "formats", "standalone": "transform"}
+_MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "formats", "ignore"}
+
+
+@contextmanager
+def command_line(words: Sequence[str]) -> Iterator[None]:
+    """These are the words after ``clnr``, as long as it lasts."""
+    global _command_line
+    before, _command_line = _command_line, words
+    try:
+        yield
+    finally:
+        _command_line = before
+
+
+def command_with(values: Mapping[str, str], recipe: Mapping[str, Any] | None = None) -> str | None:
+    """The command with other values of some options and hyper-parameters, as it is typed; None where Python was called."""
+    if not _command_line:
+        return None
+    given, values, added = {word.partition("=")[0] for word in _command_line}, dict(values), []
+    for key, value in (recipe or {}).items():
+        # What is set last counts, but for an option that sets the same.
+        if (short_form := f"--{key.replace('_', '-')}") in given:
+            values[short_form] = str(value)
+        else:
+            added += ["--set", f"{key}={value}"]
+    words, option = [], ""
+    for word in _command_line:
+        name, equals, _ = word.partition("=")
+        if option:
+            words.append(values[option])
+        else:
+            words.append(f"{name}={values[name]}" if equals and name in values else word)
+        option = word if not option and word in values else ""
+    for name in (each for each in values if each not in given):
+        added += [name, values[name]]
+    return shlex.join(["clnr", *words, *added])
+
+
+def spoken(text: str) -> str:
+    """A sentence in the words of the caller."""
+    return in_python(text) if _command_line is None else text
+
+
+def in_python(text: str) -> str:
+    """A sentence with arguments in place of options: ``--hold-out 0`` is ``hold_out=0``."""
+    parts = _COMMAND.split(text)
+    parts[::2] = [_OPTION.sub(_argument, part) for part in parts[::2]]
+    several = re.sub(r"(=(?:'[^']*'|[\w.]+|[\[{][^\]}]*[\]}])) (?=[a-z_]+=)", r"\1, ", "".join(parts))
+    return several.replace("}, recipe={", ", ")
+
+
+def _argument(option: re.Match[str]) -> str:
+    name, value = option["name"], option["value"]
+    argument = _ARGUMENTS.get(name, name.replace("-", "_"))
+    if name in _FLAGS:
+        return f"{argument}=True{f' {value}' if value else ''}"
+    if value is None:
+        return f"{argument[3:]}=False" if argument.startswith("no_") else argument
+    value = shlex.split(value)[0] if value[0] in "'\"" else value
+    key, equals, last = value.partition("=") if argument in _MAPPINGS else ("", "", value)
+    key, last = (key, last) if equals else ("", value)
+    literal = last if re.fullmatch(r"[\d.]+", last) else repr(last)
+    if key:
+        literal = f"{{{tuple(key.split(',')) if ',' in key else key!r}: {literal}}}"
+    return f"{argument}=[{literal}]" if argument in _LISTS else f"{argument}={literal}"

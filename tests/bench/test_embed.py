@@ -116,6 +116,7 @@ def test_the_first_turn_is_the_cold_one_or_does_not_count():
     assert warm.failure == "exit code 1"
 
 
+@pytest.mark.usefixtures("options")
 def test_who_is_not_known_is_refused():
     with pytest.raises(ClnrError, match=r"--only takes some of quick, standard, pycleora, .*, not cleora"):
         embed.taking_part(["quick", "cleora"], sys.executable)

@@ -90,7 +90,7 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
         (["run", "DGI", "cora", "--set", "temperature=1"], "DGI has no use for temperature; see: clnr recipe DGI"),
         (["run", "--seeds", "0"], "--seeds must be at least 1, not 0"),
         (["run", "--device", "cudaa"], "unknown device 'cudaa'; did you mean 'cuda'?"),
-        (["run", "--threads", "100000"], "not 100,000 (--threads); this process may use "),
+        (["run", "--threads", "100000"], "not 100,000; this process may use "),
         (["run", "CLNR", "cora", "--data-root", "no/such/folder"], "--data-root names no/such/folder, which is not a folder"),
         (["ls", "method"], "unknown list 'method'; did you mean 'methods'?"),
         (["runs", "--device", "banana"], "unknown device 'banana'"),

@@ -255,7 +255,7 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
-        ([*EMBED, "--out", "mine", "--tune", "-1"], "tune must be 0 or more (--tune), not -1"),
+        ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
         ([*EMBED, "--out", "mine", "--format", "csv,parquet"], "vectors are always written as Parquet, to embeddings.parquet"),
         (["export", "none", "--format", "csv"], "no such folder"),
@@ -271,7 +271,7 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--graph", "g", "--memory", "much", "--out", "mine"], "--memory must be an amount such as '4 GB'"),
         (["embed", "--graph", "g", "--duckdb-memory", "1 GB", "--out", "mine"], "leave out --duckdb-memory"),
         ([*EMBED, "--out", "mine", "--memory", "1 GB"], "the limit while tables are read is --duckdb-memory"),
-        ([*EMBED, "--out", "mine", "--duckdb-memory", "much"], "(--duckdb-memory) must be an amount such as '4 GB'"),
+        ([*EMBED, "--out", "mine", "--duckdb-memory", "much"], "--duckdb-memory must be an amount such as '4 GB'"),
         (["similar", "none", "paper:1"], "no such folder"),
     ],
 )
@@ -497,8 +497,8 @@ def test_a_purpose_is_told_and_kept(clnr):
 def test_a_purpose_that_cannot_choose_is_refused(clnr):
     without = "embed", "--edges", "edges.csv", "--out", "o", "--effort", "quick"
     for more, said in (
-        (("--for", "labels"), "there are none: name their column of the node table with --label COLUMN"),
-        (("--for", "links", "--hold-out", "0"), "--hold-out 0 holds out none"),
+        (("--for", "labels"), "need labels of some nodes: name their column of the node table: --label COLUMN"),
+        (("--for", "links", "--hold-out", "0"), "--for links needs held-out edges: leave out --hold-out 0"),
         (("--for", "profit"), "labels, links"),
         (("--for", "links", "--method", "auto"), "chooses by labels, and the purpose is 'links'"),
     ):

@@ -45,6 +45,7 @@ def there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
+@pytest.mark.usefixtures("options")
 def test_names_and_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert tables_by_name("--edges", None) is None
@@ -77,6 +78,8 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     for_user = json.loads(clnr("similar", str(made), "user:3", "-k", "10", "--kind", "item", "--json").out)
     assert {row["id"] for row in for_user} == {f"item:{i}" for i in range(10)}
     assert {row["id"] for row in for_user if row["linked"]} == {"item:3", "item:4"}
+    of_items = json.loads(clnr("clusters", str(made), "--kind", "item", "-k", "2", "--json").out)["clusters"]
+    assert sum(each["size"] for each in of_items) == 10
     larger = tmp_path / "larger"
     more = ["embed", "--model", str(made), "--edges", "user,bought,item=new.csv"]
     assert clnr(*more, "--no-report", "-q", "--out", str(larger)).code == 0
@@ -90,6 +93,8 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
 def test_a_kind_is_asked_for_by_its_name_and_exactly():
     embedder = NodeEmbedder("SVD", dimension=4, device="cpu")
     embedder.fit(({("user", "bought", "item"): "bought.csv"}, {"user": "users.csv", "item": "items.csv"}))
+    assert embedder.clusters(3, kind="item").assignment.tolist()[:20] == [-1] * 20
+    assert sum(each.size for each in embedder.clusters(kind="item").clusters) == 10
     for asked, said in (({"kind": "itm"}, "did you mean 'item'"), ({"kind": "item", "approximate": True}, "exactly")):
         with pytest.raises(ClnrError, match=said):
             embedder.similar("person 3", **asked)

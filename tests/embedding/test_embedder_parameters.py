@@ -1,55 +1,13 @@
 """Errors of NodeEmbedder name arguments of Python; the same errors of the command line name options."""
 
-import inspect
 import re
-from dataclasses import fields
 
 import pyarrow as pa
 import pytest
 
 from clnr import NodeEmbedder
-from clnr.embedding.embedder_parameters import _FLAGS, in_python
-from clnr.errors import ClnrError
-from clnr.tables.table_arguments import TableArguments
+from clnr.errors import ClnrError, in_python
 from tests.conftest import tiny
-
-
-@pytest.mark.parametrize(
-    ("sentence", "python"),
-    [
-        ("--hold-out 0 holds out none", "hold_out=0 holds out none"),
-        ("chosen (--for links), or not", "chosen (purpose='links'), or not"),
-        ("name it with --label COLUMN, or not", "name it with label='COLUMN', or not"),
-        ("or: --drop-empty (drop_empty=True) leaves rows out", "or: drop_empty=True leaves rows out"),
-        ("--as 'a b=number' takes such", "types={'a b': 'number'} takes such"),
-        ("--method CLNR with its defaults works", "method='CLNR' with its defaults works"),
-        ("add --set moments=sampled --set hidden=64", "add recipe={'moments': 'sampled', 'hidden': 64}"),
-        ("--workers 1, or --set hidden=64", "workers=1, or recipe={'hidden': 64}"),
-        ("to use that: --id 'rival' (id=)", "to use that: id='rival'"),
-        ("say so: --source 'a b' --target c", "say so: source='a b', target='c'"),
-        ("name them: --source, --target", "name them: source, target"),
-        ("add --no-edges-header (edges_header=False)", "add edges_header=False"),
-        ("threads must be 3, not 7 (--threads); more wait", "threads must be 3, not 7; more wait"),
-        ("tables by name (--edges NAME=FILE)", "tables by name"),
-        ("start anew without --resume", "start anew without resume=True"),
-        ("--resume continues", "resume=True continues"),
-        ("exchange --edges and --nodes", "exchange edges and nodes"),
-        # Commands, names of files and what is no option stay.
-        ("clnr ingest --out x writes it, and clnr embed --graph reads it", None),
-        ("run: clnr report FOLDER --name COLUMN, or else", None),
-        ("a--b.csv: column '-x' is -- empty", None),
-    ],
-)
-def test_options_are_arguments_in_python(sentence, python):
-    assert in_python(sentence) == (python or sentence)
-    assert in_python(in_python(sentence)) == (python or sentence)
-
-
-def test_flags_are_arguments_that_are_true_or_false():
-    known = {field.name for field in fields(TableArguments) if field.type in ("bool", "bool | None")}
-    for method in (NodeEmbedder, NodeEmbedder.save, NodeEmbedder.similar):
-        known |= {name for name, each in inspect.signature(method).parameters.items() if each.default is False}
-    assert {name.replace("-", "_") for name in _FLAGS} <= known | {"allow_disjoint", "allow_missing_columns"}
 
 
 @pytest.fixture
@@ -93,9 +51,11 @@ def test_each_method_of_it_speaks_python(tmp_path):
         NodeEmbedder.load(tmp_path / "mine", modul=None)
 
 
-def test_warnings_speak_python_too(written):
+def test_plans_and_warnings_speak_python_too(written):
     ages = ["unknown", *map(str, range(20, 59))]
     nodes = pa.table({"id": [str(i) for i in range(40)], "age": ages})
-    made = NodeEmbedder("CLNR", epochs=1, device="cpu").fit((str(written / "e.csv"), nodes))
-    assert any("types={'age': 'number'}" in each for each in made.warnings_)
-    assert not any("--" in each for each in made.warnings_)
+    embedder = NodeEmbedder("CLNR", epochs=1, device="cpu")
+    plan = embedder.plan((str(written / "e.csv"), nodes))
+    for lines in (plan.lines, plan.to_dict()["warnings"], embedder.fit((str(written / "e.csv"), nodes)).warnings_):
+        assert any("types={'age': 'number'}" in each for each in lines)
+        assert not any("--" in each for each in lines)

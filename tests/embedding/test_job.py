@@ -55,7 +55,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
         ({"hold_out": 0.2}, "its hold_out is 0.05"),
         ({"engine": choose("cpu", "float32", 3)}, "its threads is 1"),
     ):
-        with pytest.raises(DataError, match=f"finished with other settings: {said}; overwrite it with --force"):
+        with pytest.raises(DataError, match=f"finished with other settings: {said}; overwrite it with force=True"):
             again(**changes)
     # What nobody asks for may be what another machine chose.
     recipe = out / "recipe.toml"

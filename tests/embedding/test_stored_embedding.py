@@ -204,7 +204,8 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     assert default.fit(folder.path)._result.model.method.name == "CLNR-mix"
     assert default.embedding_.shape == (NODES, 128)
     monkeypatch.setattr(file_plan, "MOST_FEATURES", 100)
-    assert "method=CLNR: CLNR-mix does not work from files here; --method CLNR-mix" in str(default.plan(folder.path))
+    said = "CLNR-mix does not work from files here; to see why: method='CLNR-mix'"
+    assert f"method=CLNR: {said}" in str(default.plan(folder.path))
     with pytest.raises(MethodError, match="at most 100 features from files; method='CLNR' with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))
 

@@ -227,7 +227,7 @@ def test_so_are_the_threads_that_it_may_take(monkeypatch):
         assert again.thread_rule == again.float32.thread_rule == f"up to {most}"
         with again.use_threads():
             assert torch.get_num_threads() == most
-    with pytest.raises(DeviceError, match=r"begun with up to 9 threads, and there are 8 here: add --threads 8;"):
+    with pytest.raises(DeviceError, match=r"begun with up to 9 threads, and there are 8 here: add threads=8;"):
         choose_again(Asked(), began | {"most_threads": 9})
     assert choose_again(Asked(threads=8), began | {"most_threads": 9}).thread_rule == "8"
     assert choose_again(Asked(), began | {"most_threads": 9}, alone=False).thread_rule == "up to 8"
@@ -243,7 +243,7 @@ def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
             choose_again(Asked(), begun)
         assert str(caught.value).startswith(f"it was begun on {begun['device']} in bfloat16, and goes on there alone: ")
         assert why in str(caught.value)
-        assert str(caught.value).endswith("to start anew here, leave out --resume")
+        assert str(caught.value).endswith("to start anew here, leave out resume=True")
 
 
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)

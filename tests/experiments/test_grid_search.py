@@ -64,9 +64,10 @@ def test_some_of_a_grid_are_distinct_and_always_the_same():
         (["epochs"], RecipeError, "'epochs' is not of the form key=a,b,c"),
         (["epochs=1,,2"], RecipeError, "epochs must be a whole number, not ''"),
         (["epoch=1,2"], UnknownName, "did you mean 'epochs'"),
-        (["epochs=1", "layers=1", "epochs=2"], RecipeError, "names epochs twice"),
+        (["epochs=1", "layers=1", "epochs=2"], RecipeError, "epochs is in --grid twice"),
     ],
 )
+@pytest.mark.usefixtures("options")
 def test_bad_words(over, error, said):
     with pytest.raises(error, match=said):
         grid(over)

@@ -146,7 +146,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, monkey
     edges = saved(tmp_path, "e.csv", EDGES)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10))
     for given, said in (
-        ({"memory": "10 MB"}, r"memory \(--memory\) must be an amount from 1 GB on"),
+        ({"memory": "10 MB"}, r"--memory must be an amount from 1 GB on"),
         ({"dtype": "float8"}, "float8"),
         ({"edges": None}, "there is nothing to read"),
         ({}, r"the disk is too small: about .* are needed, and .* are free"),

@@ -112,7 +112,7 @@ def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
     path = saved(tmp_path, "e.csv", EDGES)
     with pytest.raises(DataError, match="cannot be both source and target"):
         read_tables(path, source="target", target="Target")
-    with pytest.raises(DataError, match=r"^duckdb_memory \(--duckdb-memory\) must be an amount"):
+    with pytest.raises(DataError, match=r"^--duckdb-memory must be an amount"):
         read_tables(path, duckdb_memory="much")
 
 
@@ -271,7 +271,7 @@ def test_a_column_of_the_other_table_is_told(tmp_path):
         (films, ratings, {"label": "Genre"}, f"'Genre' for label is a column of {films} (--edges), not of {ratings}{swap}"),
         (films, ratings, {"weight": "rating"}, f"'rating' for weight is a column of {ratings} (--nodes), not of {films}{swap}"),
         (ratings, None, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), and --nodes is missing"),
-        (ratings, None, {"id": "film2"}, "column 'film2' for id needs a node table: --nodes (nodes=)"),
+        (ratings, None, {"id": "film2"}, "column 'film2' for id needs a node table: --nodes"),
         (
             {("u", "saw", "f"): ratings},
             {"f": films},
@@ -599,7 +599,8 @@ def test_a_class_that_is_a_word_for_nothing_is_told_with_a_query_that_leaves_it_
     edges, values = saved(tmp_path, "e.csv", EDGES), ["Unknown", "it's", "?", "none of these", " ? "]
     nodes = written(tmp_path, "csv", {"id": list("abcde"), name: values, "x": [1, 2, 3, 5, 8]})
     (line,) = read_tables(edges, nodes, label=name).ingest_report.remarks
-    said = f"{nodes}: '{name}' has the class '?', 'Unknown'; if that is no label, in place of --nodes, a query leaves them empty: --nodes-query "
+    cure = "if that is no label, in place of --nodes, a query leaves them empty: --nodes-query "
+    said = f"{nodes}: '{name}' has the class '?', 'Unknown'; {cure}"
     assert line.startswith(said)
     read = read_tables(edges, nodes_query=shlex.split(line.removeprefix(said))[0], label=name)
     assert read.ingest_report.remarks == ()

@@ -247,7 +247,7 @@ NODES = pa.table({"id": [1, 2], "x": [0.5, 1.5]})
         ({"a": FRAME, "A ": FRAME}, None, {}, r"two tables of edges are called 'A'"),
         ({"a": FRAME, "b": pa.table({"source": [1], "target": [None]})}, None, {}, r"edges 'b': 'target' is empty in row 1"),
         ({"a": FRAME, "b": 5}, None, {}, r"edges must be a file or a data frame, not a int"),
-        ({"a": FRAME}, None, {"edge_type": "source"}, r"leave out edge_type \(--edge-type\)"),
+        ({"a": FRAME}, None, {"edge_type": "source"}, r"leave out --edge-type"),
         ({ENDS[1]: FRAME}, {"user": NODES}, {"feature_matrix": np.eye(2)}, "a feature matrix does not work with"),
         ({ENDS[1]: FRAME}, {"user": NODES.rename_columns(["id", "Node_kind"])}, {}, "name 'node_kind' is reserved for kinds"),
         ({ENDS[1]: FRAME}, {"user": pa.table({"id": [1, 1], "x": [1, 2]})}, {}, r"'user': node '1' occurs twice, in rows 1"),
@@ -344,7 +344,7 @@ def test_an_earlier_graph_remembers_what_is_done_with_negative_weights(tmp_path,
         read_tables(more, base=read, negative_weights="refuse")
     bare = pa.table({"source": ["w"], "target": ["x"]})
     if choice == "kind":
-        with pytest.raises(DataError, match="negative_weights needs weights"):
+        with pytest.raises(DataError, match="--negative-weights needs weights"):
             read_tables(bare, base=read)
     else:
         assert read_tables(bare, base=read).graph.num_nodes == 4

@@ -106,7 +106,7 @@ def test_what_is_kept_can_be_left_aside(tmp_path):
 
 
 def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):
-    with pytest.raises(DataError, match=r"graph was tiny and is another.*without --resume"):
+    with pytest.raises(DataError, match=r"graph was tiny and is another.*without resume=True"):
         loaded(saved(tmp_path), {**ABOUT, "graph": "another"})
 
 

@@ -12,7 +12,6 @@ from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, print_stderr
 from clnr.cli.options import refused_argument
 from clnr.errors import ClnrError
-from clnr.support.arguments import command_line
 from clnr.support.humanize import escape_control, gigabytes
 from clnr.support.processes.launch import end_process, end_with_parent
 
@@ -38,8 +37,7 @@ def _main() -> int:
     try:
         if limit is not None and limit < _LEAST_BYTES and not {"--help", "--version"}.intersection(sys.argv):
             raise ClnrError(_limited(limit))
-        with command_line(sys.argv[1:]):
-            code = app(standalone_mode=False)
+        code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from clnr.cli.options import name_values, write_options, write_panels
-from clnr.errors import ClnrError, shorten
+from clnr.errors import ClnrError, command_line, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
 from clnr.support.humanize import escape_control
@@ -60,6 +60,10 @@ COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, lin
 
 class Program(TyperGroup):
     """The group of all commands."""
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
+        with command_line(sys.argv[1:] if args is None else args):
+            return super().main(args, *others, **named)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=list(COMMANDS).index)

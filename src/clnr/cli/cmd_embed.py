@@ -151,7 +151,7 @@ def embed(
         typer.Option(callback=check_hold_out, help="Share of edges held out of training for the link score; 0 for none."),
     ] = 0.05,
     baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Score raw features and training-free methods beside it.")
+        bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
     ] = True,
     tune: Annotated[
         int,

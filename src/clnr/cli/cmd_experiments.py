@@ -89,7 +89,7 @@ def run_command(
 ) -> None:
     """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in toy graph.
 
-    Without METHOD, two baselines are evaluated as well, except with --json: raw features and an untrained encoder.
+    Without METHOD and --json, two baselines come first: raw features and an untrained encoder.
     """
     from clnr import methods
     from clnr.cli import console_tables

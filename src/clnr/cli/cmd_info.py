@@ -206,10 +206,10 @@ def similar(
     k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
     approximate: Annotated[
         bool,
-        typer.Option("--approximate", help="Search an index (usearch): the first search builds it, and it is kept."),
+        typer.Option("--approximate", help="Search an index (usearch), which the first search builds and keeps."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
-    unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out its neighbours in the graph.")] = False,
+    unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out neighbours of the node in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
@@ -239,6 +239,7 @@ def similar(
 def clusters(
     folder: Folder,
     k: Annotated[int | None, typer.Option("-k", help="How many clusters; by default chosen by their silhouette.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Cluster only nodes of this kind, such as item.")] = None,
     file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write id and cluster of each node: .csv or .parquet.")
     ] = None,
@@ -254,7 +255,7 @@ def clusters(
     from clnr.embedding.store.export import write_clusters
 
     result = load_result(folder)
-    answer = find_clusters(result.rows, result.nodes, k)
+    answer = find_clusters(result.rows, result.nodes, k, kind)
     if file is not None:
         write_clusters(id_columns(result), answer.assignment, file)
     if as_json:
@@ -300,7 +301,7 @@ def report(
         ),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
+        bool, typer.Option("--open", help="Open the report in the browser; draw it again only if something changed.")
     ] = False,
 ) -> None:
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""

@@ -27,12 +27,7 @@ def ingest(
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,
     verify: Annotated[
         Path | None,
-        typer.Option(
-            "--verify",
-            metavar="FOLDER",
-            help="Instead of writing: verify the checksums of a graph folder. Opening one checks its manifest and sizes; "
-            "bounds, signs and finite numbers are checked as they are read.",
-        ),
+        typer.Option("--verify", metavar="FOLDER", help="Instead of writing: verify the checksums of a graph folder."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,
     memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; what needs more is done on disk.")] = _MEMORY,

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import exits, print_stderr
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, command_line
 from clnr.support.humanize import describe_error
 from clnr.support.lazy import import_optional
 from clnr.support.processes.launch import FAILED, LOST, RESTARTS_VARIABLE, STOPPED, Place, launch, launched_here
@@ -152,6 +152,7 @@ def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> 
                 "command": (command.__module__, command.__name__),
                 "options": {name: value for name, value in options.items() if name not in ("ray", "workers")},
                 "folder": str(Path.cwd()),
+                "words": sys.argv[1:],
             },
             torch_config=TorchConfig(
                 backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo", timeout_s=int(options["worker_timeout"])
@@ -201,7 +202,8 @@ def work(config: Mapping[str, Any]) -> None:
             raise ClnrError(f"worker {place.rank} of {place.size}: its host lacks the working directory {config['folder']}")
         os.chdir(config["folder"])
         silent = contextlib.nullcontext() if _is_shown(options) else contextlib.redirect_stdout(printed)
-        with silent, session(place, options["device"], options["worker_timeout"], print_stderr), exits():
+        shared = session(place, options["device"], options["worker_timeout"], print_stderr)
+        with command_line(config["words"]), silent, shared, exits():
             command(**options, workers=1)
     except SystemExit as end:
         if end.code == LOST and not ray.get(board.result.remote())[0]:

@@ -1,10 +1,9 @@
-"""The parameters of ``NodeEmbedder``: the settings that they ask for, and the words of its errors."""
+"""The parameters of ``NodeEmbedder``: the settings that they ask for, and where an unknown one belongs."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
@@ -25,16 +24,6 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 # Parameters that are settings of the same name.
 _SAME_NAME = ("recipe", "seed", "hold_out", "tune", "checkpoint_every", "resume", "evaluate", "ignore_memory_check")
-
-# Options in a message, each with its value and the argument of Python beside it; those of a whole command stay as they are.
-_OPTION = re.compile(
-    r"(?<![\w-])--(?P<name>[a-z-]+)(?: (?P<value>'[^']*'|\"[^\"]*\"|(?!(?:and|does|is|must|or|with)\b)\w[^\s,;)]*))?"
-    r"(?: \([a-z_]+(?:=\w*)?\))?"
-)
-_COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
-_FLAGS = {"allow-disjoint", "allow-missing-columns", "approximate", "directed", "drop-empty", "force"}
-_FLAGS |= {"ignore-memory-check", "resume", "unlinked"}
-_ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "format": "formats", "standalone": "transform"}
 
 
 def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> Settings:
@@ -63,8 +52,8 @@ def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> 
     return settings
 
 
-def speaks_python(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """A method of NodeEmbedder whose errors name arguments: an unknown one with where it belongs, options as keywords."""
+def names_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """A method of NodeEmbedder whose error names an unknown argument, with where it belongs."""
     known, method = inspect.signature(function).parameters, function.__qualname__.removesuffix(".__init__")
     anything = any(each.kind is each.VAR_KEYWORD for each in known.values())
 
@@ -75,35 +64,9 @@ def speaks_python(function: Callable[_Arguments, _Result]) -> Callable[_Argument
                 owner = args[0] if isinstance(args[0], type) else type(args[0])
                 where = _where(name, value, list(known), inspect.signature(owner).parameters)
                 raise TypeError(f"{method} has no argument {name!r}; {where or f'see help({method})'}")
-        try:
-            return function(*args, **kwargs)
-        except ClnrError as error:
-            error.args = (in_python(error.message), *error.args[1:])
-            raise
+        return function(*args, **kwargs)
 
     return call
-
-
-def in_python(text: str) -> str:
-    """A sentence with arguments in place of options: ``--hold-out 0`` is ``hold_out=0``."""
-    parts = _COMMAND.split(re.sub(r" \(--[a-z-]+(?: [A-Z=]+)?\)", "", text))
-    parts[::2] = [_OPTION.sub(_argument, part) for part in parts[::2]]
-    several = re.sub(r"(=(?:'[^']*'|[\w.]+|\{[^}]*\})) (?=[a-z_]+=)", r"\1, ", "".join(parts))
-    return several.replace("}, recipe={", ", ")
-
-
-def _argument(option: re.Match[str]) -> str:
-    name, value = option["name"], option["value"]
-    argument = _ARGUMENTS.get(name, name.replace("-", "_"))
-    if name in _FLAGS:
-        return f"{argument}=True{f' {value}' if value else ''}"
-    if value is None:
-        return f"{argument[3:]}=False" if argument.startswith("no_") else argument
-    key, equals, last = value.strip("'\"").partition("=")
-    if argument not in ("recipe", "types"):
-        key, last = "", f"{key}{equals}{last}"
-    literal = last if re.fullmatch(r"[\d.]+", last) else repr(last)
-    return f"{argument}={{{key!r}: {literal}}}" if key else f"{argument}={literal}"
 
 
 def _where(name: str, value: object, known: list[str], constructor: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import job
 from clnr.embedding.embedder_fit import embed_files, fit_from_files, fit_in_memory
-from clnr.embedding.embedder_parameters import embedder_settings, in_python, speaks_python
+from clnr.embedding.embedder_parameters import embedder_settings, names_unknown
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
 from clnr.embedding.job_sources import Extension
@@ -32,7 +32,7 @@ from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import Output, write_folder
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, spoken
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
@@ -112,7 +112,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         n_features_in_: Number of features per node.
     """
 
-    @speaks_python
+    @names_unknown
     def __init__(
         self,
         method: Method | str | None = None,
@@ -160,7 +160,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.workers = workers
         self.verbose = verbose
 
-    @speaks_python
+    @names_unknown
     def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
 
@@ -176,7 +176,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
         return memory_plan.plan(as_table_graph(source), settings, workers)[1]
 
-    @speaks_python
+    @names_unknown
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
@@ -199,7 +199,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _progress(self) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
-    @speaks_python
+    @names_unknown
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
 
@@ -225,13 +225,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_of(table_graph)
         return model.embed(table_graph.graph, engine)
 
-    @speaks_python
+    @names_unknown
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
 
-    @speaks_python
+    @names_unknown
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
         """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr embed --model``.
 
@@ -253,7 +253,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_of(result.nodes.table_graph, self._result.nodes.num_nodes)
         return larger
 
-    @speaks_python
+    @names_unknown
     def similar(
         self,
         node: Any,
@@ -287,8 +287,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         called = nodes.names_of(near.nodes) or [""] * len(ids)
         return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
 
-    @speaks_python
-    def clusters(self, k: int | None = None) -> Clusters:
+    @names_unknown
+    def clusters(self, k: int | None = None, *, kind: str | None = None) -> Clusters:
         """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
 
         ``assignment`` of what is returned has the cluster of each node; ``clusters`` has a size, typical nodes and traits of
@@ -296,12 +296,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Args:
             k: How many; None for the number, up to 12, with the highest silhouette, or 8 if none is clearly separated.
+            kind: The kind of the nodes, such as ``item``, where nodes have kinds; others have the cluster -1. None for all.
         """
         check_is_fitted(self)
-        result = self._result
-        return result.clusters if k is None else find_clusters(result.rows, result.nodes, check_int("k", k))
+        count, result = None if k is None else check_int("k", k), self._result
+        return result.clusters if (count, kind) == (None, None) else find_clusters(result.rows, result.nodes, count, kind)
 
-    @speaks_python
+    @names_unknown
     def report(
         self,
         path: str | Path,
@@ -334,7 +335,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         title = result.nodes.title if title is None else title
         return write_atomic(file, report_html(result, title, layout, colour=colour))
 
-    @speaks_python
+    @names_unknown
     def save(
         self,
         folder: str | Path,
@@ -366,7 +367,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
-    @speaks_python
+    @names_unknown
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto", encoder: Any = None) -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed.
 
@@ -393,7 +394,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.embedding_, self.ids_ = result.z, result.nodes.ids.values
         self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
         self.scores_, self.baselines_ = result.scores, result.baselines
-        self.warnings_ = tuple(map(in_python, (*result.nodes.warnings, *result.warnings)))
+        self.warnings_ = tuple(map(spoken, (*result.nodes.warnings, *result.warnings)))
         self.ingest_report_ = result.nodes.info.ingest_report
 
     @property
@@ -415,4 +416,4 @@ def _warn_of(table_graph: TableGraph, known: int = 0) -> None:
     report, marked = table_graph.ingest_report, "warning: "
     lines = [line.removeprefix(marked) for line in table_warnings(table_graph, known) if line.startswith(marked)]
     for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
-        warnings.warn(in_python(message), UserWarning, stacklevel=caller_level())
+        warnings.warn(message, UserWarning, stacklevel=caller_level())

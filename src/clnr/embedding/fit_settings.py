@@ -78,7 +78,7 @@ class Settings:
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
         if self.tune and not self.workers.alone:
-            raise RecipeError("tune tries recipes with one worker (--tune does not go with several workers)")
+            raise RecipeError("--tune needs one worker, and there are several")
         if not isinstance(self.recipe, Recipe | Mapping | None):
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
 

@@ -54,7 +54,7 @@ def tune(
     try:
         import optuna
     except ImportError:
-        raise ClnrError("tune (--tune) needs Optuna: pip install 'clnr[tune]'") from None
+        raise ClnrError("--tune needs Optuna: pip install 'clnr[tune]'") from None
     score, metric = _scorer(table_graph, method, seed, engine, share)
 
     def objective(trial: optuna.Trial) -> float:

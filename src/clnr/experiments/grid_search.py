@@ -58,7 +58,7 @@ def grid(values: list[str]) -> list[dict[str, Any]]:
         axes.append([parse([f"{name}={value}"]) for value in listed.split(",")])
     names = [next(iter(axis[0])) for axis in axes]
     if len(set(names)) < len(names):
-        raise RecipeError(f"--grid names {max(names, key=names.count)} twice; put all its values into one")
+        raise RecipeError(f"{max(names, key=names.count)} is in --grid twice; put all its values into one")
     return [{name: value for each in combination for name, value in each.items()} for combination in itertools.product(*axes)]
 
 

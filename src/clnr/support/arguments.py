@@ -1,22 +1,19 @@
 """Checks of arguments that users pass: each returns the value, or raises an error that names the argument.
 
-Arrays, labels and matrices are checked in ``graph.validation``. At the end, the command line that they came by, for messages.
+Arrays, labels and matrices are checked in ``graph.validation``.
 """
 
 from __future__ import annotations
 
 import numbers
-import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from clnr.errors import ClnrError, RecipeError, UnknownName
 
 LARGEST_SEED = 2**63 - 1
-_command_line: Sequence[str] = ()
 
 
 def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:
@@ -62,14 +59,14 @@ def check_seed(seed: object) -> int:
 def check_natural(argument: str, value: Any) -> int:
     """A whole number from 0 on, that is also an option."""
     if check_int(argument, value) < 0:
-        raise RecipeError(f"{argument} must be 0 or more (--{argument.replace('_', '-')}), not {value}")
+        raise RecipeError(f"--{argument.replace('_', '-')} must be 0 or more, not {value}")
     return value
 
 
 def check_hold_out(share: float) -> float:
     """The share of edges that are held out, if it is valid."""
     if not (isinstance(share, numbers.Real) and 0 <= share < 1):
-        raise RecipeError(f"hold_out must be from 0 to less than 1 (--hold-out), not {share!r}")
+        raise RecipeError(f"--hold-out must be from 0 to less than 1, not {share!r}")
     return float(share)
 
 
@@ -91,41 +88,3 @@ def caller_level() -> int:
 
 def _describe(value: Any) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"
-
-
-# -- the command line -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def command_line(words: Sequence[str]) -> Iterator[None]:
-    """These are the words after ``clnr``, as long as it lasts."""
-    global _command_line
-    before, _command_line = _command_line, words
-    try:
-        yield
-    finally:
-        _command_line = before
-
-
-def command_with(values: Mapping[str, str], recipe: Mapping[str, Any] | None = None) -> str | None:
-    """The command with other values of some options and hyper-parameters, as it is typed; None where Python was called."""
-    if not _command_line:
-        return None
-    given, values, added = {word.partition("=")[0] for word in _command_line}, dict(values), []
-    for key, value in (recipe or {}).items():
-        # What is set last counts, but for an option that sets the same.
-        if (short_form := f"--{key.replace('_', '-')}") in given:
-            values[short_form] = str(value)
-        else:
-            added += ["--set", f"{key}={value}"]
-    words, option = [], ""
-    for word in _command_line:
-        name, equals, _ = word.partition("=")
-        if option:
-            words.append(values[option])
-        else:
-            words.append(f"{name}={values[name]}" if equals and name in values else word)
-        option = word if not option and word in values else ""
-    for name in (each for each in values if each not in given):
-        added += [name, values[name]]
-    return shlex.join(["clnr", *words, *added])

@@ -95,7 +95,7 @@ def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
 
 def _check_kinds(given: TableArguments) -> None:
     if isinstance(given.edges, Mapping) and given.edge_type is not None:
-        raise DataError("the names of the edge tables are the kinds of edges: leave out edge_type (--edge-type)")
+        raise DataError("the names of the edge tables are the kinds of edges: leave out --edge-type")
     if given.feature_matrix is not None and node_kinds(given):
         raise DataError("a feature matrix does not work with several kinds of nodes: leave it out")
     known: tuple[str, ...] | None = None
@@ -110,19 +110,19 @@ def _check_kinds(given: TableArguments) -> None:
 
 def _check_times(given: TableArguments) -> None:
     check_apart(given.weights, given.edge_times)
-    for option, value in (("until", given.until), ("half_life", given.half_life)):
+    for option, value in (("--until", given.until), ("--half-life", given.half_life)):
         if value is not None and not given.edge_times:
-            raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
+            raise DataError(f"{option} needs the column of the edges' times: --edge-time")
     if given.half_life is not None and not 0 < given.half_life < math.inf:
-        raise DataError(f"half_life must be above 0 (--half-life), not {given.half_life}")
+        raise DataError(f"--half-life must be above 0, not {given.half_life}")
     if given.base is not None:
         if given.half_life is not None and given.until is None:
-            raise DataError("edges that extend an earlier graph need the day that ages count from: until (--until)")
+            raise DataError("edges that extend an earlier graph need the day that ages count from: --until")
         if bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
             has = "has" if given.base.ingest_report.edge_types else "does not have"
             raise DataError(
-                f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type), or "
-                "tables by the names of their kinds (--edges NAME=FILE)"
+                f"the earlier graph {has} edges of several kinds, and new ones must be alike: --edge-type, or "
+                "tables by the names of their kinds: --edges NAME=FILE"
             )
 
 
@@ -146,5 +146,5 @@ def _check_tables(given: TableArguments) -> None:
         kind = "directed" if given.is_directed else "undirected"
         raise DataError(f"the earlier graph is {kind}, so directed={given.directed} cannot extend it")
     if (base is not None or encoder is not None) and (given.features is not None or given.types):
-        which = "types (--as)" if given.types else "features (--features)"
+        which = "--as" if given.types else "--features"
         raise DataError(f"the earlier feature encoder decides how columns are read: leave out {which}")

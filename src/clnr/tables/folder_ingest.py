@@ -66,7 +66,7 @@ def ingest(
         raise DataError("memory is the limit of all that ingest takes: leave out duckdb_memory")
     amount = parse_bytes(memory)
     if amount is None or amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:
-        raise DataError(f"memory (--memory) must be an amount from 1 GB on, such as '4 GB', not '{memory}'")
+        raise DataError(f"--memory must be an amount from 1 GB on, such as '4 GB', not '{memory}'")
     unused = unused_memory()
     amount = amount if unused is None else min(amount, unused)
     if amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:

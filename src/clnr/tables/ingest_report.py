@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, spoken
 from clnr.support.humanize import plural
 
 TABLES, NODES = "tables.json", "nodes.parquet"
@@ -129,6 +129,12 @@ class IngestReport:
     negative_weights: str = "refuse"
     node_kinds: tuple[str, ...] = ()
     hint: str = ""
+
+    def spoken(self) -> IngestReport:
+        """The same in the words of the caller: options of the command line, or arguments of Python."""
+        remarks, hints = tuple(map(spoken, self.remarks)), (spoken(self.dangling_hint), spoken(self.hint))
+        columns = tuple(each._replace(note=spoken(each.note)) for each in self.columns)
+        return replace(self, remarks=remarks, dangling_hint=hints[0], hint=hints[1], columns=columns)
 
     @property
     def label_column(self) -> str:

@@ -106,9 +106,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         _check_width(table, role)
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     remarks += [
-        f"{table.name}: read as {table.encoding}; if that is wrong, set --encoding (encoding=)"
-        for table, _ in opened
-        if table.encoding
+        f"{table.name}: read as {table.encoding}; if that is wrong, set --encoding" for table, _ in opened if table.encoding
     ]
     edges, nodes = _find_all_roles(db, tables, arguments)
     edges = _with_ends(db, edges, nodes, arguments, remarks)
@@ -265,7 +263,7 @@ def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[s
     if len(lacks) == len(encoded) and any(roles.features for _, roles in nodes) and not arguments.allow_missing_columns:
         raise DataError(
             f"{title}: it has none of the columns that the model was trained with, such as {', '.join(lacks[:5])}, so it seems "
-            "to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it anyway"
+            "to be of another data set; --allow-missing-columns embeds it anyway"
         )
     return [f"{title}: it lacks {', '.join(lacks)}; all values are missing"]
 
@@ -361,10 +359,10 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
 def _check_width(table: Table, role: str) -> None:
     """Raise if a table has more columns than are read in reasonable time."""
     if (count := len(table.columns)) > _MOST_COLUMNS:
-        matrix = "numbers can be given as a matrix beside it: --feature-matrix (feature_matrix=); " if role == "nodes" else ""
+        matrix = "numbers can be given as a matrix beside it: --feature-matrix; " if role == "nodes" else ""
         raise DataError(
             f"{table.name}: it has {count:,} columns, and a table may have {_MOST_COLUMNS:,}; {matrix}a query selects some: "
-            f"--{role}-query 'SELECT ... FROM ...' ({role}_query=)"
+            f"--{role}-query 'SELECT ... FROM ...'"
         )
 
 
@@ -378,7 +376,7 @@ def _about_header(table: Table, role: str, arguments: TableArguments, beside: bo
     if not (unsaid or doubtful):
         return []
     if table.no_header:
-        other = f"if it is a header, add --{role}-header ({role}_header=True)"
+        other = f"if it is a header, add --{role}-header"
         return [f"{table.name}: its first line is read as {row}; {other}"]
-    other = f"but looks like {row}; if it is one, add --no-{role}-header ({role}_header=False)"
+    other = f"but looks like {row}; if it is one, add --no-{role}-header"
     return [f"{table.name}: its first line is read as a header, {other}"]

@@ -175,8 +175,8 @@ def _check_linked(graph: Graph, new: EdgeList, index: Array, name: str, hint: st
         one = one_line(str(graph.node_ids[0]), 80)
         raise DataError(
             f"{name}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
-            f"{hint or 'are ids written alike?'}; --standalone embeds the tables as a graph of their own "
-            "(in Python, transform); --allow-disjoint (allow_disjoint=True) adds them anyway"
+            f"{hint or 'are ids written alike?'}; to embed the tables as a graph of their own: --standalone; "
+            "to add them anyway: --allow-disjoint"
         )
 
 

@@ -90,6 +90,6 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
     try:
         sink = MemorySink(db, arguments, unused, duckdb_bytes)
         info = build_graph(db, arguments, sink)
-        return TableGraph(sink.graph, *info, sink.columns)
+        return TableGraph(sink.graph, *info.spoken(), sink.columns)
     finally:
         db.close()

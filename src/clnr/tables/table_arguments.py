@@ -66,13 +66,13 @@ class TableArguments:
     edges_query: str | None = _option("Instead of --edges: one SELECT (DuckDB) over files.", metavar="SQL")
     nodes_query: str | None = _option("Instead of --nodes: one SELECT (DuckDB) over files.", metavar="SQL")
     feature_matrix: Any = _option(  # noqa: RUF009
-        "Matrix of more features (.npy, .npz, .mtx): a row for each row of --nodes or, without it, each id 0, 1, 2 ...",
+        "More features as a matrix (.npy, .npz, .mtx), its rows in the order of --nodes; without --nodes, row i is node i.",
         metavar="FILE",
     )
     source: str | None = _option("Column of edge sources; found by name, such as source or from, if not given.")
     target: str | None = _option("Column of edge targets; found by name if not given.")
     weight: str | Iterable[str] | None = _option(
-        "Column of edge weights; found by name if not given. Repeatable, for tables with other columns.", list[str], "COLUMN"
+        "Column of edge weights; found by name if not given. Repeatable: each edge table takes its own.", list[str], "COLUMN"
     )
     negative_weights: str | None = _option(
         "Negative edge weights: refuse (the default), drop, or kind (a separate kind).", metavar="CHOICE"

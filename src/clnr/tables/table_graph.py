@@ -88,6 +88,10 @@ class TableInfo(NamedTuple):
         """The name of a class; its number if it has no name."""
         return self.classes[label] if label < len(self.classes) else str(label)
 
+    def spoken(self) -> TableInfo:
+        """The same in the words of the caller."""
+        return self._replace(ingest_report=self.ingest_report.spoken())
+
     def check_labels(self, num_classes: int) -> None:
         """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
         if self.feature_encoder is not None and num_classes > len(self.classes):
@@ -151,7 +155,7 @@ def _in_memory(folder: GraphFolder) -> TableGraph:
     if NODES in folder.files:
         with errors_name(folder.path / NODES):
             columns = read_node_table(folder.path / NODES, folder.num_nodes)
-    return TableGraph(folder.graph(), *info, columns)
+    return TableGraph(folder.graph(), *info.spoken(), columns)
 
 
 def read_table_info(folder: GraphFolder) -> TableInfo:

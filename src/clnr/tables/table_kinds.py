@@ -223,7 +223,7 @@ def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str
     if len(columns) > 1:
         raise DataError(
             f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and {what} are one column of a table; leave out one "
-            f"--{argument.replace('_', '-')} ({argument}=)"
+            f"--{argument.replace('_', '-')}"
         )
     return columns[0] if columns else None
 
@@ -239,7 +239,7 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
         ((arguments.edge_type,), edges, "for edge types"),
         (arguments.edge_times, edges, "for edge times"),
         (arguments.features or (), nodes, "for features"),
-        (arguments.types, nodes, "as a type (--as)"),
+        (arguments.types, nodes, "for --as"),
         (arguments.ignore, [*edges, *nodes], "to ignore"),
     ]
     for names, of, role in checks:
@@ -253,4 +253,4 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
             if not columns and of:
                 raise no_column(name, role, [each for each, _ in of])
             if not columns and arguments.base is None:
-                raise DataError(f"column '{one_line(name, 80)}' {role} needs a node table: --nodes (nodes=)")
+                raise DataError(f"column '{one_line(name, 80)}' {role} needs a node table: --nodes")

@@ -72,7 +72,7 @@ class Checkpoint:
         if self._say is not None and isinstance(threads, int) and threads != now:
             self._say(
                 f"it began with {plural(threads, 'thread')} and goes on with {now}: the result is as good, but its last bits "
-                f"differ; --threads {threads} (threads={threads}) gives the same"
+                f"differ; --threads {threads} gives the same"
             )
         return done, state
 

@@ -22,6 +22,8 @@ from clnr.support.humanize import parse_bytes
 from clnr.support.machine import memory
 from tests.embedding.stages.test_graph_in_files import MEMORY, NODES, random_folder, settings
 
+pytestmark = pytest.mark.usefixtures("options")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -29,6 +29,8 @@ from clnr.tables import read_tables
 from tests.command_line import entry_point
 from tests.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("options")
+
 
 def planned(graph, method=CLNR, recipe=None, **settings):
     return plan(as_table_graph(graph), Settings(method, cpu_engine(), recipe=recipe, **settings))[1]

@@ -12,6 +12,8 @@ from clnr.graph import Graph
 from clnr.methods import CLNR, RAW, UNTRAINED
 from tests.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("options")
+
 RING = Graph.from_edges(range(7), [*range(1, 7), 0], np.eye(7), undirected=True)
 SQUARE = Graph.from_edges(range(8), [*range(1, 8), 0], np.eye(8))
 
@@ -34,7 +36,7 @@ def test_the_table_has_raw_features_the_best_and_this_embedding():
         ("A: the best of 3 baselines", "0.900", "70.0"),
         ("CLNR: this embedding", "0.950", "80.0"),
     )
-    assert found.sentence == "CLNR scores higher than the best baseline, A: accuracy 80.0 against 70.0 %"
+    assert found.sentence == "for predicting labels, CLNR scores higher than the best baseline, A: accuracy 80.0 against 70.0 %"
     assert not found.beaten
 
 
@@ -72,37 +74,53 @@ def test_a_handful_of_edges_decides_nothing(edges, said):
     assert len(warned) == 1
     # By labels it is decided all the same.
     labelled = compare(CLNR, own | scored(80), {"A": scored(70, 0.9)})
-    assert labelled.sentence.startswith("CLNR scores higher than A")
+    assert labelled.sentence.startswith("for predicting labels, CLNR scores higher than A")
 
 
 TAKEN = "; to use A, without training: --method A"
-LEVEL = "A and CLNR score alike, within 2 standard errors: accuracy"
+LEVEL = "for predicting labels, A and CLNR score alike, within 2 standard errors: accuracy"
 
 
 @pytest.mark.parametrize(
     ("method", "ours", "baselines", "sentence"),
     [
-        (CLNR, 80, {"A": 82.1}, f"A scores higher than CLNR: accuracy 82.1 against 80.0 %{TAKEN}"),
+        (CLNR, 80, {"A": 82.1}, f"for predicting labels, A scores higher than CLNR: accuracy 82.1 against 80.0 %{TAKEN}"),
         (CLNR, 80, {"A": 81.9}, f"{LEVEL} 81.9 against 80.0 %{TAKEN}"),
         (CLNR, 80, {"A": 78.1}, f"{LEVEL} 78.1 against 80.0 %{TAKEN}"),
-        (CLNR, 80, {"A": 77.9}, "CLNR scores higher than A: accuracy 80.0 against 77.9 %"),
-        (CLNR, 80, {"Raw": 60}, "CLNR scores higher than raw features: accuracy 80.0 against 60.0 %"),
-        (CLNR, 80, {"Raw": 60, "A": 50}, "CLNR scores higher than the best baseline, raw features: accuracy 80.0"),
-        (CLNR, 70, {"Raw": 70}, "raw features and CLNR score alike, within 2 standard errors: accuracy 70.0"),
-        (CLNR, 50, {"Raw": 70, "A": 60}, "raw features score higher than CLNR: accuracy 70.0 against 50.0 %; to use raw"),
+        (CLNR, 80, {"A": 77.9}, "for predicting labels, CLNR scores higher than A: accuracy 80.0 against 77.9 %"),
+        (CLNR, 80, {"Raw": 60}, "for predicting labels, CLNR scores higher than raw features: accuracy 80.0 against 60.0 %"),
+        (
+            CLNR,
+            80,
+            {"Raw": 60, "A": 50},
+            "for predicting labels, CLNR scores higher than the best baseline, raw features: accuracy 80.0",
+        ),
+        (
+            CLNR,
+            70,
+            {"Raw": 70},
+            "for predicting labels, raw features and CLNR score alike, within 2 standard errors: accuracy 70.0",
+        ),
+        (
+            CLNR,
+            50,
+            {"Raw": 70, "A": 60},
+            "for predicting labels, raw features score higher than CLNR: accuracy 70.0 against 50.0 %; to use raw",
+        ),
         (
             UNTRAINED,
             70,
             {"Raw": 70},
-            "raw features and Untrained score alike, within 2 standard errors: accuracy 70.0 against 70.0 %; to use "
-            "raw features: --method Raw; --effort standard trains, and may score higher",
+            "for predicting labels, raw features and Untrained score alike, within 2 standard errors: accuracy 70.0 against "
+            "70.0 %; to use raw features: --method Raw; --effort standard trains, and may score higher",
         ),
         # To leave out training is no gain where there was none.
         (
             UNTRAINED,
             50,
             {"A": 70},
-            "A scores higher than Untrained: accuracy 70.0 against 50.0 %; to use A: --method A; --effort standard trains",
+            "for predicting labels, A scores higher than Untrained: accuracy 70.0 against 50.0 %; to use A: --method A; "
+            "--effort standard trains",
         ),
     ],
 )
@@ -210,7 +228,8 @@ def test_what_a_baseline_beats_is_a_warning_once():
     assert by_raw == [compare(CLNR, scored(70), {RAW.name: scored(75)}).sentence]
     both = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(75, 0.9), "A": scored(80, 0.7)})
     raw = "raw features score higher than CLNR"
-    assert [line.split(":")[0] for line in both] == ["A scores higher than CLNR", raw, f"for predicting edges, {raw}"]
+    labels = [f"for predicting labels, {each}" for each in ("A scores higher than CLNR", raw)]
+    assert [line.split(":")[0] for line in both] == [*labels, f"for predicting edges, {raw}"]
     assert score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(71, 0.81), "A": scored(71, 0.7)}) == []
     assert score_warnings(RING, CLNR, scored(auc=0.8), {"A": scored(auc=0.9)}) == []
     assert len(score_warnings(RING, CLNR, scored(auc=0.8), {"Raw": scored(auc=0.9)})) == 1

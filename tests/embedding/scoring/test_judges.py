@@ -18,6 +18,8 @@ from clnr.errors import DataError
 from clnr.evaluation import hold_out
 from tests.conftest import tiny
 
+pytestmark = pytest.mark.usefixtures("options")
+
 
 def settings(**more):
     return Settings(engine=cpu_engine(), **more)
@@ -98,8 +100,8 @@ def test_without_a_purpose_some_labels_tell_if_there_are_enough(monkeypatch):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"purpose": LABELS}, "labels are to choose .*--label COLUMN"),
-        ({"purpose": LINKS, "hold_out": 0.0}, "held-out edges are to choose .*--hold-out 0 holds out none"),
+        ({"purpose": LABELS}, "--for labels and --method auto need labels of some nodes: .*: --label COLUMN$"),
+        ({"purpose": LINKS, "hold_out": 0.0}, "--for links needs held-out edges: leave out --hold-out 0$"),
     ],
 )
 def test_without_what_chooses_a_purpose_is_refused(more, said):

@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from clnr import Graph, read_tables
@@ -14,6 +16,7 @@ from clnr.embedding.search.clusters import find_clusters, silhouette
 from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import TableNodes
 from clnr.embedding.search.traits import Trait
+from clnr.embedding.store.export import write_clusters
 from clnr.errors import ClnrError
 from tests.command_line import run_script
 
@@ -50,6 +53,32 @@ def test_planted_clusters_are_found_with_their_number(sizes, fitted, monkeypatch
     assert found.silhouette > 0.25
     if fitted > len(z):
         assert [each.size for each in found.clusters] == sizes
+
+
+def test_clusters_of_a_kind_are_those_of_its_rows_alone(tmp_path):
+    z, _ = planted([40, 30, 20])
+    edges = pa.table({"user_id": np.arange(90), "item_id": np.arange(90) % 60})
+    nodes = TableNodes(read_tables({("user", "bought", "item"): edges}))
+    kinds = np.array([each.partition(":")[0] for each in nodes.ids[np.arange(150)].tolist()])
+    rows = np.random.default_rng(1).normal(size=(150, z.shape[1])).astype(np.float32)
+    rows[kinds == "user"] = z
+    found, alone = find_clusters(ArrayRows(rows), nodes, kind="user"), find_clusters(ArrayRows(z), nodes_of(90))
+    assert len(alone.clusters) == 3
+    np.testing.assert_array_equal(found.assignment[kinds == "user"], alone.assignment)
+    assert set(found.assignment[kinds == "item"]) == {-1}
+    assert [each.size for each in found.clusters] == [each.size for each in alone.clusters]
+    assert found.silhouette == pytest.approx(alone.silhouette)
+    assert all(node.startswith("user:") for each in found.clusters for node in each.typical)
+    for name in ("c.csv", "c.parquet"):
+        write_clusters(nodes.ids.texts(), found.assignment, tmp_path / name)
+    assert pq.read_table(tmp_path / "c.parquet").to_pylist() == csv.read_csv(tmp_path / "c.csv").to_pylist()
+    written = dict(zip(*pq.read_table(tmp_path / "c.parquet").to_pydict().values(), strict=True))
+    ids = nodes.ids[np.arange(150)].tolist()
+    assert written == {ids[i]: found.assignment[i] for i in range(150) if kinds[i] == "user"}
+    with pytest.raises(ClnrError, match="did you mean 'user'"):
+        find_clusters(ArrayRows(rows), nodes, kind="users")
+    with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind$"):
+        find_clusters(ArrayRows(z), nodes_of(90), kind="user")
 
 
 def test_typical_nodes_are_the_nearest_to_the_mean_of_unit_rows():

@@ -96,7 +96,7 @@ def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, mon
     stopped(one, tmp_path / "out", chosen, monkeypatch, ShardFiles)
     left = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for folder, asked, said in ((other, chosen, "another graph;"), (one, dataclasses.replace(chosen, seed=1), "another seed;")):
-        with pytest.raises(DataError, match=f"a stopped run with {said} undo the change, or start without --resume"):
+        with pytest.raises(DataError, match=f"a stopped run with {said} undo the change, or start without resume=True"):
             embed_folder(folder, tmp_path / "out", asked, MEMORY)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
     embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)

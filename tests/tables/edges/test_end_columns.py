@@ -57,7 +57,10 @@ def test_an_id_of_edges_is_no_end_where_two_columns_hold_ids_of_nodes(tmp_path, 
     read = read_tables(*tables)
     assert linked(read) == {frozenset(pair) for pair in zip(sources, targets, strict=True) if pair[0] != pair[1]}
     (line,) = (line for line in read.ingest_report.remarks if "ends of edges are read" in line)
-    assert f"from '{b}' and '{c}': both hold ids of the nodes, and '{a}' is distinct in every row; --source" in line
+    assert (
+        f"from '{b}' and '{c}': both hold ids of the nodes, and '{a}' is distinct in every row; others: --source, --target"
+        in line
+    )
     if form == "csv":
         ingest(*tables, out=tmp_path / "graph")
         assert load_graph_folder(tmp_path / "graph").graph.digest == read.graph.digest
@@ -195,7 +198,7 @@ EDGES = {
 def test_a_table_of_nodes_is_recognised_by_its_values(tmp_path, text):
     a, b = text.splitlines()[0].split(",")[:2]
     path = saved(tmp_path, "t.csv", text)
-    with pytest.raises(DataError, match=r"t\.csv: it (may be|looks like) a table of nodes: .*--nodes .*--source.*--target"):
+    with pytest.raises(DataError, match=r"t\.csv: it (may be|looks like) a table of nodes: .*--nodes[,;] .*--source.*--target"):
         read_tables(path, header=True)
     assert read_tables(path, source=a, target=b).ingest_report.rows == len(text.splitlines()) - 1
 

@@ -77,7 +77,7 @@ def test_each_table_has_its_own_way_out(tmp_path):
     """The first line of one table is an edge, that of the other may be names or a node."""
     edges = saved(tmp_path, "e.tsv", "ann\tA\nann\tB\nbob\tB\n")
     nodes = saved(tmp_path, "n.csv", "who,sort\nann,woman\nbob,woman\nA,event\nB,event\n")
-    with pytest.raises(DataError, match=r"n\.csv: .* or a node; .* --no-nodes-header \(nodes_header=.*--id 'who'$"):
+    with pytest.raises(DataError, match=r"n\.csv: .* or a node; .* --no-nodes-header, or name a column, such as --id 'who'$"):
         read_tables(edges, nodes)
     for asked in ({"nodes_header": True}, {"id": "who"}, {"header": True, "edges_header": False}):
         found = read_tables(edges, nodes, **asked)

@@ -90,7 +90,7 @@ def test_a_column_is_bool_if_told(tmp_path):
         ({"ignore": ["none"]}, r"^there is no column 'none' to ignore; \S+e\.csv has source, .*; \S+n\.csv has id, age"),
         ({"ignore": ["abuot"]}, r"^there is no column 'abuot' to ignore; did you mean 'about'\? \S+e\.csv has source"),
         ({"label": "agee"}, r"n\.csv: there is no column 'agee' for label; did you mean 'age'\? there are id, age"),
-        ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' as a type \(--as\)"),
+        ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' for --as"),
         ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
         ({"types": {"about": "number"}}, r"'about' is not a number: 'the bread' in row 1; .*; choose another --as about=KIND"),
         ({"types": {"about": "bool"}}, "'about' is not a bool: 'the bread' in row 1"),
@@ -122,9 +122,7 @@ def test_features_need_a_node_table_and_no_earlier_encoder(tables):
         read_tables(tables[0], features=["age"])
     read = read_tables(*tables)
     for more in ({"base": read}, {"feature_encoder": read.feature_encoder}):
-        with pytest.raises(
-            DataError, match=r"the earlier feature encoder decides how columns are read: leave out features \(--features\)"
-        ):
+        with pytest.raises(DataError, match=r"the earlier feature encoder decides how columns are read: leave out --features"):
             read_tables(*tables, features=["age"], **more)
 
 

@@ -304,7 +304,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         sizes = replace(sizes, usable=sizes.needed)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        reason = f"{CLNR_MIX.name} does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
+        reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     return recipe, FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
 

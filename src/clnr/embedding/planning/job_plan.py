@@ -15,6 +15,7 @@ from clnr.embedding.planning.calibration import corrected
 from clnr.embedding.planning.graph_facts import facts_line, summary
 from clnr.embedding.stages.stored_readout import direct_hops
 from clnr.engine.cpu.threads import usable_threads
+from clnr.errors import spoken
 from clnr.experiments.cost import FIXED_SECONDS, Size, Work, sent
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -254,7 +255,7 @@ class Plan(ABC):
             (f"plan: {self._method_words}", [*(str(each) for each in self.choices if each.matters), *self.notes]),
             (self._estimate_words, self.takes),
         )
-        return [line for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
+        return [spoken(line) for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
 
     @property
     def details(self) -> list[str]:

@@ -20,6 +20,7 @@ from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODE
 from clnr.embedding.stages.graph_in_memory import recipe_beside
 from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.tuning import mean_epochs
+from clnr.errors import spoken
 from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import (
     LIBRARY_BYTES,
@@ -146,7 +147,7 @@ class MemoryPlan(Plan):
             how = ": --device cuda" if torch.cuda.is_available() else ""
             took = f"training would take about {duration(on_gpu)} in place of {duration(seconds)}"
             lines = [*lines, f"a GPU would help: {took}{how}"]
-        return tuple(lines)
+        return tuple(map(spoken, lines))
 
     @property
     def read(self) -> tuple[str, ...]:

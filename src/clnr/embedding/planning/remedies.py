@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from clnr.embedding.planning.job_plan import JobSizes
-from clnr.errors import OutOfMemory
-from clnr.support.arguments import command_with
+from clnr.errors import OutOfMemory, command_with
 from clnr.support.humanize import gigabytes, option
 
 SMALL_BYTES = 2.5e8

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from clnr.embedding.defaults import LINKS
+from clnr.errors import spoken
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
@@ -44,8 +45,8 @@ FEW_EDGES = 30
 class _Measure(NamedTuple):
     """What is compared.
 
-    The best baseline is ``chosen_by`` another score. ``reason`` says why raw features may do better; where the score is by
-    edges, ``counted`` names how many, ``task`` what it is a score for, and ``hint`` what would tell more: with a hint, no
+    The best baseline is ``chosen_by`` another score. ``task`` says what it is a score for, and ``reason`` why raw features may
+    do better; where the score is by edges, ``counted`` names how many, and ``hint`` what would tell more: with a hint, no
     method is recommended.
     """
 
@@ -54,8 +55,8 @@ class _Measure(NamedTuple):
     heading: str
     digits: int
     unit: str
+    task: str
     reason: str = ""
-    task: str = ""
     hint: str = ""
     counted: str = ""
 
@@ -81,17 +82,10 @@ class _Measure(NamedTuple):
 
 
 # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
-_LINKS = _Measure(
-    "link_auc",
-    "link_auc",
-    "link AUC",
-    3,
-    "",
-    task="for predicting edges, ",
-    hint="; to see which helps your task, give labels of some nodes: --label COLUMN",
-    counted="links_held_out",
-)
-_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "; perhaps linked nodes are too unlike")
+_HINT = "; to see which helps your task, give labels of some nodes: --label COLUMN"
+_LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "for predicting edges, ", hint=_HINT, counted="links_held_out")
+_UNLIKE = "; perhaps linked nodes are too unlike"
+_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "for predicting labels, ", _UNLIKE)
 
 
 class BaselineComparison(NamedTuple):
@@ -131,7 +125,7 @@ def compare(
     return BaselineComparison(
         ("", *(each.heading for each in columns)),
         tuple((name, *(each.cell(values) for each in columns)) for name, values in rows),
-        _sentence(method, measure, rival, ahead, scores, baselines),
+        spoken(_sentence(method, measure, rival, ahead, scores, baselines)),
         measure.key,
         rival,
         ahead > 0,

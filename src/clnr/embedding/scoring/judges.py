@@ -113,16 +113,13 @@ class ByEdges(Judge):
 
     @property
     def counted(self) -> str:
-        return f"{self.links.positives.shape[1]:,} edges held out to choose by"
+        return f"{self.links.positives.shape[1]:,} other held-out edges"
 
 
 Made = tuple[Judge | None, LinkSplit | None]
 """A judge, if there is one, and the held-out edges that are left to score by."""
-_NO_LABELS = (
-    "labels are to choose (--for labels, --method auto), and there are none: name their column of the node table "
-    "with --label COLUMN, which may be empty for most nodes; without labels, the default is the best guess"
-)
-_NO_EDGES = "held-out edges are to choose (--for links), and --hold-out 0 holds out none: leave it out"
+_NO_LABELS = "--for labels and --method auto need labels of some nodes: name their column of the node table: --label COLUMN"
+_NO_EDGES = "--for links needs held-out edges: leave out --hold-out 0"
 
 
 def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | None = None) -> Made:
@@ -135,7 +132,7 @@ def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | 
 
 def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
     if links is None:
-        raise DataError("edges cannot choose what predicts edges: the graph has too few to hold out")
+        raise DataError("--for links needs held-out edges, and the graph has too few edges")
     chosen_by, scored_by = (
         links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
     )
@@ -194,7 +191,7 @@ def settle(
     best = workers.broadcast_object(judge.best(before, outcomes))
     if best is None:
         others = f"none of {len(outcomes)} other choices is better by more than noise, on {judge.counted}"
-        told = f"{purpose.who} choose all columns of the read-out: {others}"
+        told = f"{purpose.who} choose all columns: {others}"
         return Verdict({}, before, [told] if purpose.taken else [])
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())

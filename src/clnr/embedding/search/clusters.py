@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.search.neighbors import Rows
+from clnr.embedding.search.neighbors import Rows, rows_of_kind
 from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import GraphNodes, sample_nodes
 from clnr.embedding.search.traits import Trait, traits_of
@@ -63,10 +63,10 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """All nodes in clusters.
+    """All nodes in clusters, or those of a kind.
 
     Attributes:
-        assignment: The number of each node's cluster.
+        assignment: The number of each node's cluster; -1 for a node of another kind.
         clusters: The largest first; of more than 10,000 nodes, by a sample.
         silhouette: How well they are separated, from -1 to 1: about 0 where they overlap. NaN for a single cluster.
     """
@@ -81,13 +81,17 @@ class Clusters:
         return {"silhouette": silhouette, "clusters": [each.to_dict() for each in self.clusters]}
 
 
-def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None) -> Clusters:
-    """Clusters by k-means of vectors of length 1, as the search compares them; the seed is fixed.
+def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None, kind: str | None = None) -> Clusters:
+    """Clusters of all nodes, or of a kind, by k-means of vectors of length 1, as the search compares them; the seed is fixed.
 
     Without ``count``, their number is the one of 2 to 12 with the highest silhouette, if that is at least 0.25; else 8, or the
     square root of the number of nodes where that is less.
     """
-    sample = sample_nodes(rows.shape[0], _FITTED_NODES)
+    everyone = np.arange(rows.shape[0])
+    if kind is not None:
+        nodes.check_kind(kind)
+        everyone = np.concatenate([first + places for first, _, places in rows_of_kind(rows, nodes.ids.texts, kind)])
+    sample = everyone[sample_nodes(len(everyone), _FITTED_NODES)]
     if count is not None and not 1 <= count <= len(sample):
         raise ClnrError(f"the number of clusters (-k) must be from 1 to {len(sample):,}, not {count:,}")
     z = unit(rows[sample])
@@ -95,9 +99,10 @@ def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None) -> Cl
     distances = _distances(z[judged])
     centres = _centres(z, _best_count(z[judged], distances) if count is None else count)
     assignment, distance = _assign(rows, centres)
+    assignment[np.setdiff1d(np.arange(len(assignment)), everyone)] = -1
     traits = traits_of(nodes, sample, assignment[sample], len(centres))
     titles, clusters = _titles(traits), []
-    for number, size in enumerate(np.bincount(assignment, minlength=len(centres)).tolist()):
+    for number, size in enumerate(np.bincount(assignment[everyone], minlength=len(centres)).tolist()):
         members = np.flatnonzero(assignment == number)
         typical = members[np.argsort(distance[members], kind="stable")[:_TYPICAL_NODES]]
         ids, names = nodes.ids[typical].tolist(), nodes.names_of(typical) or [""] * len(typical)

@@ -168,7 +168,7 @@ def nearest_of_kind(
         query, scaled = _query_for_kind(rows, texts, kind, number, kind_of_node, linked)
 
     def parts() -> Iterator[tuple[Array, Array]]:
-        for first, z, of_kind in _rows_of_kind(rows, texts, kind):
+        for first, z, of_kind in rows_of_kind(rows, texts, kind):
             others = of_kind[of_kind != number - first]
             yield first + others, scaled(z[others]) @ query
 
@@ -191,13 +191,13 @@ def _query_for_kind(
 def _scale_of(rows: Rows, texts: Callable[[], Iterable[Any]], kind: str, nodes: Array) -> tuple[KindScale, Array]:
     """What the rows of a kind have in common, and which of some nodes are of this kind."""
     scale, of_this_kind = KindScale(rows.shape[1]), [np.empty(0, np.int64)]
-    for first, z, of_kind in _rows_of_kind(rows, texts, kind):
+    for first, z, of_kind in rows_of_kind(rows, texts, kind):
         scale.add(z[of_kind])
         of_this_kind.append(np.intersect1d(nodes, first + of_kind))
     return scale, np.concatenate(of_this_kind)
 
 
-def _rows_of_kind(rows: Rows, texts: Callable[[], Iterable[Any]], kind: str) -> Iterator[tuple[int, Array, Array]]:
+def rows_of_kind(rows: Rows, texts: Callable[[], Iterable[Any]], kind: str) -> Iterator[tuple[int, Array, Array]]:
     """Of each block: the number of its first row, its rows, and the places of those of one kind among them."""
     import pyarrow.compute as pc
 

@@ -15,10 +15,11 @@ import numpy as np
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
 from clnr.embedding.reporting.map_layouts import MOST_MAP_NODES
 from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts, equal_texts
-from clnr.errors import DataError
+from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
+from clnr.support.arguments import check_choice
 from clnr.support.humanize import option
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES
@@ -39,6 +40,12 @@ class Nodes(ABC):
     def name_column(self) -> str | None:
         """The column of names; None if no column holds names, or the table of nodes is not there."""
         return self.info.ingest_report.names
+
+    def check_kind(self, kind: str) -> None:
+        """Fail if nodes are never of this kind."""
+        if not (kinds := self.info.ingest_report.node_kinds):
+            raise ClnrError("nodes of this graph have no kinds: leave out --kind")
+        check_choice("kind of nodes", kind, kinds)
 
     @abstractmethod
     def column_of(self, column: str, nodes: Array) -> Any:

@@ -17,7 +17,6 @@ from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.errors import ClnrError
-from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import errors_name, read_stable, sha256
 
 
@@ -109,11 +108,9 @@ def most_similar(
 ) -> NeighborList:
     """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours."""
     if kind is not None:
-        if not (kinds := nodes.info.ingest_report.node_kinds):
-            raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
-        check_choice("kind of nodes", kind, kinds)
+        nodes.check_kind(kind)
         if approximate:
-            raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
+            raise ClnrError("nodes of one kind are searched exactly: leave out --approximate")
     linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
     count = k + len(linked) if unlinked else k
     if kind is None:

@@ -134,7 +134,7 @@ EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] =
 
 
 def write_clusters(ids: Iterable[pyarrow.Array], assignment: Array, path: Path) -> None:
-    """Write ``id`` and ``cluster`` of all nodes as CSV or Parquet, by the name of the file; ids come in blocks."""
+    """Write ``id`` and ``cluster`` of nodes in clusters as CSV or Parquet, by the name of the file; ids come in blocks."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -143,7 +143,8 @@ def write_clusters(ids: Iterable[pyarrow.Array], assignment: Array, path: Path) 
     first = 0
     with atomic_file(path) as part:
         for block in ids:
-            table = pa.table({"id": block, "cluster": assignment[first : first + len(block)]})
+            of_block = assignment[first : first + len(block)]
+            table = pa.table({"id": block, "cluster": of_block}).filter(of_block >= 0)
             if writer is None:
                 writer = (pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter)(part, table.schema)
             writer.write_table(table)

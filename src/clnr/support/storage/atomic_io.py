@@ -153,7 +153,7 @@ def _obstacle(path: Path, force: bool, owned: OwnedFiles) -> str | None:
     if (name := owned.find_foreign(path)) is not None:
         return f"holds '{name}', which this command did not write and would be lost; choose another folder"
     if not force and any(path.iterdir()):
-        return "exists already; choose another folder, or overwrite it with --force (force=True)"
+        return "exists already; choose another folder, or overwrite it with --force"
     if is_shared(path):
         return "is being read by another process, which trains on it; let it finish, or choose another folder"
     return None

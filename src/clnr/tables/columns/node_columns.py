@@ -43,7 +43,7 @@ def check_rows(
 
 def check_filled(db: Connection, table: Table, rows: str, empty: str, column: str, other: str = "") -> None:
     """Raise if a column is empty in some rows: where, in how many, and what to do; ``other`` is one thing more."""
-    cure = f"fill it in, or: --drop-empty (drop_empty=True) leaves such rows out{other}"
+    cure = f"fill it in, or: --drop-empty leaves such rows out{other}"
     check_rows(db, table, rows, empty, column, "is empty", cure)
 
 
@@ -154,7 +154,7 @@ def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Ta
     for node, first, second, differs in run(db, found, table.name):
         query = option("--nodes-query", f"SELECT DISTINCT ON ({sql_name(db, key)}) * FROM {table.from_sql} ORDER BY ALL")
         one = f", as this does in place of --nodes: {query}" if table.from_sql and "." not in key else ""
-        other = f"or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
+        other = f"or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges"
         cure = _join_two(db, table, key, edges) or f"keep one row per node{one}; {other}"
         where = f"in rows {first + 1:,} and {second + 1:,}, which differ in '{others[differs - 2]}'"
         raise DataError(f"{table.name}: node '{node}' occurs twice, {where}; {cure}")

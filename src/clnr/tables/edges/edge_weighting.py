@@ -90,13 +90,13 @@ class EdgeTimes(NamedTuple):
             try:
                 return math.nextafter(float(plain), math.inf)
             except ValueError:
-                raise DataError(f"until must be a number (--until), as those in '{self.column}' are, not '{until}'") from None
+                raise DataError(f"--until must be a number, as those in '{self.column}' are, not '{until}'") from None
         span, first = "1 MICROSECOND", plain
         if _DATE_PATTERN.fullmatch(plain):
             span, first = _SPAN_BY_LETTERS[len(plain)], plain + "-01-01"[: 10 - len(plain)]
         ((end,),) = run(db, f"SELECT epoch(TRY_CAST({quoted(first)} AS TIMESTAMP) + INTERVAL {span})", "until")
         if end is None:
-            raise DataError(f"until must be a date such as 2020-12-31 (--until), not '{one_line(until, 80)}'")
+            raise DataError(f"--until must be a date such as 2020-12-31, not '{one_line(until, 80)}'")
         return float(end)
 
 
@@ -137,7 +137,7 @@ def fade_edges(
     if 2 * gone > rows:
         lines.append(
             f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED_HALF_LIVES} half-lives and "
-            "have almost no weight; is the half-life (--half-life) too short?"
+            "have almost no weight; is the half-life too short?"
         )
     return known, lines
 

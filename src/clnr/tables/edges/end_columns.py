@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import combinations, islice
 
-from clnr.errors import DataError, one_line
-from clnr.support.arguments import command_with
+from clnr.errors import DataError, command_with, one_line
 from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
 from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Table
@@ -54,14 +53,14 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     elif len(set(forms.values())) > 1 and not table.is_text:
         doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, and edges have ids of one type"
     if doubt:
-        cure = "give it as --nodes (nodes=), or name the two columns of edges: --source, --target"
+        cure = "give it as --nodes, or name the two columns of edges: --source, --target"
         raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {cure}")
     sources, targets = (f"(SELECT {id_sql(table, end, False)} AS id FROM {table.sql})" for end in (a, b))
     both = f"SELECT 1 FROM {sources} SEMI JOIN {targets} USING (id) LIMIT 1"
     if has_ids and not has_nodes and not run(db, both, table.name):
         raise DataError(
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
-            f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"
+            f"one, give it as --nodes; if its rows are edges, say so: --source '{a}' --target '{b}'"
         )
     return roles, ""
 
@@ -119,7 +118,7 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
 
 
 def _told(table: Table, roles: Roles, source: str, target: str, why: str) -> tuple[Roles, str]:
-    note = f"ends of edges are read from '{source}' and '{target}': {why}; --source and --target override"
+    note = f"ends of edges are read from '{source}' and '{target}': {why}; others: --source, --target"
     return roles._replace(source=source, target=target), f"{table.name}: {note}"
 
 

@@ -140,7 +140,7 @@ def load_edges(
     by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
     asked = (arguments.negative_weights or "refuse") != "refuse"
     if (asked or by_sign) and not any(roles.weight for _, roles in edges):
-        raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
+        raise DataError("--negative-weights needs weights, and there is no column of them: name it by --weight")
     form = MergeForm(
         weighted=arguments.has_edge_kinds or any(roles.weighted for _, roles in edges),
         directed=arguments.is_directed,
@@ -166,10 +166,8 @@ def load_edges(
         some_negative = some_negative or bool(notes)
         remarks += notes if roles.weight is None or earlier else [*notes, *_about_distances(db, each.table, roles, into)]
         if roles.weight is not None and earlier is None and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
-            raise DataError(
-                f"{name}: '{roles.weight}' is 0 in all rows, and an edge of weight 0 is none; --ignore {roles.weight} leaves "
-                "weights out"
-            )
+            out = f"{option('--ignore', roles.weight)} leaves weights out"
+            raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and an edge of weight 0 is none; {out}")
         if len(edges) > 1:
             has = {"w": form.weighted, "kind": form.kinds is not None, "moment": times is not None}
             rows = f"SELECT {', '.join(['s', 't', *(column for column in has if has[column])])} FROM some_edges"

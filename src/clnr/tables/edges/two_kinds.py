@@ -12,8 +12,7 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clnr.errors import DataError
-from clnr.support.arguments import command_with
+from clnr.errors import DataError, command_with
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.roles.column_names import RESERVED_SIGNS, of_kind

@@ -110,7 +110,7 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
         line, name = one_line(lead.line, 100), one_line(lead.names[0], 40)
         raise DataError(
             f"{lead.path}: its first line, '{line}', may be a header or {row}; add --{role}-header or "
-            f"--no-{role}-header ({role}_header=True or False), or name a column, such as --{first} '{name}'"
+            f"--no-{role}-header, or name a column, such as --{first} '{name}'"
         )
     columns = lead.names if in_file else [f"column {i}" for i in range(1, len(lead.fields) + 1)]
     check_names(columns, str(lead.path))

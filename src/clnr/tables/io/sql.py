@@ -60,7 +60,7 @@ def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
             db.execute(f"SET memory_limit = {quoted(memory)}")
         except Exception:
             db.close()
-            raise DataError(f"duckdb_memory (--duckdb-memory) must be an amount such as '4 GB', not '{memory}'") from None
+            raise DataError(f"--duckdb-memory must be an amount such as '4 GB', not '{memory}'") from None
     db.execute("SET lock_configuration = true")
     return db
 
@@ -181,7 +181,7 @@ _REASONS = {
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
-    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set --encoding (encoding=)",
+    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set --encoding",
     "requires the extension": "it is not on this machine: only local files are read",
 }
 

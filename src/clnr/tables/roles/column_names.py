@@ -87,7 +87,7 @@ def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
 def check_apart(weights: Iterable[str | None], edge_times: Iterable[str | None]) -> None:
     """Raise if a column is named as one of weights and one of times."""
     if both := [each for each in edge_times if each is not None and each in weights]:
-        raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight (weight)")
+        raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight")
 
 
 def named_columns(names: Iterable[str], tables: Sequence[tuple[Table, str | None]]) -> Iterator[tuple[str, list[str]]]:

@@ -63,7 +63,7 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
         return rival, f"{table.name}: ids are read from '{rival}': {has}"
     if covered[rival] > covered[given] or (not common and covered[rival] >= _NEARLY * covered[given]):
         has = f"it has {covered[given]:.0%} of the ends of edges, '{rival}' has {covered[rival]:.0%}"
-        return given, f"{table.name}: ids are read from '{given}': {has}; to use that: --id '{rival}' (id=)"
+        return given, f"{table.name}: ids are read from '{given}': {has}; to use that: --id '{rival}'"
     return given, ""
 
 

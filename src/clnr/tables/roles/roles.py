@@ -183,7 +183,7 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
         if all(ends):
             raise DataError(
                 f"{table.name}: it looks like a table of edges: it has the columns '{ends[0]}' and '{ends[1]}', and none for "
-                "ids; give it as --edges (edges=), or name the column of ids: --id"
+                "ids; give it as --edges, or name the column of ids: --id"
             )
         key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
     label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
