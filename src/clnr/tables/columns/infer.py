@@ -36,7 +36,8 @@ _VALUE_BUCKETS = 256
 _MOST_WORDS = 1 << 14
 _WORD_BUCKETS = 1024
 # Rows in which distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
-_ID_ROWS = 100
+# As many values of text are ids if hardly any repeats.
+_ID_ROWS, _DISTINCT_SHARE = 100, 0.99
 _COUNTED_ROWS = 20
 # The most blanks of names, on average, and the share of rows that may share other words than those that nearly all have.
 _NAME_BLANKS, _FEW_SHARE = 2, 0.05
@@ -153,9 +154,12 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return "it is empty"
     if distinct == 1 and present == rows:
         return "all its values are the same"
+    are_ids = present >= _ID_ROWS and distinct >= _DISTINCT_SHARE * present
+    like_ids = f"{distinct:,} of {present:,} values are distinct, like ids or names"
+    like_ids += f"; {option('--as', f'{column}=category')} makes it a feature"
     if numbers == present and codes:
-        if distinct == rows and (rows >= _ID_ROWS or _ID_NAME.search(column)):
-            return f"its values are distinct codes, like ids; {option('--as', f'{column}=category')} makes it a feature"
+        if are_ids or (distinct == rows and _ID_NAME.search(column)):
+            return like_ids
         return (yield from _categories(table, column, distinct, present < rows))
     if numbers == present:
         return (yield from _unless_ids(table, column, f"TRY_CAST({text} AS DOUBLE)"))
@@ -180,14 +184,13 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return vector or (yield from _tags(db, table, column, ","))
     if separator := (yield from query_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
-    all_distinct = distinct == rows >= _ID_ROWS
     if distinct > _FEW_VALUES and words >= 1:
-        may_be_names = all_distinct and words <= _NAME_BLANKS
-        is_text = not may_be_names or (yield from _query_shares_words(table, column, rows))
+        may_be_names = are_ids and words <= _NAME_BLANKS
+        is_text = not may_be_names or (yield from _query_shares_words(table, column, present))
         if is_text and (of_words := _bag(db, table, column, "text", missing)):
             return of_words
-    if all_distinct:
-        return f"its values are all distinct, like names; {option('--as', f'{column}=category')} makes it a feature"
+    if are_ids:
+        return like_ids
     return (yield from _categories(table, column, distinct, missing))
 
 
