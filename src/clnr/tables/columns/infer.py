@@ -26,7 +26,7 @@ from clnr.tables.columns.notations import (
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
 from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.io.source import Column, Table, fetch_chunks, fields_of, is_struct
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
+from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, is_missing, looks_like_datetime, quoted, trimmed
 
 # The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
 _FEW_VALUES = 50
@@ -97,14 +97,14 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
         (readable,) = yield ColumnQuery(given, table.sql, ("count(v)",), value)
         notation, unclear, unit = "", "", Unit()
         if kind == "VARCHAR":
-            notation, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
-        if wanted == "number" and kind == "VARCHAR" and not notation:
+            notation, readable, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
+        if wanted == "number" and kind == "VARCHAR":
             unit = yield from query_unit(table, column, wanted=True)
         if unit.readable > readable:
             return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
         if unclear:
             raise DataError(f"{table.name}: '{column}' is ambiguous as a {wanted}: {unclear}")
-        if not (readable or notation):
+        if not readable:
             first_one = tuple(f"{each} FILTER (v IS NOT NULL)" for each in ("arg_min(v, i)", "min(i)"))
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
@@ -144,26 +144,26 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     """Text may hold numbers, datetimes, bools, few categories, many, or words."""
     text = trimmed("c")
     bools = ", ".join(map(quoted, TRUE + FALSE))
-    tests = (is_code("v"), looks_like_datetime("v"), f"lower(v) IN ({bools})")
-    counts = ("count(TRY_CAST(v AS DOUBLE))", *(f"count(*) FILTER ({test})" for test in tests))
+    tests = ("true", "TRY_CAST(v AS DOUBLE) IS NOT NULL", is_code("v"), looks_like_datetime("v"), f"lower(v) IN ({bools})")
+    counts = (f"count(*) FILTER (NOT {is_missing('v')} AND {test})" for test in tests)
     blanks = "avg(len(v) - len(replace(v, ' ', '')))"
-    present, distinct, rows, numbers, codes, datetimes, truths, words = yield ColumnQuery(
+    present, distinct, rows, known, numbers, codes, datetimes, truths, words = yield ColumnQuery(
         table.columns[column], table.sql, (*_COUNTS, *counts, blanks), text
     )
-    if not present:
+    if not known:
         return "it is empty"
     if distinct == 1 and present == rows:
         return "all its values are the same"
     are_ids = present >= _ID_ROWS and distinct >= _DISTINCT_SHARE * present
     like_ids = f"{distinct:,} of {present:,} values are distinct, like ids or names"
     like_ids += f"; {option('--as', f'{column}=category')} makes it a feature"
-    if numbers == present and codes:
+    if numbers == known and codes:
         if are_ids or (distinct == rows and _ID_NAME.search(column)):
             return like_ids
         return (yield from _categories(table, column, distinct, present < rows))
-    if numbers == present:
+    if numbers == known:
         return (yield from _unless_ids(table, column, f"TRY_CAST({text} AS DOUBLE)"))
-    if datetimes == present:
+    if datetimes == known:
         return (yield from _number(table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime"))
     if truths == present:
         return (yield from _bool(table, column, text))
