@@ -99,7 +99,7 @@ def test_digits_with_leading_zeros_are_codes(db):
     """Not numbers, as whoever has postal codes knows."""
     feature_encoder, x = learned(db, values("01067", "10115", "01067", None))
     (encoder,) = feature_encoder.column_encoders
-    assert (encoder.kind, encoder.values) == ("category", ("01067", "10115"))
+    assert (encoder.kind, encoder.values, encoder.summary) == ("category", ("01067", "10115"), "2 codes (01067, 10115)")
     assert x.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
     for plain in (("0", "7", "10"), ("0.5", "7", "10"), ("-0.7", "0e1", "10")):
         assert learned(db, values(*plain))[0].column_encoders[0].kind == "number"

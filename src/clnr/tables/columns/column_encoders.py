@@ -104,7 +104,10 @@ class ColumnEncoder:
         if not self.sparse:
             unit = f"in {self.unit}" if self.unit else ""
             return ", ".join(filter(None, (unit, notation_words(self.notation), self.column_type.scaling)))
-        token = self.column_type.token
+        are_codes = (
+            self.kind == "category" and any(each.startswith("0") for each in self.values) and "".join(self.values).isdigit()
+        )
+        token = "code" if are_codes else self.column_type.token
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
         if not self.values:
