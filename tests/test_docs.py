@@ -162,6 +162,7 @@ def test_the_queries_of_the_page_on_tables_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore:the new edges have no weights")
 def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
     NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")
     Path("new-trades.csv").rename("new-edges.csv")

@@ -377,9 +377,9 @@ def test_numbers_with_fractions_are_texts_and_nan_is_empty():
 
 
 def test_a_column_that_is_almost_numbers_is_told(tmp_path):
-    nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,n/a\nc,3\n")
+    nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,soon\nc,3\n")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
-    said = "'x' is read as category, though 2 of 3 values are numbers: 'n/a' in row 2 is not; --as x=number takes such"
+    said = "'x' is read as category, though 2 of 3 values are numbers: 'soon' in row 2 is not; --as x=number takes such"
     assert found.ingest_report.remarks == (f"{nodes}: {said} values as empty",)
 
 
@@ -389,10 +389,10 @@ _NOT = "is not; --as x=number takes such values as empty"
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (["1,25", "k. A.", "1.234,5"], "2 of 3 values are numbers with a decimal comma: 'k. A.' in row 2 " + _NOT),
-        (["n/a", "1,234.5", "7"], "2 of 3 values are numbers with commas between thousands: 'n/a' in row 1 " + _NOT),
-        (["1,234", "n/a", "5,678"], None),  # They may have either.
-        (["1,25", "n/a", "much"], None),
+        (["1,25", "viel", "1.234,5"], "2 of 3 values are numbers with a decimal comma: 'viel' in row 2 " + _NOT),
+        (["soon", "1,234.5", "7"], "2 of 3 values are numbers with commas between thousands: 'soon' in row 1 " + _NOT),
+        (["1,234", "soon", "5,678"], None),  # They may have either.
+        (["1,25", "soon", "much"], None),
         (["1,25", "1.5", "3,75"], "it looks like numbers: '1,25'; write them as 1234.5, such as by a query"),
     ],
 )

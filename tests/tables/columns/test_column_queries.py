@@ -53,7 +53,7 @@ def mixed(copies):
             "words": [f"some words {r} and {r % 3}" for r in range(ROWS)],
             "tags": ["|".join(rng.choice(["a", "b", "c"], 2)) for _ in range(ROWS)],
             "list": pa.array(rng.normal(size=(ROWS, 2)).tolist()),
-            "mostly numbers": ["none" if r == 3 else str(r % 9) for r in range(ROWS)],
+            "mostly numbers": ["lots" if r == 3 else str(r % 9) for r in range(ROWS)],
         }
         made |= {f"{sort} {copy}": values for sort, values in sorts.items()}
     return pa.table({"id": [str(r) for r in range(ROWS)], **made})

@@ -20,10 +20,10 @@ from tests.tables.files import dense
 OLD = Path(__file__).parents[1] / "old"
 
 
-def learned(db, sql, columns=("x",)):
+def learned(db, sql, columns=("x",), types=None):
     """The feature_encoder of a query's columns, and its features."""
     people = kept(db, f"({sql})")
-    feature_encoder = FeatureEncoder.fit(db, people, columns)
+    feature_encoder = FeatureEncoder.fit(db, people, columns, types)
     return feature_encoder, dense(feature_encoder.transform(db, people))
 
 
@@ -99,20 +99,21 @@ def test_digits_with_leading_zeros_are_codes(db):
     """Not numbers, as whoever has postal codes knows."""
     feature_encoder, x = learned(db, values("01067", "10115", "01067", None))
     (encoder,) = feature_encoder.column_encoders
-    assert (encoder.kind, encoder.values) == ("category", ("01067", "10115"))
+    assert (encoder.kind, encoder.values, encoder.summary) == ("category", ("01067", "10115"), "2 codes (01067, 10115)")
     assert x.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
     for plain in (("0", "7", "10"), ("0.5", "7", "10"), ("-0.7", "0e1", "10")):
         assert learned(db, values(*plain))[0].column_encoders[0].kind == "number"
     sql = "SELECT lpad(CAST(i * 7 AS VARCHAR), 5, '0') AS x, i % 2 AS y FROM range(200) r(i)"
     many, _ = learned(db, sql, "xy")
-    assert many.dropped["x"].startswith("its values are distinct codes, like ids")
+    assert many.dropped["x"].startswith("200 of 200 values are distinct, like ids or names; --as x=category")
 
 
 def test_words_that_are_all_distinct_are_names(db):
     """Features of them would be noise: no two nodes share one."""
     sql = "SELECT 'package' || i AS x, {} AS y, i % 2 AS z FROM range({}) r(i)"
     names, _ = learned(db, sql.format("'p' || i // 2", 100), "xyz")
-    assert names.dropped["x"] == "its values are all distinct, like names; --as x=category makes it a feature"
+    said = "100 of 100 values are distinct, like ids or names; --as x=category makes it a feature"
+    assert names.dropped["x"] == said
     assert [each.column for each in names.column_encoders] == ["y", "z"]
     few, _ = learned(db, sql.format("NULLIF('p' || i, 'p7')", 99), "xyz")
     assert [each.column for each in few.column_encoders] == ["x", "y", "z"]
@@ -135,7 +136,24 @@ def test_names_of_several_words_share_none_or_one_with_nearly_all(db, text, name
     feature_encoder, _ = learned(db, f"SELECT {text} AS x, i % 2 AS z FROM range(120) r(i)", "xz")
     assert ("x" in feature_encoder.dropped) == names
     if names:
-        assert feature_encoder.dropped["x"].startswith("its values are all distinct, like names; --as x=category")
+        said = "120 of 120 values are distinct, like ids or names; --as x=category"
+        assert feature_encoder.dropped["x"].startswith(said)
+
+
+@pytest.mark.parametrize("text", ["'http://a.example/' || {}", "lpad(({})::VARCHAR, 5, '0')", "'Pat ' || {}"])
+@pytest.mark.parametrize(
+    ("number", "said"), [("nullif(i, 7)", "199 of 199"), ("greatest(i, 2)", "198 of 200"), ("greatest(i, 3)", "")]
+)
+def test_ids_may_have_gaps_and_hardly_any_repeats(db, text, number, said):
+    """At most 1 value in 100 is a repeat; a user may make a feature of them, and free text is one."""
+    note = f"'It rained on the town of ' || {number}"
+    sql = f"SELECT {text.format(number)} AS x, {note} AS y, i % 2 AS z FROM range(200) r(i)"
+    feature_encoder, _ = learned(db, sql, "xyz")
+    assert feature_encoder.dropped.get("x", "").partition(" values are distinct, ")[0] == said
+    assert {each.column: each.kind for each in feature_encoder.column_encoders}["y"] == "text"
+    for kind in ("category", "text"):
+        asked, _ = learned(db, sql, "xyz", {"x": kind})
+        assert asked.column_encoders[0].kind == kind
 
 
 def test_vectors_are_scaled_by_one_number_and_have_one_length(db):
@@ -321,7 +339,7 @@ def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together
         "number": some(lambda i: float(rng.choice([rng.normal(), math.inf, math.nan, 1e30]))),
         "bool": some(lambda i: str(rng.choice(["yes", "No", "T"]))),
         "category": some(lambda i: str(rng.choice(["red", " red ", "blü"]))),
-        "code": some(lambda i: f"kode{i % 130}é" * (1 + i % 9)),
+        "code": some(lambda i: f"kode{i % 130}é" * (1 + i % 10)),
         "text": some(lambda i: " ".join(map(str, rng.choice(words, 1 + i % 9))) + f" {i}"),
         "vector": some(lambda i: [float(i), None if i % 3 else math.nan, 1.0]),
     }

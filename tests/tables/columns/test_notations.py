@@ -58,6 +58,17 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
     assert not any("'x'" in remark for remark in found.ingest_report.remarks)
 
 
+@pytest.mark.parametrize("word", ["n/a", "Unbekannt", "-", "NaN"])
+@pytest.mark.parametrize("values", [["1.5", "7"], ["1.234,5", "7"], ["2020-12-31", "2020-01-02"], ["31.12.2020", "1.2.1999"]])
+def test_words_for_nothing_are_empty_among_numbers_and_dates(tmp_path, word, values):
+    found, plain = read(tmp_path, [*values, word, ""]), read(tmp_path, [*values, "", ""])
+    assert line_of(found) == line_of(plain)
+    assert "2 features, 2 empty" in line_of(found)
+    assert found.feature_encoder == plain.feature_encoder
+    assert found.ingest_report.remarks == ()
+    assert "2 values" in line_of(read(tmp_path, ["red", word, "red", ""]))
+
+
 @pytest.mark.parametrize(
     ("values", "hint"),
     [
@@ -168,8 +179,8 @@ def test_values_that_are_no_dates_or_numbers_are_counted(tmp_path):
     assert [each is None for each in again.columns["x"].to_pylist()] == [False, False, False, True, True]
     (line,) = read(tmp_path, ["31/12/2020", "30/12/2020", "2020-01-02x"], types={"x": "date"}).ingest_report.remarks
     assert "'x' is read as dates with the day first; 1 of 3 values are not, such as '2020-01-02x' in row 3" in line
-    (line,) = read(tmp_path, ["1,5", "unknown", "2,25"], types={"x": "number"}).ingest_report.remarks
-    assert line.endswith("numbers with a decimal comma; 1 of 3 values are not, such as 'unknown' in row 2, and count as empty")
+    (line,) = read(tmp_path, ["1,5", "soon", "2,25"], types={"x": "number"}).ingest_report.remarks
+    assert line.endswith("numbers with a decimal comma; 1 of 3 values are not, such as 'soon' in row 2, and count as empty")
     (line,) = read(tmp_path, ["yes", "perhaps", "no"], types={"x": "bool"}).ingest_report.remarks
     assert "'x' is read as bools such as yes and no; 1 of 3 values are not, such as 'perhaps' in row 2" in line
     assert read(tmp_path, ["1", "", "2"], types={"x": "number"}).ingest_report.remarks == ()

@@ -209,16 +209,29 @@ def test_nearly_all_are_enough_and_the_others_are_told():
     np.testing.assert_allclose(found.graph.features[:38, 0], (right - right.mean()) / right.std(), rtol=1e-4, atol=1e-6)
     assert found.graph.features[:, 1].tolist() == [0] * 38 + [1] * 3
     assert "in $, scaled to mean 0 and variance 1, 2 features, 3 empty" in line_of(found)
-    said = "is read as numbers in $; 2 of 40 values are not, such as 'unknown' in row 39, and count as empty; --as x=text"
+    said = "is read as numbers in $; 1 of 39 values are not, such as '€7' in row 40, and count as empty; --as x=text"
     assert said in remarks_of(found)[0]
     later = read(["€7", *values[1:]], feature_encoder=found.feature_encoder)
-    said = "3 of 40 values are not, such as '€7' in row 1, and count as empty; write them as in training"
+    said = "2 of 39 values are not, such as '€7' in row 1, and count as empty; write them as in training"
     assert said in remarks_of(later)[0]
-    unclear = [*values, "unclear"]
+    unclear = [*values, "unclear", "soon"]
     assert columns_of(read(unclear))["x"] == "category"
     # Also if it is asked for.
     asked = read(unclear, types={"x": "number"})
-    assert "3 of 41 values are not, such as 'unknown' in row 39, and count as empty" in remarks_of(asked)[0]
+    assert "3 of 41 values are not, such as '€7' in row 40, and count as empty" in remarks_of(asked)[0]
+
+
+@pytest.mark.parametrize("asked", [{}, {"types": {"x": "number"}}])
+def test_a_unit_may_be_missing(asked):
+    """Not where few values have it: it may be a part of a code there."""
+    found = read(["1.171,07", "9.875,73 €", "n/a", "3,50", "€ 4"], **asked)
+    right = np.array([1171.07, 9875.73, 3.5, 4])
+    (encoder,) = found.feature_encoder.column_encoders
+    assert (encoder.centre, encoder.scale) == pytest.approx((right.mean(), right.std()))
+    assert "number, in €, with a decimal comma, scaled to mean 0 and variance 1, 2 features, 1 empty" in line_of(found)
+    assert remarks_of(found) == []
+    assert columns_of(read(["12", "13", "12a", "14", "15"])) == {"x": "category"}
+    assert columns_of(read(["1,5 €", "1.5"])) == {"x": "category"}
 
 
 def test_the_user_says_what_it_is():

@@ -103,7 +103,8 @@ class ColumnEncoder:
         """How values become features: which words or values have one, or how numbers are scaled."""
         if not self.sparse:
             return ", ".join(filter(None, (Unit(self.unit, self.notation).words, self.column_type.scaling)))
-        token = self.column_type.token
+        has_codes = self.kind == "category" and any(each.startswith("0") for each in self.values)
+        token = "code" if has_codes and "".join(self.values).isdigit() else self.column_type.token
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
         if not self.values:

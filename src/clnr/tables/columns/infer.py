@@ -26,7 +26,7 @@ from clnr.tables.columns.notations import (
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
 from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.io.source import Column, Table, fetch_chunks, fields_of, is_struct
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, looks_like_datetime, quoted, trimmed
+from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, is_missing, looks_like_datetime, quoted, trimmed
 
 # The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
 _FEW_VALUES = 50
@@ -36,7 +36,8 @@ _VALUE_BUCKETS = 256
 _MOST_WORDS = 1 << 14
 _WORD_BUCKETS = 1024
 # Rows in which distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
-_ID_ROWS = 100
+# As many values of text are ids if hardly any repeats.
+_ID_ROWS, _DISTINCT_SHARE = 100, 0.99
 _COUNTED_ROWS = 20
 # The most blanks of names, on average, and the share of rows that may share other words than those that nearly all have.
 _NAME_BLANKS, _FEW_SHARE = 2, 0.05
@@ -96,14 +97,14 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
         (readable,) = yield ColumnQuery(given, table.sql, ("count(v)",), value)
         notation, unclear, unit = "", "", Unit()
         if kind == "VARCHAR":
-            notation, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
-        if wanted == "number" and kind == "VARCHAR" and not notation:
+            notation, readable, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
+        if wanted == "number" and kind == "VARCHAR":
             unit = yield from query_unit(table, column, wanted=True)
         if unit.readable > readable:
             return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
         if unclear:
             raise DataError(f"{table.name}: '{column}' is ambiguous as a {wanted}: {unclear}")
-        if not (readable or notation):
+        if not readable:
             first_one = tuple(f"{each} FILTER (v IS NOT NULL)" for each in ("arg_min(v, i)", "min(i)"))
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
@@ -143,23 +144,26 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     """Text may hold numbers, datetimes, bools, few categories, many, or words."""
     text = trimmed("c")
     bools = ", ".join(map(quoted, TRUE + FALSE))
-    tests = (is_code("v"), looks_like_datetime("v"), f"lower(v) IN ({bools})")
-    counts = ("count(TRY_CAST(v AS DOUBLE))", *(f"count(*) FILTER ({test})" for test in tests))
+    tests = ("true", "TRY_CAST(v AS DOUBLE) IS NOT NULL", is_code("v"), looks_like_datetime("v"), f"lower(v) IN ({bools})")
+    counts = (f"count(*) FILTER (NOT {is_missing('v')} AND {test})" for test in tests)
     blanks = "avg(len(v) - len(replace(v, ' ', '')))"
-    present, distinct, rows, numbers, codes, datetimes, truths, words = yield ColumnQuery(
+    present, distinct, rows, known, numbers, codes, datetimes, truths, words = yield ColumnQuery(
         table.columns[column], table.sql, (*_COUNTS, *counts, blanks), text
     )
-    if not present:
+    if not known:
         return "it is empty"
     if distinct == 1 and present == rows:
         return "all its values are the same"
-    if numbers == present and codes:
-        if distinct == rows and (rows >= _ID_ROWS or _ID_NAME.search(column)):
-            return f"its values are distinct codes, like ids; {option('--as', f'{column}=category')} makes it a feature"
+    are_ids = present >= _ID_ROWS and distinct >= _DISTINCT_SHARE * present
+    like_ids = f"{distinct:,} of {present:,} values are distinct, like ids or names"
+    like_ids += f"; {option('--as', f'{column}=category')} makes it a feature"
+    if numbers == known and codes:
+        if are_ids or (distinct == rows and _ID_NAME.search(column)):
+            return like_ids
         return (yield from _categories(table, column, distinct, present < rows))
-    if numbers == present:
+    if numbers == known:
         return (yield from _unless_ids(table, column, f"TRY_CAST({text} AS DOUBLE)"))
-    if datetimes == present:
+    if datetimes == known:
         return (yield from _number(table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime"))
     if truths == present:
         return (yield from _bool(table, column, text))
@@ -180,14 +184,13 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return vector or (yield from _tags(db, table, column, ","))
     if separator := (yield from query_separator(table, column)):
         return (yield from _tags(db, table, column, separator))
-    all_distinct = distinct == rows >= _ID_ROWS
     if distinct > _FEW_VALUES and words >= 1:
-        may_be_names = all_distinct and words <= _NAME_BLANKS
-        is_text = not may_be_names or (yield from _query_shares_words(table, column, rows))
+        may_be_names = are_ids and words <= _NAME_BLANKS
+        is_text = not may_be_names or (yield from _query_shares_words(table, column, present))
         if is_text and (of_words := _bag(db, table, column, "text", missing)):
             return of_words
-    if all_distinct:
-        return f"its values are all distinct, like names; {option('--as', f'{column}=category')} makes it a feature"
+    if are_ids:
+        return like_ids
     return (yield from _categories(table, column, distinct, missing))
 
 

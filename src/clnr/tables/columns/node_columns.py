@@ -11,7 +11,7 @@ from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
 from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Column, Table, store
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
+from clnr.tables.io.sql import DATETIMES, FLOATS, MISSING_WORDS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
 
 _INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -19,9 +19,6 @@ _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
 _STORED = ("node_table", "row_ids")
 # Labels that are hardly classes are as many as nodes, or nearly; fewer nodes do not tell.
 _NEARLY_ALL, _LEAST_LABELLED = 0.8, 20
-# Words for a missing value, in lower case.
-_MISSING = {"unknown", "not known", "missing", "not available", "unbekannt", "keine angabe", "k. a.", "k.a.", "inconnu"}
-_MISSING |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?", "-", "--", "."}
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
@@ -217,7 +214,7 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
         if new:
             lines.append(f"{table.name}: the model knows no class {new} of '{label}'; if misspelt, correct it")
         return lines
-    if missing := [each for each in classes if each.casefold() in _MISSING]:
+    if missing := [each for each in classes if each.casefold() in MISSING_WORDS]:
         words = ", ".join(map(quoted, missing))
         others = f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END"
         query = in_place(table, "nodes", "leaves them empty", name, others)

@@ -8,7 +8,7 @@ from clnr.errors import DataError, one_line
 from clnr.support.humanize import option
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, stated, trimmed
 
 DECIMAL_COMMA, THOUSANDS_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "thousands comma", "day first", "month first"
 DURATION, SEPARATED = "duration", "separated"
@@ -97,24 +97,26 @@ def query_notation(table: Table, column: str, by_first_rows: bool = False, least
     return certain
 
 
-def query_wanted_notation(db: Connection, table: Table, column: str, wanted: str, usual: int) -> ColumnQueries[tuple[str, str]]:
+def query_wanted_notation(
+    db: Connection, table: Table, column: str, wanted: str, usual: int
+) -> ColumnQueries[tuple[str, int, str]]:
     """The notation of a column that the user calls one of numbers or dates, and a hint if it may be in two of them.
 
-    It reads more values than the usual notation does.
+    It reads more values than the usual notation does; between them stands how many can be read.
     """
     _, counts = yield from _count(table, column, table.sql)
     better = {key: proved for key, (read, proved) in counts.items() if NOTATIONS[key] == wanted and read > usual}
     certain = [notation for notation, proved in better.items() if proved]
     if len(certain) == 1:
-        return certain[0], ""
+        return certain[0], counts[certain[0]][0], ""
     if not better:
-        return "", ""
-    return "", date_query(db, table, "nodes", column) if wanted == "datetime" else number_query(db, table, "nodes", column)
+        return "", usual, ""
+    return "", usual, (date_query if wanted == "datetime" else number_query)(db, table, "nodes", column)
 
 
 def number_query(db: Connection, table: Table, role: str, column: str) -> str:
     """The query in place of a table that reads text whose first values may have one of two notations of numbers; else ""."""
-    name, rows = sql_name(db, column), f"(SELECT {trimmed(table.columns[column].sql)} AS v FROM {table.first_rows})"
+    name, rows = sql_name(db, column), f"(SELECT {stated(table.columns[column].sql)} AS v FROM {table.first_rows})"
     unclear = f"any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     ((all_numbers, number),) = run(
         db, f"SELECT bool_and({pattern_tests('v', DECIMAL_COMMA)[0]}), {unclear} FROM {rows}", table.name
@@ -184,7 +186,7 @@ def _count(table: Table, column: str, rows: str) -> ColumnQueries[tuple[int, dic
         date = f"{_IS_DATE} AND {_PARSES[order]}"
         tests[order] = (date, f"{date} AND NOT {_PARSES[other]}")
     counts = (f"count(*) FILTER ({test})" for pair in tests.values() for test in pair)
-    present, *numbers = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
+    present, *numbers = yield ColumnQuery(table.columns[column], rows, ("count(v)", *counts), stated("c"))
     return present, dict(zip(tests, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
 
 

@@ -18,7 +18,7 @@ from clnr.tables.columns.notations import (
     usual_sql,
 )
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import Connection, quoted, trimmed
+from clnr.tables.io.sql import Connection, quoted, stated
 
 _BLANKS = r"[ \x{00A0}\x{202F}]*"
 _NUMBER = r"(?:(?:\d+|\d{1,3}(?:[., \x{00A0}\x{202F}]\d{3})+)(?:[.,]\d+)?|[.,]\d+)"
@@ -30,8 +30,9 @@ _LETTER = r"A-Za-zµμΩ°%‰$€£¥₹₽₩₺"
 _AFTER = rf"[{_LETTER}][{_LETTER}0-9²³/·^-]{{0,15}}(?: [{_LETTER}²³/]{{1,15}})?"
 _IS_MONEY = re.compile(_MONEY)
 _PLURAL = re.compile("[A-Za-z]{3}")
-# The share of values that must have the unit. In a column that the user calls numbers, any are enough.
-_NEARLY_ALL = 0.95
+# The shares of values that must be numbers without another unit, and that must have the unit: fewer may be parts of codes, as
+# in 12a. In a column that the user calls numbers, any are enough.
+_NEARLY_ALL, _LEAST_UNITED = 0.95, 0.25
 LONGEST_UNIT = 40
 # The most units of a column, and what else stands after numbers: 1st, 2nd.
 _MOST_UNITS = 6
@@ -82,10 +83,10 @@ def without_unit(text: str, unit: str) -> str:
 
 
 def _pattern(unit: str) -> str:
-    """A number with a unit after it; one of money may come before it."""
+    """A number with a unit after it, or without; one of money may come before it."""
     escaped = _SPECIAL.sub(r"\\\1", unit) + ("s?" if _PLURAL.fullmatch(unit[-3:]) else "")
     before = rf"({_SIGN}){_BLANKS}{escaped}{_BLANKS}({_SIGN}{_NUMBER})" if _IS_MONEY.fullmatch(unit) else "()()"
-    return rf"^(?:({_SIGN}{_NUMBER}){_BLANKS}{escaped}|{before})$"
+    return rf"^(?:({_SIGN}{_NUMBER})(?:{_BLANKS}{escaped})?|{before})$"
 
 
 def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries[Unit]:
@@ -95,22 +96,21 @@ def query_unit(table: Table, column: str, wanted: bool = False) -> ColumnQueries
     """
     given = table.columns[column]
     unit = f"regexp_replace({_UNIT}, '([A-Za-z]{{3}})s$', '\\1')"
-    counts: tuple[str, ...] = ("count(v)", f"count(*) FILTER (v = '0' OR {unit} IS NOT NULL)", f"mode({unit})")
-    present, united, name = yield ColumnQuery(given, table.first_rows, counts, trimmed("c"))
-    if not name or (not wanted and united < _NEARLY_ALL * present):
+    (name,) = yield ColumnQuery(given, table.first_rows, (f"mode({unit})",), stated("c"))
+    if not name:
         return Unit()
-    # Nothing has no unit.
-    inside = f"(v = '0' OR regexp_full_match(v, {quoted(_pattern(name))}))"
-    number = without_unit("v", name)
+    inside, number = f"regexp_full_match(v, {quoted(_pattern(name))})", without_unit("v", name)
     either = f"regexp_full_match({number}, {quoted(_EITHER_POINT)})"
-    tests = ("true", f"contains({number}, '.')", either, *_written_tests(number))
+    # Nothing has no unit.
+    tests = ("true", f"v = '0' OR v <> {number}", f"contains({number}, '.')", either, *_written_tests(number))
     counts = ("count(v)", *(f"count(*) FILTER ({inside} AND ({test}))" for test in tests))
-    present, united, points, either, *written = yield ColumnQuery(given, table.sql, counts, trimmed("c"))
-    if not united or (not wanted and united < _NEARLY_ALL * present):
-        return Unit()
+    for rows in (table.first_rows, table.sql):
+        present, readable, united, points, either, *written = yield ColumnQuery(given, rows, counts, stated("c"))
+        if not wanted and (readable < _NEARLY_ALL * present or united < _LEAST_UNITED * present):
+            return Unit()
     money = _IS_MONEY.fullmatch(name) is not None
-    notation = None if money and 0 < points == either else _notation(united, written, money)
-    return Unit() if notation is None else Unit(name, notation, united)
+    notation = None if money and 0 < points == either else _notation(readable, written, money)
+    return Unit() if notation is None else Unit(name, notation, readable)
 
 
 def _written_tests(number: str) -> list[str]:
@@ -139,7 +139,7 @@ def query_units(db: Connection, table: Table, role: str, column: str) -> ColumnQ
     tests = (f"count(*) FILTER ({test})" for test in _written_tests(number))
     counts = ("count(v)", f"histogram({_UNIT})", f"count({_UNIT})", *tests)
     for rows in (table.first_rows, table.sql):
-        present, units, united, *written = yield ColumnQuery(given, rows, counts, trimmed("c"))
+        present, units, united, *written = yield ColumnQuery(given, rows, counts, stated("c"))
         shares = {unit: count / present for unit, count in sorted((units or {}).items(), key=lambda each: (-each[1], each[0]))}
         several = len({_singular(unit) for unit in shares}) > 1 and _ORDINALS.isdisjoint(shares)
         # A single letter may as well be a part of a code, as in 12a.

@@ -25,6 +25,9 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
 FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 DATETIMES = ("DATE", "TIMESTAMP")
+MISSING_WORDS = {"unknown", "not known", "missing", "not available", "unbekannt", "keine angabe", "k. a.", "k.a.", "inconnu"}
+MISSING_WORDS |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?", "-", "--", "."}
+"""Words for a missing value, in lower case."""
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
 _CHUNK_ROWS = 1 << 16
@@ -90,6 +93,16 @@ def double(number: float) -> str:
 def trimmed(c: str) -> str:
     """The trimmed text of an SQL expression; empty text is NULL."""
     return f"nullif(trim(CAST({c} AS VARCHAR)), '')"
+
+
+def is_missing(text: str) -> str:
+    """Whether trimmed text is a word for a missing value, in SQL."""
+    return f"lower({text}) IN ({', '.join(map(quoted, sorted(MISSING_WORDS)))})"
+
+
+def stated(c: str) -> str:
+    """The trimmed text of an SQL expression; words for a missing value are NULL, too, as in a column of numbers or dates."""
+    return f"CASE WHEN NOT {is_missing(trimmed(c))} THEN {trimmed(c)} END"
 
 
 def run(db: Connection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, 
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import MUCH_SHARE, NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, is_code, looks_like_datetime, quoted, run, stated, trimmed
 from clnr.tables.roles.roles import Roles, table_title
 
 # Dates and numbers that are not read as such.
@@ -128,7 +128,7 @@ def _query_kind(table: Table, column: str) -> ColumnQueries[str]:
         return kind.partition("(")[0].lower()
     numbers = f"count(TRY_CAST(v AS DOUBLE)) FILTER (NOT {is_code('v')})"
     counts = ("count(v)", numbers, f"count(*) FILTER ({looks_like_datetime('v')})")
-    present, numbers, dates = yield ColumnQuery(table.columns[column], table.first_rows, counts, trimmed("c"))
+    present, numbers, dates = yield ColumnQuery(table.columns[column], table.first_rows, counts, stated("c"))
     if present and present in (numbers, dates):
         return "number" if numbers == present else "date"
     notation = yield from query_notation(table, column, by_first_rows=True)
@@ -188,7 +188,8 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     unread = new if encoder.kind == "category" else f"({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL"
     odd = f"FILTER (v IS NOT NULL AND {unread})"
     counts = ("count(v)", f"count(*) {odd}", f"min(i) {odd}", f"arg_min(v, i) {odd}")
-    present, count, row, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, trimmed("c"), "i")
+    text = trimmed("c") if encoder.kind == "category" else stated("c")
+    present, count, row, value = yield ColumnQuery(table.columns[encoder.column], table.sql, counts, text, "i")
     if not count:
         return ""
     how, usual, lost = _READ_AS[encoder.kind]
@@ -210,19 +211,14 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
     odd = f"FILTER (v IS NOT NULL AND {number} IS NULL)"
     counts = ("count(v)", f"count({number})", f"min(i) {odd}", f"arg_min(v, i) {odd}")
     for rows in (table.first_rows, table.sql):
-        present, numbers, row, value = yield ColumnQuery(table.columns[column], rows, counts, trimmed("c"), "i")
+        present, numbers, row, value = yield ColumnQuery(table.columns[column], rows, counts, stated("c"), "i")
         if 2 * numbers <= present or (notation and numbers == present and rows == table.sql):
             notation = "" if notation else (yield from query_notation(table, column, least=0.5))
             if NOTATIONS.get(notation) != "number":
                 return (yield from _query_unread(db, table, encoder))
             return (yield from _query_numbers(db, table, encoder, notation))
-    if numbers == present:
-        first_code = tuple(f"{each} FILTER ({is_code('v')})" for each in ("min(i)", "arg_min(v, i)"))
-        row, value = yield ColumnQuery(table.columns[column], table.sql, first_code, trimmed("c"), "i")
-        message = (
-            f"'{one_line(value)}' in row {row + 1:,} begins with 0; {option('--as', f'{column}=number')} makes numbers of them"
-        )
-        return [f"{table.name}: '{column}' is read as codes, not as numbers: {message}"]
+    if numbers == present:  # Codes, as the plan shows.
+        return []
     message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
     other = f"'{one_line(value)}' in row {row + 1:,} is not; {option('--as', f'{column}=number')} takes such values as empty"
     return [f"{table.name}: '{column}' {message} {notation_words(notation)}".rstrip() + f": {other}"]
@@ -240,7 +236,7 @@ def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> Colum
     for what, (pattern, right) in _UNREAD.items():
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
-        all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, trimmed("c"), "i")
+        all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, stated("c"), "i")
         if all_match:
             query = (date_query if what == "dates" else number_query)(db, table, "nodes", encoder.column)
             cure = query or f"write them as {right}, such as by a query"
