@@ -110,7 +110,7 @@ def test_errors_of_read_tables_name_arguments_that_work(saved, edges, nodes, giv
 
 def test_notes_name_arguments_and_folders_keep_options(saved, tmp_path, clnr):
     edges = saved("e.csv", EDGES)
-    nodes = saved("n.csv", "id,age\n" + "".join(f"n{i},{i + 20}\n" for i in range(39)) + "n39,unknown\n")
+    nodes = saved("n.csv", "id,age\n" + "".join(f"n{i},{i + 20}\n" for i in range(39)) + "n39,lots\n")
     (note,) = read_tables(edges, nodes).ingest_report.remarks
     cure = arguments_in(note, "types")
     assert cure == {"types": {"age": "number"}}

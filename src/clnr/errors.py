@@ -115,7 +115,7 @@ _command_line: Sequence[str] | None = None
 # Options in a message, each with its value; those of a whole command stay as they are.
 _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z-]+)"
-    r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
+    r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|names|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
 )
 _COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
 _FLAGS = {"allow-disjoint", "allow-missing-columns", "approximate", "directed", "drop-empty", "force"}

@@ -81,7 +81,9 @@ def test_a_root_that_is_no_folder_is_refused_by_name(tmp_path, monkeypatch, what
         place.write_text("")
     if what == "CLNR_DATA":
         monkeypatch.setenv("CLNR_DATA", str(place))
-    with pytest.raises(DataError, match=f"{what} names {re.escape(str(place))}, which is not a folder"):
+    with pytest.raises(
+        DataError, match=f"{what.strip('-').replace('-', '_')} names {re.escape(str(place))}, which is not a folder"
+    ):
         locate("set", LAYOUT, URLS, place if what == "--data-root" else None, no_fetch)
 
 

@@ -101,7 +101,7 @@ def test_workers_with_different_folders_say_so(told):
 def test_a_worker_that_does_not_see_the_output_says_so(told, made):
     ((first, second),) = told["unseen"]
     assert second == (
-        f"DataError: {made / 'elsewhere'} is not the folder that rank 0 writes to; on several hosts, --out must be "
+        f"DataError: {made / 'elsewhere'} is not the folder that rank 0 writes to; on several hosts, out must be "
         "on a shared file system"
     )
     assert first == "killed"

@@ -33,7 +33,7 @@ def test_the_plan_of_an_extension_counts_new_nodes_apart_from_known_ones():
     more = {"edges": pa.table({"source": [30, 31], "target": [1, 2]})}
     given = plan_extension(earlier, {**more, "nodes": pa.table({"id": [30, 31, 32, 33], "age": [1.0, 2.0, 3.0, 4.0]})})
     assert given.lines[0] == "read: 4 new nodes, 2 new edges, added to 21 nodes, 20 undirected edges, 1 feature"
-    assert "- embedded by features alone: 2 new nodes without edges" in given.lines
+    assert "- warning: embedded by features alone: 2 of 4 new nodes without edges" in given.lines
     assert given.to_dict()["graph"]["nodes_without_edges"] == 3
     bare = plan_extension(earlier, more)
     assert bare.new_nodes == 2

@@ -111,7 +111,7 @@ def test_clusters_are_a_column_and_a_list():
     html = render_html(made)
     for cluster, (title, lines) in zip(result.clusters.clusters, made.clusters, strict=True):
         assert title == cluster.title
-        assert lines[0].startswith(f"{np.sum(column.values == cluster.number)} nodes, typical: {cluster.typical[0]}, ")
+        assert lines[0].startswith(f"{np.sum(column.values == cluster.number)} nodes, typical: {cluster.typical[0]}; ")
         assert all(escape(line) in html for line in (title, *lines))
 
 

@@ -179,7 +179,7 @@ def test_without_an_environment_one_is_alone(monkeypatch):
     ("name", "message"),
     [
         ("dCLNR", "dCLNR: Whiten needs the rows of all nodes in each step, so one worker must train it"),
-        ("CLNR", "share sampled steps only, .*: --set moments=sampled, or train CLNR with one"),
+        ("CLNR", r"share sampled steps only, .*: recipe={'moments': 'sampled'}, or train CLNR with one"),
         ("SVD", "SVD trains nothing that several workers could share"),
         ("GAE", "GAE: Reconstruct needs the rows of all nodes in each step, so one worker must train it"),
     ],

@@ -126,7 +126,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
     check_folder(full, True, OWNED_FILES)
     for path, said in (
         (tmp_path / "file", "is a file"),
-        (full, "--force"),
+        (full, "force=True"),
         (tmp_path / "file" / "below", "cannot be"),
         (tmp_path / "loop", "cannot be"),
         (tmp_path / "loop" / "below", "cannot be"),

@@ -209,10 +209,10 @@ def test_what_a_model_does_not_know_is_counted(how, with_kinds):
     either = "'03/04/2025' may have the day or the month first; in the table itself, DuckDB's SQL reads the day first"
     remarks = (remarks[0], remarks[1].partition(" (else, swap")[0], *remarks[2:])
     assert remarks == (
-        f"warning: {title}: 'age' is read as numbers; {empty.format('lots', 'write them as in training')}",
-        f"warning: {title}: 'seen' is read as dates such as 2020-12-31; {empty.format('03/04/2025', either)}",
-        f"warning: {title}: 'sort' is read as the values of training; {unknown.format(2, 3, 'w', 1)}",
-        f"warning: {title}: 'more' is read as the values of training; {unknown.format(1, 2, 'r', 2)}",
+        f"{title}: 'age' is read as numbers; {empty.format('lots', 'write them as in training')}",
+        f"{title}: 'seen' is read as dates such as 2020-12-31; {empty.format('03/04/2025', either)}",
+        f"{title}: 'sort' is read as the values of training; {unknown.format(2, 3, 'w', 1)}",
+        f"{title}: 'more' is read as the values of training; {unknown.format(1, 2, 'r', 2)}",
     )
     if how == "feature_encoder":
         assert read_tables(*tables(ids, columns), feature_encoder=known).ingest_report.remarks == ()

@@ -30,6 +30,8 @@ _READ_AS = {
     "bool": ("bools", " such as yes and no", "count as empty"),
     "category": ("the values", " of training", "have no feature"),
 }
+# Of fewer values, none is worth a warning.
+_FEW_VALUES = 2
 # From how many standard deviations on a number is far from the mean of training; and points that may be decimal.
 _FAR = 100.0
 _POINT_PATTERN = r"(^|[^\d.,])\d{1,3}(\.\d{3})+($|[^\d.,])"
@@ -200,7 +202,7 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     elif is_earlier and encoder.kind != "category":
         cure = "; write them as in training"
     odd = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and {lost}{cure}"
-    much = "warning: " if is_earlier and count > MUCH_SHARE * present else ""
+    much = "warning: " if is_earlier and count > max(_FEW_VALUES, MUCH_SHARE * present) else ""
     return f"{much}{table.name}: '{encoder.column}' is read as {how}{usual}; {odd}"
 
 
