@@ -269,6 +269,16 @@ def test_lists_that_are_no_text_are_refused(tmp_path, form):
         assert links(read_tables(edges_query=queried(str(caught.value)))) == LINKS
 
 
+@pytest.mark.parametrize("field", ["name", "the name"])
+def test_lists_of_structs_are_refused_with_their_first_field(tmp_path, field):
+    edges = written(
+        tmp_path, "jsonl", {"sender": [a for a, _ in MAILS], "to": [[{field: b, "cc": 1} for b in to] for _, to in MAILS]}
+    )
+    with pytest.raises(DataError, match="'to' has a list of ids in each row") as caught:
+        read_tables(edges, source="sender", target="to")
+    assert links(read_tables(edges_query=queried(str(caught.value)), source="sender", target="to")) == LINKS
+
+
 def test_signs_within_ids_are_no_lists(tmp_path):
     edges = saved(
         tmp_path, "e.csv", 'source,target\n"Lee, Ann","Lee, Bob"\n"Lee, Bob",Books|Crime\nBooks,Books|Crime\nann,x;1\n'

@@ -121,3 +121,16 @@ def test_a_query_without_rows_has_no_ends():
     nodes = pa.table({"code": ["a", "b"], "key": ["x", "y"]})
     with pytest.raises(DataError, match="it has no edges"):
         read_tables(edges_query="SELECT 'a' AS source, 'b' AS target WHERE false", nodes=nodes)
+
+
+def test_ids_that_are_written_in_another_way_are_still_those_of_their_column(tmp_path):
+    """The error names that column and what differs, not the first column of distinct numbers."""
+    nodes, edges = tmp_path / "n.csv", tmp_path / "e.csv"
+    nodes.write_text("number,iban,x\n" + "".join(f"{100 + i},DE{i:02} 8740 {i:04},{i * i % 7}\n" for i in range(40)))
+    edges.write_text(
+        "source,target\n" + "".join(f"DE{i:02}8740{i:04},DE{(i + 1) % 40:02}8740{(i + 1) % 40:04}\n" for i in range(40))
+    )
+    with pytest.raises(
+        DataError, match=r"no edge has an id .* in 'iban'; only case, blanks, .* tell 40 unknown ids from those"
+    ):
+        read_tables(edges, nodes)

@@ -103,6 +103,11 @@ def id_sql(table: Table, column: str, whole: bool) -> str:
     return f"CASE WHEN trim({text}) <> '' THEN trim({text}, ' ') END" if table.is_text else f"nullif({text}, '')"
 
 
+def plain_id(text: str) -> str:
+    """An id without what people write in two ways: case, blanks, signs, leading zeros and a final .0, in SQL."""
+    return f"regexp_replace(lower({text}), '(^|:)0+|\\.0$|[-_.:\\s\\p{{Z}}]', '', 'g')"
+
+
 def stacked_ids(table: Table, columns: Sequence[str], rows: int) -> str:
     """Selects the ids in several columns of the first rows, below each other: ``id``, and the ``place`` of its column."""
     ids = ", ".join(id_sql(table, column, False) for column in columns)

@@ -12,7 +12,7 @@ from clnr.errors import DataError, one_line, shorten
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
-from clnr.tables.columns.node_columns import case_twins
+from clnr.tables.columns.node_columns import case_twins, plain_id
 from clnr.tables.edges.edge_weighting import multiply_kinds, normalise_kinds
 from clnr.tables.ingest_report import MUCH_SHARE, IngestReport
 from clnr.tables.io.sql import Connection, fetch_numpy, quoted, run
@@ -196,7 +196,7 @@ def _dangling_hint(db: Connection, title: str, rows: int, lost: int, whole: bool
 
 def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str = "the node table") -> str:
     """How many ids differ from known ones only by what people write in two ways, both as what stands after FROM; "" if none."""
-    plain = "regexp_replace(lower(id), '(^|:)0+|\\.0$|[-_.:\\s\\p{Z}]', '', 'g') AS plain"
+    plain = f"{plain_id('id')} AS plain"
     spelled = f"(SELECT {plain}, min(id) AS meant FROM {known} GROUP BY 1)"
     near = f"(SELECT DISTINCT id, {plain} FROM {unknown}) JOIN {spelled} USING (plain)"
     ((count, given, meant),) = run(db, f"SELECT count(*), min(id), arg_min(meant, id) FROM {near}", title)

@@ -85,7 +85,8 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
     names = [sql_name(db, end) for end in ends]
     for end, name in zip(ends, names, strict=True):
         if table.columns[end].kind.endswith("]"):
-            cure = in_place(table, "edges", does, name, f"unnest({name})")
+            field = re.match(r"STRUCT\((\"[^\"]+\"|\w+) ", table.columns[end].kind)
+            cure = in_place(table, "edges", does, name, f"unnest({name})" + (f".{field[1]}" if field else ""))
             raise DataError(f"{title}: '{end}' has a list of ids in each row, and an edge has one; {cure}")
     rows, around = stacked_ids(table, ends, _FIRST_ROWS), "'[] ' || chr(34) || chr(39)"
     run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS SELECT DISTINCT id, place FROM ({rows})", title)

@@ -60,9 +60,11 @@ def _load_table(
         out = f"{option('--ignore', w)} leaves weights out"
         check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f", {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
-        if some := run(db, f"SELECT given FROM {into} WHERE {wrong} LIMIT 1", table.name):
+        counts = f"arg_min(given, rowid) FILTER ({wrong}), count(*) FILTER ({wrong}), count(*)"
+        ((value, unread, rows),) = run(db, f"SELECT {counts} FROM {into}", table.name)
+        if unread:
             _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w)])[0]
-            convert = convert or _readable_weights(db, table, roles, some[0][0])
+            convert = convert or _readable_weights(db, table, roles, value, f"{unread:,} of {rows:,} rows")
             out = number_query(db, table, "edges", w) or f"{convert}; or {out}"
             check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
     no_time = "moment IS NULL OR NOT isfinite(moment)"
@@ -79,10 +81,10 @@ def _load_table(
     return [] if w is None else _negative_weights(db, table, w, negative, into)
 
 
-def _readable_weights(db: Connection, table: Table, roles: Roles, value: str) -> str:
+def _readable_weights(db: Connection, table: Table, roles: Roles, value: str, unread: str) -> str:
     """A query that leaves out rows whose weights are no numbers; of bounds, such as <11, it takes the number."""
     name, bound = sql_name(db, str(roles.weight)), value.lstrip(_BOUNDS)
-    read, does = name, "leaves such rows out"
+    read, does = name, f"leaves {unread} out"
     if bound != value:
         read, does = f"ltrim({name}, {quoted(_BOUNDS)})", f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}"
     # What is too large for a weight is infinite as a float.

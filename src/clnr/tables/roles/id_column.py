@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
+from clnr.tables.columns.node_columns import id_sql, is_distinct, plain_id, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import NUMBERS, Connection, run
 from clnr.tables.roles.roles import Roles
@@ -47,6 +47,15 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
     columns = [given, *others]
     rows = stacked_ids(table, columns, _NODE_ROWS)
     matches = dict(run(db, f"SELECT place, count(*) FROM ({rows}) SEMI JOIN end_ids USING (id) GROUP BY place", table.name))
+    if not matches:
+        # Written in another way, they are still the ids; a later error says in which.
+        near = (
+            f"(SELECT place, {plain_id('id')} AS plain FROM ({rows})) SEMI JOIN (SELECT {plain_id('id')} AS plain FROM end_ids)"
+        )
+        alike = run(
+            db, f"SELECT place FROM {near} USING (plain) GROUP BY place ORDER BY count(*) DESC, place LIMIT 1", table.name
+        )
+        return (columns[alike[0][0]] if alike else given), ""
     best, own = max(matches.values(), default=0), matches.get(0, 0)
     least = own if common else _NEARLY * own
     rivals = [place for place, count in matches.items() if place and count >= max(least, _RIVAL_SHARE * best, 1)]
