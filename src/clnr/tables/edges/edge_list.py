@@ -169,8 +169,8 @@ def _no_match(db: Connection, title: str, ids: str, hint: str) -> str:
     ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", title) for which in ("s FROM edges", "id FROM ids"))
     column = f" in '{one_line(ids, 40)}'" if ids else ""
     example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'{column}"
-    other = "; or are its ids in another column? name it: --id" if ids else ""
-    return f"{title}: no edge has an id of the node table: {example}; {hint or 'are ids written alike?'}{other}"
+    other = "; if they are in other columns, name these: --source, --target, --id" if ids else ""
+    return f"{title}: no edge has an id of the node table: {example}; {hint or 'write ids alike'}{other}"
 
 
 def _dangling(db: Connection, title: str) -> str:
