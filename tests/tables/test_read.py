@@ -168,7 +168,9 @@ def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
 
 def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):
     edges, nodes = saved(tmp_path, "e.csv", "source,target\n7,8\n8,9\n"), saved(tmp_path, "n.csv", "id,x\n007,1\n008,2\n")
-    with pytest.raises(DataError, match=r"e\.csv: no edge has an id of the node table: .*'7'.*'007' in 'id'; .*--source, --target, --id"):
+    with pytest.raises(
+        DataError, match=r"e\.csv: no edge has an id of the node table: .*'7'.*'007' in 'id'; .*--source, --target, --id"
+    ):
         read_tables(edges, nodes)
 
 

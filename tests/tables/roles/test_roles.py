@@ -112,7 +112,9 @@ def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
         read_tables(edges, nodes, ignore=["row"])
     named = {"source": "a", "target": "b"}
     assert read_tables(edges, nodes, ignore=["row"], **named).graph.num_edges == 4
-    with pytest.raises(DataError, match=r"no edge has an id of the node table: .* in 'age'; .*in other columns, name these: .*--id"):
+    with pytest.raises(
+        DataError, match=r"no edge has an id of the node table: .* in 'age'; .*in other columns, name these: .*--id"
+    ):
         read_tables(edges, nodes, ignore=["who"], **named)
     assert read_tables(edges, nodes, ignore=["who"], id="who", **named).graph.num_edges == 4
 
