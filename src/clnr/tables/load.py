@@ -30,9 +30,9 @@ from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.id_column import find_id_column
 from clnr.tables.roles.node_names import guess_name
-from clnr.tables.roles.roles import Roles, find_roles, table_title
+from clnr.tables.roles.roles import Roles, edge_roles, node_roles, table_title
 from clnr.tables.table_arguments import TableArguments
-from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes, weight_and_time
+from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes
 
 # The most columns of a table: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _MOST_COLUMNS = 20_000
@@ -120,12 +120,11 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     edges = tuple((each, _with_unit(db, each, roles, arguments)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
-    if tables.has_node_kinds:
+    if kinds := node_kinds(arguments):
         merging, fading = load_edges(db, edges, False, arguments, remarks)
         named = [(str(each.kind), each.table, roles) for each, roles in nodes]
         # The nodes of an earlier graph have a table.
-        in_tables = tables.node_kinds if not nodes or earlier is None else node_kinds(arguments)
-        bare = [kind for kind in node_kinds(arguments) if kind not in in_tables]
+        bare = [] if nodes and earlier is not None else [kind for kind in kinds if kind not in {each.kind for each, _ in nodes}]
         whole = not bare or _integer_ends(db, edges)
         stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier, remarks)
         if nodes:
@@ -168,20 +167,13 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
 def _find_all_roles(db: Connection, tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
     """The roles of the columns of each table."""
     check_named(arguments, tables)
-    if not tables.has_kinds:
-        edge_table, node_table = (next((each.table for each in some), None) for some in tables)
-        if edge_table is not None:
-            arguments = replace(arguments, **weight_and_time(arguments, edge_table))
-        roles = find_roles(edge_table, node_table, arguments)
-        return tuple((each, roles) for each in tables.edges), tuple((each, roles) for each in tables.nodes)
     edges = tuple(
-        (each, find_roles(each.table, None, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
+        (each, edge_roles(each.table, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
     )
     _check_apart(db, edges)
-    nodes = tuple(
-        (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
+    return edges, tuple(
+        (each, node_roles(each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     )
-    return edges, nodes
 
 
 def _check_apart(db: Connection, edges: TablesAndRoles) -> None:
@@ -244,10 +236,7 @@ def _with_ids(
     common = roles.id.strip().casefold() in id_names(nodes.kind)
     column, note = find_id_column(db, nodes.table, roles, ends, common, taken)
     remarks += filter(None, [note])
-    if column == roles.id:
-        return roles
-    again = find_roles(None, nodes.table, replace(named, id=column), nodes.kind)
-    return roles._replace(**{name: getattr(again, name) for name in ("id", "label", "time", "features", "types")})
+    return roles if column == roles.id else node_roles(nodes.table, replace(named, id=column), nodes.kind)
 
 
 def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[str]:

@@ -137,20 +137,6 @@ class OpenTables(NamedTuple):
     edges: tuple[NamedTable, ...]
     nodes: tuple[NamedTable, ...]
 
-    @property
-    def has_kinds(self) -> bool:
-        """Whether some of them have names."""
-        return any(each.kind is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
-
-    @property
-    def node_kinds(self) -> tuple[str, ...]:
-        """The kinds of nodes that have a table."""
-        return tuple(each.kind for each in self.nodes if each.kind is not None)
-
-    @property
-    def has_node_kinds(self) -> bool:
-        return any(each.ends is not None for each in self.edges) or bool(self.node_kinds)
-
 
 def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
     """The tables of edges and of nodes, of which nothing is read yet."""
@@ -190,8 +176,12 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
 def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
     """What was named of the columns of one table of edges."""
     named: dict[str, Any] = {name: column_called(getattr(arguments, name), table) for name in _OF_EDGES}
-    named |= weight_and_time(arguments, table)
-    return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table), features=None, types={})
+    weight = _one_of(arguments.weights, table, "weights", "weight")
+    time = _one_of(arguments.edge_times, table, "times", "edge_time")
+    check_apart([weight], [time])
+    # All tables must have times, if one has: that a column is missing is said where it is looked for.
+    named |= {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
+    return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table))
 
 
 def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
@@ -206,15 +196,6 @@ def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> Tabl
 
 def _columns_of(names: Iterable[str], table: Table, kind: str | None = None) -> tuple[str, ...]:
     return tuple(column for _, columns in named_columns(names, [(table, kind)]) for column in columns)
-
-
-def weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
-    """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
-    weight = _one_of(arguments.weights, table, "weights", "weight")
-    time = _one_of(arguments.edge_times, table, "times", "edge_time")
-    check_apart([weight], [time])
-    # All tables must have times, if one has: that a column is missing is said where it is looked for.
-    return {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
 
 
 def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:

@@ -108,7 +108,7 @@ def named_columns(names: Iterable[str], tables: Sequence[tuple[Table, str | None
 
 def column_called(name: str | None, table: Table, kind: str | None = None) -> str | None:
     """The column of a table that a name means, in any case, also with the name of its kind; None if there is none."""
-    return None if name is None else _by_name(table, kind).get(name.strip().casefold())
+    return _by_name(table, kind).get(name.strip().casefold()) if name else name
 
 
 def _by_name(table: Table, kind: str | None = None) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,17 +21,14 @@ from clnr.tables.roles.column_names import (
     end_names,
     find_column,
     id_names,
-    named_columns,
 )
 
 if TYPE_CHECKING:
     from clnr.tables.table_arguments import TableArguments
 
-# Table and role of columns that extend a graph in the role that they had in it, by the argument that names them.
-_REMEMBERED = {
-    **{("edges", role): role for role in ("source", "target", "weight")},
-    **{("nodes", role): role for role in ("id", "label", "time")},
-}
+# Roles that columns which extend a graph have as in it, called as the arguments that name them; others that name columns.
+_REMEMBERED = {"edges": ("source", "target", "weight"), "nodes": ("id", "label", "time")}
+_NAMED = ("edge_type", "edge_time", "names")
 
 
 class Roles(NamedTuple):
@@ -70,52 +67,27 @@ class Roles(NamedTuple):
         return self.weight is not None or self.edge_type is not None or self.fading
 
 
-def find_roles(
-    edge_table: Table | None,
-    node_table: Table | None,
-    arguments: TableArguments,
-    kind: str | None = None,
-    ends: tuple[str, str] | None = None,
-) -> Roles:
-    """The roles of all columns, as far as the user did not name them in the arguments.
-
-    A table of nodes that is given for one of edges is recognised, and the other way round. Where there are several, the rows
-    of a table are of a kind, and edges join nodes of the kinds ``ends``.
-    """
-    ignored = _named(arguments.ignore, edge_table, node_table)
-    tables = {table_title("edges", kind): edge_table, table_title("nodes", kind): node_table}
-    arguments = _as_before(arguments, tables, ignored)
-    roles = Roles(ignored=ignored)
-    if edge_table is not None:
-        roles = _with_ends(edge_table, arguments, roles, ends)
-        edge_type = find_column(edge_table, arguments.edge_type, (), "edge types")
-        time = find_column(edge_table, next(iter(arguments.edge_times), None), (), "edge times")
-        roles = roles._replace(edge_type=edge_type, edge_time=time, fading=arguments.half_life is not None)
-    if node_table is not None:
-        return _of_nodes(node_table, arguments, roles, kind)
-    return roles
-
-
-def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignored: tuple[str, ...]) -> TableArguments:
+def _as_before(arguments: TableArguments, table: Table, role: str, kind: str | None) -> TableArguments:
     """Columns that had a role in the graph that is extended have it again, where they are there and no other is named."""
     if arguments.base is None:
         return arguments
-    named = {getattr(arguments, argument) for argument in (*_REMEMBERED.values(), "edge_type", "edge_time", "names")}
+    named = {getattr(arguments, argument) for argument in (*_REMEMBERED["edges"], *_REMEMBERED["nodes"], *_NAMED)}
     remembered: dict[str, Any] = {}
     for info in arguments.base.ingest_report.columns:
-        table = tables.get(info.table)
-        if table is None or info.column not in table.columns or info.column in (*named, *ignored):
-            continue
-        for role in info.role.split(" and "):
-            argument = _REMEMBERED.get((info.table.partition(" ")[0], role))
-            if argument is not None and getattr(arguments, argument) is None:
-                remembered[argument] = info.column
+        there = info.table == table_title(role, kind) and info.column in table.columns
+        if there and info.column not in (*named, *arguments.ignore):
+            roles = (each for each in info.role.split(" and ") if each in _REMEMBERED[role])
+            remembered |= {each: info.column for each in roles if getattr(arguments, each) is None}
     return replace(arguments, **remembered)
 
 
-def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tuple[str, str] | None) -> Roles:
-    """The columns of sources, targets and weights; and whether the first two are guessed."""
-    ignored = roles.ignored
+def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: tuple[str, str] | None) -> Roles:
+    """The roles of the columns of a table of edges, as far as the user did not name them in the arguments: see ``for_edges``.
+
+    A table of nodes that is given for one of edges is recognised. Where there are several tables, its rows are of a kind, and
+    join nodes of the kinds ``ends``.
+    """
+    arguments, ignored = _as_before(arguments, table, "edges", kind), tuple(arguments.ignore)
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
@@ -130,7 +102,8 @@ def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tupl
     key, guessed = find_column(table, None, IDS, "id"), a is None and b is None
     free = [column for column in left if column not in taken] or left
     if guessed:
-        a, b = _sender_and_receiver(table, taken) if ends is None else (None, None)
+        if ends is None:
+            a, b = find_column(table, None, SENDERS, "source", taken), find_column(table, None, RECEIVERS, "target", taken)
         a, b = (a, b) if a and b else _alike_structs(free)
     by_place = a is None and b is None
     a = a or next((column for column in free if column != b), free[0])
@@ -141,13 +114,17 @@ def _with_ends(table: Table, arguments: TableArguments, roles: Roles, ends: tupl
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
-    weight = find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
-    doubt = f"it has a column '{key}', and none for source or target" if by_place and key is not None else ""
-    return roles._replace(source=a, target=b, weight=weight, guessed=guessed, doubt=doubt)
-
-
-def _sender_and_receiver(table: Table, taken: Sequence[str | None]) -> tuple[str | None, str | None]:
-    return find_column(table, None, SENDERS, "source", taken), find_column(table, None, RECEIVERS, "target", taken)
+    return Roles(
+        source=a,
+        target=b,
+        weight=find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])),
+        edge_type=find_column(table, arguments.edge_type, (), "edge types"),
+        edge_time=find_column(table, next(iter(arguments.edge_times), None), (), "edge times"),
+        fading=arguments.half_life is not None,
+        guessed=guessed,
+        doubt=f"it has a column '{key}', and none for source or target" if by_place and key is not None else "",
+        ignored=ignored,
+    )
 
 
 def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
@@ -170,13 +147,14 @@ def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str | None) -> Roles:
-    asked = _named(arguments.features or (), table)
-    types = {column: each for name, each in arguments.types.items() for column in _named((name,), table)}
-    if both := [column for column in (*asked, *types) if column in roles.ignored]:
+def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Roles:
+    """Likewise of a table of nodes: see ``for_nodes``; one of edges is recognised."""
+    arguments, ignored = _as_before(arguments, table, "nodes", kind), tuple(arguments.ignore)
+    asked, types = tuple(arguments.features or ()), arguments.types
+    if both := [column for column in (*asked, *types) if column in ignored]:
         raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
     label, time = arguments.label, arguments.time
-    taken = (label, time, *roles.ignored)
+    taken = (label, time, *ignored)
     key = find_column(table, arguments.id, id_names(kind), "id", (*taken, *asked))
     if key is None:
         ends = [find_column(table, None, usual, "an end") for usual in (SOURCES, TARGETS)]
@@ -185,9 +163,8 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
                 f"{table.name}: it looks like a table of edges: it has the columns '{ends[0]}' and '{ends[1]}', and none for "
                 "ids; give it as --edges, or name the column of ids: --id"
             )
-        key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
-    label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
-    time = find_column(table, time, (), "time")
+        key = next((column for column in table.columns if column not in ignored), next(iter(table.columns)))
+    label = find_column(table, label, LABELS, "label", (key, time, *ignored, *asked))
     if label is not None and table.columns[label].kind.endswith("]"):
         raise DataError(
             f"{table.name}: the label '{label}' has a list of values in each row, and a node is of one class; select one of "
@@ -201,15 +178,9 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
     if arguments.features is not None:
         features = [column for column in table.columns if column in asked]
     else:
-        others = {column for column in (key, label, time, *roles.ignored) if column not in types}
+        others = {column for column in (key, label, time, *ignored) if column not in types}
         features = [column for column in table.columns if column not in others]
-    return roles._replace(id=key, label=label, time=time, features=tuple(features), types=types)
-
-
-def _named(names: Iterable[str], *tables: Table | None) -> tuple[str, ...]:
-    """Columns of some tables by their names, of the last one that has it."""
-    there = [(table, None) for table in tables if table is not None]
-    return tuple(columns[-1] for _, columns in named_columns(names, there) if columns)
+    return Roles(id=key, label=label, time=time, features=tuple(features), types=types, ignored=ignored)
 
 
 def table_title(role: str, kind: str | None) -> str:
