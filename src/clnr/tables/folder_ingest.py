@@ -75,13 +75,13 @@ def ingest(
     path = Path(out)
     with reserve_folder(path, OWNED_FILES):
         check_folder(path, force, OWNED_FILES)
-        with _spill(resolve_path(path)) as spill, atomic_folder(path, force, OWNED_FILES) as part:
-            db = connect(f"{amount - _PYTHON_BYTES} B", spill)
-            try:
-                sink = FolderSink(db, FolderWriter(part, dtype), arguments, amount - _PYTHON_BYTES)
-                sink.write_manifest(build_graph(db, arguments, sink))
-            finally:
-                db.close()
+        with (
+            _spill(resolve_path(path)) as spill,
+            atomic_folder(path, force, OWNED_FILES) as part,
+            contextlib.closing(connect(f"{amount - _PYTHON_BYTES} B", spill)) as db,
+        ):
+            sink = FolderSink(db, FolderWriter(part, dtype), arguments, amount - _PYTHON_BYTES)
+            sink.write_manifest(build_graph(db, arguments, sink))
     return GraphFolder.open(path)
 
 

@@ -27,7 +27,6 @@ from clnr.tables.table_driver import GraphSink
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables
 
-# Nodes that are handled at a time.
 _NODES_AT_A_TIME = 1 << 17
 # Of an edge and of a node, beside its columns, in the folder; and in DuckDB while edges are joined, merged and sorted.
 # Columns are in the folder as features and as they were, and in DuckDB.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from clnr.errors import DataError, one_line
-from clnr.support.humanize import option
+from clnr.graph.csr import Array
+from clnr.support.humanize import option, plural
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes, without_empty
+from clnr.tables.columns.node_columns import all_integers, flat_columns, is_empty, load_nodes
 from clnr.tables.columns.notations import NOTATIONS, find_notation, sql_name
 from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.edges.edge_list import MergeForm
@@ -46,13 +46,11 @@ class Loaded(NamedTuple):
         edges: Where edges came from, and which column of each table holds what; empty if there are none.
         node_table: The stored table of nodes; None if there is none.
         node_kinds: What is known of each kind of nodes; empty if nodes have no kinds.
-        matrix: The matrix of features, if there is one.
         roles: Which column of the node table holds what.
         names: The column of node names that the user chose, if any.
         as_integers: Whether ids are integers; else they are text.
         merging: How repeated edges are merged.
         fading: What weights that fade were multiplied by, to keep their total.
-        remarks: Notes for the user, a line each.
         hint: What should rather be run, if anything; see ``IngestReport``.
     """
 
@@ -90,9 +88,9 @@ class Loaded(NamedTuple):
             infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
         for each in (kind for kind in self.node_kinds if kind.roles.id):
             whole = all_integers(db, each.table, each.roles.id)
-            infos += describe_nodes(db, each.table, each.roles, whole, each.names, encoder.of_kind(each.name), each.name)
+            infos += describe_nodes(db, each.table, each.roles, whole, each.name, each.names, encoder.of_kind(each.name))
         if self.node_table is not None and self.node_table.outputs is None:
-            infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
+            infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, None, names, encoder)
         if self.matrix is not None and encoder.matrix is not None:
             kind, note = "sparse matrix" if encoder.matrix.sparse else "dense matrix", "divided by one number"
             infos.append(ColumnInfo("matrix", self.matrix.name, "feature", kind, note, encoder.matrix.width))
@@ -112,21 +110,24 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     edges = _with_ends(db, edges, nodes, arguments, remarks)
     nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     remarks += _missing_columns(nodes, arguments)
-    hints = [lists_hint(db, each.table, roles, _tables_of(each, nodes)) for each, roles in edges]
+    hints = []
+    for each, roles in edges:
+        may_join = [(of.table, its.id) for of, its in nodes if of.kind is None or of.kind in (each.ends or ())]
+        hints.append(lists_hint(db, each.table, roles, may_join))
     hint = next(filter(None, hints), "")
     if arguments.drop_empty:
-        edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
-        nodes = _without_empty(db, nodes, ("id",), remarks)
+        edges, nodes = _without_empty(db, edges, remarks), _without_empty(db, nodes, remarks)
     edges = tuple((each, _with_unit(db, each, roles, arguments)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if kinds := node_kinds(arguments):
         merging, fading = load_edges(db, edges, False, arguments, remarks)
+        _register_base(db, earlier, False)
         named = [(str(each.kind), each.table, roles) for each, roles in nodes]
         # The nodes of an earlier graph have a table.
         bare = [] if nodes and earlier is not None else [kind for kind in kinds if kind not in {each.kind for each, _ in nodes}]
         whole = not bare or _integer_ends(db, edges)
-        stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier, remarks)
+        stored = load_node_kinds(db, named, bare, whole, edges_title(edges), earlier is not None, remarks)
         if nodes:
             remarks += [f"nodes of the kind '{kind}' have no table; they come from the edges" for kind in bare]
         stored, name_column = _name_kinds(db, stored, arguments)
@@ -141,12 +142,10 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
 
         db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(matrix.shape[0])}))
         node_table, roles = describe(db, "the feature matrix", "numbered_nodes"), Roles(id=_MATRIX_ROW)
-    as_integers = (
-        (earlier is None or earlier.dtype.kind in "iu")
-        and _integer_ends(db, edges)
-        and (node_table is None or all_integers(db, node_table, roles.id))
-    )
+    as_integers = (earlier is None or earlier.dtype.kind in "iu") and _integer_ends(db, edges)
+    as_integers = as_integers and (node_table is None or all_integers(db, node_table, roles.id))
     merging, fading = load_edges(db, edges, as_integers, arguments, remarks)
+    _register_base(db, earlier, as_integers)
     if node_table is not None:
         edge_table = edges[0][0].table if len(edges) == 1 else None
         node_table, repeated = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
@@ -164,8 +163,16 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     return loaded
 
 
+def _register_base(db: Connection, earlier: Array | None, as_integers: bool) -> None:
+    """Make the SQL relation ``base_ids`` of the ids of an earlier graph and their indices, if there is one."""
+    if earlier is not None:
+        import pyarrow as pa
+
+        old = pa.array(earlier, pa.int64()) if as_integers else pa.array([str(each) for each in earlier.tolist()], pa.string())
+        db.register("base_ids", pa.table({"id": old, "i": pa.array(np.arange(len(earlier)))}))
+
+
 def _find_all_roles(db: Connection, tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
-    """The roles of the columns of each table."""
     check_named(arguments, tables)
     edges = tuple(
         (each, edge_roles(each.table, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
@@ -187,9 +194,8 @@ def _check_apart(db: Connection, edges: TablesAndRoles) -> None:
             if ends is None and all(columns) and len(columns) == len(edges):
                 file = f"read_csv({quoted(table.name)}, all_varchar = true)" if table.is_text else quoted(table.name)
                 source, *targets = (sql_name(db, column) for column in (roles.source, *columns))
-                query = (
-                    f"SELECT {source} AS source, target, kind FROM {file} UNPIVOT (target FOR kind IN ({', '.join(targets)}))"
-                )
+                unpivot = f"UNPIVOT (target FOR kind IN ({', '.join(targets)}))"
+                query = f"SELECT {source} AS source, target, kind FROM {file} {unpivot}"
                 does = f"--edge-type kind {option('--edges-query', query)}"
                 cure = f"in place of --edges, a query reads each from its own column: {does}"
             both = f"'{roles.source}' and '{roles.target}' of {table.name}"
@@ -204,19 +210,14 @@ def _with_ends(
     node_table, key = (nodes[0][0].table, nodes[0][1].id) if nodes else (None, "")
     said = arguments.source or arguments.target or arguments.base is not None
     for each, roles in edges:
+        note = ""
         if roles.guessed and (each.ends is None or roles.doubt):
             roles, note = find_ends(db, each.table, roles, None if each.ends else node_table, key, has_nodes)
-            remarks += filter(None, [note])
         elif node_table is not None and each.ends is None and not said:
             roles, note = known_ends(db, each.table, roles, node_table, key)
-            remarks += filter(None, [note])
+        remarks += [note] if note else []
         found.append((each, roles))
     return tuple(found)
-
-
-def _tables_of(edges: NamedTable, nodes: TablesAndRoles) -> list[tuple[Table, str]]:
-    """The tables of the nodes that edges may join, with their columns of ids."""
-    return [(each.table, roles.id) for each, roles in nodes if each.kind is None or each.kind in (edges.ends or ())]
 
 
 def _with_ids(
@@ -257,13 +258,19 @@ def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[s
     return [f"{title}: it lacks {', '.join(lacks)}; all values are missing"]
 
 
-def _without_empty(db: Connection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
-    """The tables without rows in which a column of these roles is empty."""
+def _without_empty(db: Connection, tables: TablesAndRoles, remarks: list[str]) -> TablesAndRoles:
+    """The tables without rows in which an end, id, kind, weight or time is empty."""
     filled = []
     for each, roles in tables:
-        table, notes = without_empty(db, each.table, [getattr(roles, role) for role in needed])
-        remarks += notes
-        filled.append((each._replace(table=table), roles))
+        table, needed = each.table, (roles.source, roles.target, roles.edge_type, roles.weight, roles.edge_time, roles.id)
+        empty = f"({' OR '.join(is_empty(table.columns[column]) for column in dict.fromkeys(filter(None, needed)))})"
+        ((count, rows),) = run(db, f"SELECT count(*) FILTER ({empty}), count(*) FROM {table.sql}", table.name)
+        if count:
+            remarks.append(
+                f"{table.name}: left out: {plural(count, 'row')} of {rows:,} with an empty id, end, kind, weight or time"
+            )
+            each = each._replace(table=replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {empty})"))
+        filled.append((each, roles))
     return tuple(filled)
 
 
@@ -272,13 +279,11 @@ def _with_unit(db: Connection, edges: NamedTable, roles: Roles, arguments: Table
     if roles.weight is None:
         return roles
     table, unit, text = edges.table, Unit(), trimmed(edges.table.columns[roles.weight].sql)
-    if run(
-        db, f"SELECT 1 FROM {table.sql} WHERE TRY_CAST({text} AS DOUBLE) IS NULL AND {text} IS NOT NULL LIMIT 1", table.name
-    ):
-        notation = find_notation(db, table, roles.weight)
-        is_number = NOTATIONS.get(notation) == "number"
-        query = query_unit(table, roles.weight)
-        unit = Unit(notation=notation) if is_number else run_column_queries(db, table.name, [query])[0]
+    other = f"TRY_CAST({text} AS DOUBLE) IS NULL AND {text} IS NOT NULL"
+    if run(db, f"SELECT 1 FROM {table.sql} WHERE {other} LIMIT 1", table.name):
+        unit = Unit(notation=find_notation(db, table, roles.weight))
+        if NOTATIONS.get(unit.notation) != "number":
+            (unit,) = run_column_queries(db, table.name, [query_unit(table, roles.weight)])
     earlier = () if arguments.base is None else arguments.base.ingest_report.columns
     for info in (each for each in earlier if (each.table, each.role) == (table_title("edges", edges.kind), "weight")):
         now, before = (words.partition(",")[0] if words[:3] == "in " else "without a unit" for words in (unit.words, info.note))
@@ -324,9 +329,7 @@ def _name_kinds(db: Connection, stored: StoredKinds, arguments: TableArguments) 
         earlier = () if base is None else base.ingest_report.columns
         known = {info.table: info.column for info in earlier if "name" in info.role.split(" and ")}
         name_columns = {
-            kind.name: (
-                guess_names(db, kind) if base is None else column_called(known.get(table_title("nodes", kind.name)), kind.table)
-            )
+            kind.name: guess_names(db, kind) if base is None else column_called(known.get(f"nodes {kind.name}"), kind.table)
             for kind in stored.kinds
         }
         stored, name_column = with_names(stored, name_columns, joined=base is not None)

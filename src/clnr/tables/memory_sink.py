@@ -12,12 +12,12 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.humanize import gigabytes, option
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import label_sql, read_columns
+from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
 from clnr.tables.columns.telling_columns import telling_columns
 from clnr.tables.edges.edge_list import EdgeList, read_edge_list, spelling_hint
 from clnr.tables.io.source import Table, measure_rows
-from clnr.tables.io.sql import Connection, fetch_numpy, run
+from clnr.tables.io.sql import Connection, fetch_columns, fetch_numpy, run
 from clnr.tables.load import Loaded
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_driver import GraphSink
@@ -86,8 +86,14 @@ class MemorySink(GraphSink):
         if loaded.edges and not loaded.as_integers:
             new = "row_ids ANTI JOIN base_ids USING (id)"
             hint = spelling_hint(self._db, title, new, "base_ids", "the earlier graph")
-        if loaded.edges and not self._arguments.allow_disjoint:
-            _check_linked(base.graph, self._edges, self._index, title, hint)
+        reached = any((nodes < self._old_nodes).any() for nodes in (self._edges.source, self._edges.target, self._index))
+        if loaded.edges and not reached and not self._arguments.allow_disjoint:
+            one = one_line(str(base.graph.node_ids[0]), 80)
+            raise DataError(
+                f"{title}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
+                f"{hint or 'are ids written alike?'}; to embed the tables as a graph of their own: --standalone; "
+                "to add them anyway: --allow-disjoint"
+            )
         self._edges, notes = _merge_edges(base.graph, self._edges, self._arguments.is_directed)
         return [*([f"{title}: {hint}"] if hint else []), *notes]
 
@@ -124,8 +130,12 @@ class MemorySink(GraphSink):
         return structure
 
     def take_columns(self, loaded: Loaded) -> Any:
-        if loaded.node_table is not None:
-            self.columns = read_columns(self._db, loaded.node_table, loaded.roles.id, loaded.as_integers)
+        if (table := loaded.node_table) is not None:
+            import pyarrow as pa
+
+            kept = column_sql(table, loaded.roles.id, loaded.as_integers)
+            columns = fetch_columns(self._db, list(kept.values()), "node_table ORDER BY i", table.name)
+            self.columns = pa.Table.from_arrays(columns, list(kept))
         if self._base is not None:
             self.columns = _merge_columns(self._base.columns, self.columns, self._old_nodes, self._rows)
         return self.columns
@@ -169,17 +179,6 @@ def _merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList,
     return EdgeList(source, target, np.concatenate([first[left], added])), notes
 
 
-def _check_linked(graph: Graph, new: EdgeList, index: Array, name: str, hint: str) -> None:
-    """Raise if no new edge leads to a node of the earlier graph, and no row of the node table is of one; see ``_index``."""
-    if not any((nodes < graph.num_nodes).any() for nodes in (new.source, new.target, index)):
-        one = one_line(str(graph.node_ids[0]), 80)
-        raise DataError(
-            f"{name}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
-            f"{hint or 'are ids written alike?'}; to embed the tables as a graph of their own: --standalone; "
-            "to add them anyway: --allow-disjoint"
-        )
-
-
 def _merge_columns(old: Any, new: Any, before: int, rows: Array) -> Any:
     """The rows of two Arrow tables, by column names; the rows of None are empty."""
     import pyarrow as pa
@@ -199,7 +198,7 @@ def _merge_columns(old: Any, new: Any, before: int, rows: Array) -> Any:
             for part, length in parts
         ]
         try:
-            column = _concatenate(pa, pair)
+            column = _concatenate(pair)
             if moved and pa.types.is_string(column.type) and column.nbytes > 1 << 30:
                 column = column.cast(pa.large_string())
             columns[name] = column.take(pa.array(rows)) if moved else column
@@ -209,16 +208,15 @@ def _merge_columns(old: Any, new: Any, before: int, rows: Array) -> Any:
     return pa.table(columns)
 
 
-def _concatenate(pa: Any, pair: list[Any]) -> Any:
+def _concatenate(pair: list[Any]) -> Any:
     """One column below the other: of their common type, or as text if they have two."""
+    import pyarrow as pa
+
     kinds = {column.type for column in pair if not pa.types.is_null(column.type)}
-    kind = kinds.pop() if len(kinds) == 1 else pa.string()
-    both = [_cast(pa, column, kind) for column in pair]
-    return pa.chunked_array([chunk for column in both for chunk in column.chunks], kind)
-
-
-def _cast(pa: Any, column: Any, kind: Any) -> Any:
-    try:
-        return column.cast(kind)
-    except pa.ArrowException:
-        return pa.chunked_array([[None if each is None else str(each) for each in column.to_pylist()]], kind)
+    kind, chunks = kinds.pop() if len(kinds) == 1 else pa.string(), []
+    for column in pair:
+        try:
+            chunks += column.cast(kind).chunks
+        except pa.ArrowException:
+            chunks.append(pa.array([None if each is None else str(each) for each in column.to_pylist()], kind))
+    return pa.chunked_array(chunks, kind)

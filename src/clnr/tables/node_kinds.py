@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes
+from clnr.tables.edges.edge_list import ENDS
 from clnr.tables.io.source import Column, Table
 from clnr.tables.io.sql import Connection, fetch_table, quoted, run
 from clnr.tables.roles.column_names import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id, qualified_name
 from clnr.tables.roles.node_names import guess_name, may_name
 from clnr.tables.roles.roles import Roles
 
-# Rows of a kind by which names are guessed.
 _GUESSING_ROWS = 1 << 16
 
 
@@ -56,13 +55,13 @@ def load_node_kinds(
     bare: Sequence[str],
     whole: bool,
     title: str,
-    earlier: Array | None,
+    extends: bool,
     remarks: list[str],
 ) -> StoredKinds:
     """Load the nodes of several kinds, one kind after the other; the node 7 of the kind ``user`` gets the id ``user:7``.
 
     Kinds without a table come last. Their nodes are those that the SQL table ``edges`` names, without the ones of an earlier
-    graph, in the order of their ids. ``whole`` says that these are integers.
+    graph that this one ``extends``, in the order of their ids. ``whole`` says that these are integers.
     """
     whole = whole and all(all_integers(db, table, roles.id) for _, table, roles in tables)
     parts, kinds, first = [], [], 0
@@ -74,7 +73,7 @@ def load_node_kinds(
             stored, repeated = load_nodes(db, table, roles.id, whole, (f"nodes_{number}", f"ids_{number}"))
             remarks += repeated
         else:
-            stored = _load_bare(db, table, name, whole, number, earlier)
+            stored = _load_bare(db, table, name, whole, number, extends)
         columns = {each: Column(f"k{number}_{sql}", kind) for each, (sql, kind) in stored.columns.items()}
         renamed = [f"{stored.columns[each].sql} AS {column.sql}" for each, column in columns.items()]
         of_all_kinds = [f"{quoted(name)} AS {NODE_KIND}", f"id AS {ORIGINAL_ID}", f"i + {first} AS i"]
@@ -93,15 +92,9 @@ def load_node_kinds(
     return StoredKinds(_whole_table(title, whole, kinds), _all_roles(kinds), tuple(kinds))
 
 
-def _load_bare(db: Connection, table: Table, kind: str, whole: bool, number: int, earlier: Array | None) -> Table:
+def _load_bare(db: Connection, table: Table, kind: str, whole: bool, number: int, extends: bool) -> Table:
     """Load what ``load_nodes`` loads, for a kind of nodes without a table."""
-    import pyarrow as pa
-
-    left = ""
-    if earlier is not None:
-        db.register("earlier_ids", pa.table({"id": pa.array(earlier.tolist(), pa.string())}))
-        left = "ANTI JOIN earlier_ids USING (id)"
-    both = f"SELECT id FROM (SELECT s AS id FROM edges UNION SELECT t FROM edges) {left}"
+    both = f"SELECT id FROM {ENDS} {'ANTI JOIN base_ids USING (id)' if extends else ''}"
     start = node_id(kind, "")
     original = f"CAST(substr(id, {len(start) + 1}) AS {'BIGINT' if whole else 'VARCHAR'})"
     ids = f"SELECT {original} AS id FROM ({both}) WHERE starts_with(id, {quoted(start)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from clnr.support.humanize import parse_bytes
@@ -86,10 +87,7 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
     elif unused is not None:
         duckdb_bytes = max(_LEAST_DUCKDB_BYTES, unused // _DUCKDB_PARTS)
         limit = f"{duckdb_bytes} B"
-    db = connect(limit)
-    try:
+    with closing(connect(limit)) as db:
         sink = MemorySink(db, arguments, unused, duckdb_bytes)
         info = build_graph(db, arguments, sink)
         return TableGraph(sink.graph, *info.spoken(), sink.columns)
-    finally:
-        db.close()

@@ -6,10 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from clnr.errors import DataError, one_line
-from clnr.graph.csr import Array
 from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
@@ -17,7 +14,7 @@ from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import class_warnings, register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
-from clnr.tables.edges.edge_list import merge_rows
+from clnr.tables.edges.edge_list import ENDS, merge_rows
 from clnr.tables.ingest_report import IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
@@ -77,7 +74,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     base, node_table, label = arguments.base, loaded.node_table, loaded.roles.label
     if node_table is not None and label is not None:
         check_one_class(db, node_table, label)
-    new_rows = _number_nodes(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
+    new_rows = _number_nodes(db, None if base is None else base.graph.num_nodes, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
     edge_notes = sink.take_edges(loaded)
@@ -123,26 +120,19 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     return TableInfo(encoder, classes, report)
 
 
-def _number_nodes(db: Connection, earlier: Array | None, as_integers: bool, by_edges: bool) -> int:
+def _number_nodes(db: Connection, earlier: int | None, by_edges: bool) -> int:
     """Make the SQL relation ``ids`` of all node ids and their indices; those of ``base`` come first.
 
     Without a node table, ``row_ids`` are made of the edges' sources and targets. Returns the number of ``row_ids``.
     """
-    import pyarrow as pa
-
-    new = ""
-    if earlier is not None:
-        old = pa.array(earlier, pa.int64()) if as_integers else pa.array([str(each) for each in earlier.tolist()], pa.string())
-        db.register("base_ids", pa.table({"id": old, "i": pa.array(np.arange(len(earlier)))}))
-        new = "ANTI JOIN base_ids USING (id)"
+    new = "" if earlier is None else "ANTI JOIN base_ids USING (id)"
     if by_edges:
-        both = "SELECT s AS id FROM edges UNION SELECT t FROM edges"
-        numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS i FROM ({both}) {new}"
+        numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS i FROM {ENDS} {new}"
         run(db, f"CREATE TEMP TABLE row_ids AS {numbered}", "edges")
     if earlier is None:
         run(db, "CREATE TEMP VIEW ids AS SELECT id, i FROM row_ids", "nodes")
     else:
-        fresh = f"SELECT id, {len(earlier)} + row_number() OVER (ORDER BY row_ids.i) - 1 AS i FROM row_ids {new}"
+        fresh = f"SELECT id, {earlier} + row_number() OVER (ORDER BY row_ids.i) - 1 AS i FROM row_ids {new}"
         run(db, f"CREATE TEMP TABLE ids AS SELECT id, i FROM base_ids UNION ALL {fresh}", "nodes")
     ((rows,),) = run(db, "SELECT count(*) FROM row_ids", "nodes")
     return int(rows)

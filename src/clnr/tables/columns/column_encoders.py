@@ -191,12 +191,6 @@ def _encode_number(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
     return np.where(known, scaled, np.float32(0))[:, None], known
 
 
-def _encode_bool(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
-    truths = _floats(values)
-    known = ~np.isnan(truths)
-    return np.where(known, truths, 0).astype(np.float32)[:, None], known
-
-
 def _encode_category(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
     known = np.asarray(values.is_valid())
     feature = _feature_of(encoder, values.drop_null())
@@ -300,7 +294,7 @@ COLUMN_TYPES = {
         written="dates are written as 2020-12-31, or 31.12.2020",
     ),
     "bool": ColumnType(
-        *("bool", "DOUBLE", lambda _, column: _bool_sql(column), _encode_bool, "({value}) IS NULL"),
+        *("bool", "DOUBLE", lambda _, column: _bool_sql(column), _encode_number, "({value}) IS NULL"),
         scaling="0 or 1",
         written="they are written as true and false, or yes and no",
     ),

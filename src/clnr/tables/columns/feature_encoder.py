@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.tables.columns.column_encoders import ColumnEncoder
-from clnr.tables.columns.infer import infer_encoders
+from clnr.tables.columns.column_queries import run_column_queries
+from clnr.tables.columns.infer import query_encoder
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.io.source import Table, fetch_chunks
@@ -89,9 +90,10 @@ class FeatureEncoder:
 
         What some of them hold may be given, one of ``COLUMN_WORDS``; ``progress`` is called with how many are done.
         """
-        inferred = infer_encoders(db, table, columns, {} if types is None else types, progress)
-        encoders = tuple(each for each in inferred.values() if isinstance(each, ColumnEncoder))
-        return cls(encoders, {column: each for column, each in inferred.items() if isinstance(each, str)})
+        steps = [query_encoder(db, table, column, (types or {}).get(column)) for column in columns]
+        inferred = run_column_queries(db, table.name, steps, progress)
+        dropped = {column: each for column, each in zip(columns, inferred, strict=True) if isinstance(each, str)}
+        return cls(tuple(each for each in inferred if isinstance(each, ColumnEncoder)), dropped)
 
     @classmethod
     def join(cls, by_kind: Mapping[str, FeatureEncoder]) -> FeatureEncoder:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, FALSE, TRUE, ColumnEncoder
-from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
+from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
 from clnr.tables.columns.notations import (
     NOTATIONS,
@@ -51,22 +51,8 @@ Inferred = ColumnEncoder | str
 """The encoder of a column, or the reason why it is no feature."""
 
 
-def infer_encoders(
-    db: Connection,
-    table: Table,
-    columns: Sequence[str],
-    wanted: Mapping[str, str],
-    progress: Callable[[int], None] | None = None,
-) -> dict[str, Inferred]:
-    """The encoders of columns of a stored table, or the reasons why they are no features.
-
-    Some are what the user wants, one of ``COLUMN_WORDS``; ``progress`` is called with the number of columns that are done.
-    """
-    steps = [_infer(db, table, column, wanted.get(column)) for column in columns]
-    return dict(zip(columns, run_column_queries(db, table.name, steps, progress), strict=True))
-
-
-def _infer(db: Connection, table: Table, column: str, wanted: str | None) -> ColumnQueries[Inferred]:
+def query_encoder(db: Connection, table: Table, column: str, wanted: str | None) -> ColumnQueries[Inferred]:
+    """The encoder of a column of a stored table; the user may want it to be one of ``COLUMN_WORDS``."""
     kind = table.columns[column].kind
     if wanted is not None:
         return (yield from _as_wanted(db, table, column, wanted))

@@ -11,7 +11,7 @@ from clnr.errors import DataError, one_line
 from clnr.support.humanize import option, plural
 from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Column, Table, store
-from clnr.tables.io.sql import DATETIMES, FLOATS, MISSING_WORDS, NUMBERS, Connection, fetch_columns, quoted, run, trimmed
+from clnr.tables.io.sql import DATETIMES, FLOATS, MISSING_WORDS, NUMBERS, Connection, quoted, run, trimmed
 
 _INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -44,18 +44,10 @@ def check_filled(db: Connection, table: Table, rows: str, empty: str, column: st
     check_rows(db, table, rows, empty, column, "is empty", cure)
 
 
-def without_empty(db: Connection, table: Table, columns: Iterable[str | None]) -> tuple[Table, list[str]]:
-    """A table without rows in which one of some columns is empty, and a note that says how many there were."""
-    tests = []
-    for c, kind in (table.columns[column] for column in dict.fromkeys(filter(None, columns))):
-        floating = kind.startswith(FLOATS) and not kind.endswith("]")
-        tests.append(f"{c} IS NULL OR isnan({c})" if floating else f"{trimmed(c)} IS NULL")
-    empty = f"({' OR '.join(tests)})"
-    ((count, rows),) = run(db, f"SELECT count(*) FILTER ({empty}), count(*) FROM {table.sql}", table.name)
-    if not count:
-        return table, []
-    note = f"{table.name}: left out: {plural(count, 'row')} of {rows:,} with an empty id, end, kind, weight or time"
-    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {empty})"), [note]
+def is_empty(column: Column) -> str:
+    """Whether an id, end, kind, weight or time is empty, in SQL."""
+    floating = column.kind.startswith(FLOATS) and not column.kind.endswith("]")
+    return f"{column.sql} IS NULL OR isnan({column.sql})" if floating else f"{trimmed(column.sql)} IS NULL"
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -86,7 +78,7 @@ def _is_integer_sql(table: Table, column: str) -> str:
     return f"{c} IS NULL"
 
 
-def id_sql(table: Table, column: str, whole: bool) -> str:
+def id_sql(table: Table, column: str, whole: bool = False) -> str:
     """An id in SQL, as BIGINT or VARCHAR; empty text and NaN are NULL.
 
     Spaces around ids are no part of them in a text file, where they align columns; any other character is, such as a no-break
@@ -110,15 +102,20 @@ def plain_id(text: str) -> str:
 
 def stacked_ids(table: Table, columns: Sequence[str], rows: int) -> str:
     """Selects the ids in several columns of the first rows, below each other: ``id``, and the ``place`` of its column."""
-    ids = ", ".join(id_sql(table, column, False) for column in columns)
+    ids = ", ".join(id_sql(table, column) for column in columns)
     stacked = f"unnest([{ids}]) AS id, unnest(range({len(columns)})) AS place"
     return f"SELECT {stacked} FROM (SELECT * FROM {table.sql} LIMIT {rows})"
+
+
+def ids_in(table: Table, column: str, rows: str = "") -> str:
+    """The ids in a column of a table, or of some rows of it, to write after FROM."""
+    return f"(SELECT {id_sql(table, column)} AS id FROM {rows or table.sql})"
 
 
 def is_distinct(db: Connection, table: Table, column: str, rows: str, least: int = 0) -> bool:
     """Whether the ids in a column of some rows are distinct, and ``least`` or more."""
     counts = f"count(DISTINCT id) = count(id) AND count(id) >= {least}"
-    return bool(run(db, f"SELECT {counts} FROM (SELECT {id_sql(table, column, False)} AS id FROM {rows})", table.name)[0][0])
+    return bool(run(db, f"SELECT {counts} FROM {ids_in(table, column, rows)}", table.name)[0][0])
 
 
 def load_nodes(
@@ -250,19 +247,11 @@ def flat_columns(node_table: Table) -> dict[str, Column]:
     }
 
 
-def read_columns(db: Connection, node_table: Table, key: str, whole: bool) -> Any:
-    """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text."""
-    import pyarrow as pa
-
-    kept = column_sql(node_table, key, whole)
-    columns = fetch_columns(db, list(kept.values()), "node_table ORDER BY i", node_table.name)
-    return pa.Table.from_arrays(columns, list(kept))
-
-
 def column_sql(node_table: Table, key: str, whole: bool) -> dict[str, str]:
-    """What ``read_columns`` selects, by the names of the columns. Ids, in the column ``key``, are those of the graph.
+    """What to keep of ``node_table``, by the names of its columns, without nested values; unusual types become text.
 
-    Times with a time zone become UTC, since not every machine knows every zone.
+    Ids, in the column ``key``, are those of the graph. Times with a time zone become UTC, since not every machine knows every
+    zone.
     """
     kept = {}
     for column, (c, kind) in flat_columns(node_table).items():
@@ -292,7 +281,7 @@ def read_node_table(path: Path, nodes: int, columns: list[str] | None = None) ->
 
 
 def check_columns(table: Any) -> None:
-    """Raise if an Arrow table has a column of a type that ``read_columns`` never makes, which later steps may not know."""
+    """Raise if an Arrow table has a column of a type that ``column_sql`` never makes, which later steps may not know."""
     import pyarrow as pa
 
     is_ = pa.types

@@ -43,10 +43,8 @@ _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # Signs that separate tags, and the share of values that must have them: a comma is common in prose, too.
 _SEPARATORS = {"|": 0.25, ";": 0.25, "><": 0.25, ",": 0.5}
-# Words of a tag, on average.
 _MOST_TAG_WORDS_BY_SEPARATOR = {",": 2.0}
 _MOST_TAG_WORDS = 3.0
-# Rows that are looked at for tags.
 _TAG_ROWS = 10_000
 _SIGNS_AROUND = " \t\n\r\"'<>[]"
 
@@ -118,9 +116,8 @@ def number_query(db: Connection, table: Table, role: str, column: str) -> str:
     """The query in place of a table that reads text whose first values may have one of two notations of numbers; else ""."""
     name, rows = sql_name(db, column), f"(SELECT {stated(table.columns[column].sql)} AS v FROM {table.first_rows})"
     unclear = f"any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
-    ((all_numbers, number),) = run(
-        db, f"SELECT bool_and({pattern_tests('v', DECIMAL_COMMA)[0]}), {unclear} FROM {rows}", table.name
-    )
+    matches, _ = pattern_tests("v", DECIMAL_COMMA)
+    ((all_numbers, number),) = run(db, f"SELECT bool_and({matches}), {unclear} FROM {rows}", table.name)
     if not all_numbers or number is None:
         return ""
     does = "reads decimals (of thousands, write '' for '.')"

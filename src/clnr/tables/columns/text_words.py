@@ -108,9 +108,9 @@ def _bytes(texts: Any) -> tuple[Array, Array]:
 
     large = texts.cast(pa.large_string())
     _, starts, data = large.buffers()
-    start = (
-        np.frombuffer(starts, np.int64)[large.offset : large.offset + len(large) + 1] if len(large) else np.zeros(1, np.int64)
-    )
+    start = np.zeros(1, np.int64)
+    if len(large):
+        start = np.frombuffer(starts, np.int64)[large.offset : large.offset + len(large) + 1]
     whole = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     return whole[start[0] : start[-1]], start - start[0]
 

@@ -19,6 +19,8 @@ from clnr.tables.io.sql import Connection, fetch_numpy, quoted, run
 from clnr.tables.roles.column_names import node_id
 from clnr.tables.table_kinds import Ends
 
+ENDS = "(SELECT s AS id FROM edges UNION SELECT t FROM edges)"
+"""The distinct ids of the SQL table ``edges``, to write after FROM."""
 LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 # The most edges that are joined with nodes once more.
 _MOST_JOINED_ROWS = 20_000_000
@@ -40,25 +42,25 @@ class MergeForm(NamedTuple):
     """How repeated edges are merged.
 
     Attributes:
-        weighted: Whether edges have weights.
-        directed: Whether they are directed.
         kinds: None if edges have no kinds; else what the weights of each kind are multiplied by, as in an earlier graph, or
             nothing to normalise each kind by itself.
         adds: Whether the weights of repeated edges are added; if nobody gave weights, each edge of a kind counts once.
         ids: The column of the node table's ids, for messages.
-        whole: Whether ids are integers.
         joined: The kinds of nodes that tables of edges join, if nodes have kinds.
         ends: The columns of the ends of edges, for messages.
     """
 
-    weighted: bool
     directed: bool
     kinds: Mapping[str, float] | None = None
-    adds: bool = True
+    adds: bool = False
     ids: str = ""
     whole: bool = False
     joined: tuple[Ends, ...] = ()
     ends: str = "these"
+
+    @property
+    def weighted(self) -> bool:
+        return self.adds or self.kinds is not None
 
 
 def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
@@ -70,18 +72,10 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
     """
     weighted, directed, kinds = form.weighted, form.directed, form.kinds
     columns = f"{', w' if weighted else ''}{'' if kinds is None else ', kind'}"
-    run(
-        db,
-        f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{columns} "
-        "FROM edges LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id",
-        title,
-    )
-    ((rows, complete, endpoints, loops),) = run(
-        db,
-        "SELECT count(*), count(*) FILTER (a IS NOT NULL AND b IS NOT NULL), count(a) + count(b), count(*) FILTER (a = b) "
-        "FROM indexed",
-        title,
-    )
+    joined = "edges LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id"
+    run(db, f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{columns} FROM {joined}", title)
+    counts = "count(*), count(a + b), count(a) + count(b), count(*) FILTER (a = b)"
+    ((rows, complete, endpoints, loops),) = run(db, f"SELECT {counts} FROM indexed", title)
     hint = _dangling_hint(db, title, rows, rows - complete, form.whole, form.joined) if complete < rows else ""
     if not endpoints:
         raise DataError(_no_match(db, title, form.ids, hint))
@@ -115,11 +109,8 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
     run(db, f"CREATE TEMP TABLE distinct_edges AS {merged}", title)
     run(db, "DROP TABLE indexed", title)
     of_weights = "count(*) FILTER (w = 0), coalesce(max(w), 0)" if weighted else "0, 0"
-    ((edges, given, times, zeros, largest),) = run(
-        db,
-        f"SELECT count(*), coalesce(sum(n), 0), coalesce(sum(times), 0), {of_weights} FROM distinct_edges",
-        title,
-    )
+    counts = f"count(*), coalesce(sum(n), 0), coalesce(sum(times), 0), {of_weights}"
+    ((edges, given, times, zeros, largest),) = run(db, f"SELECT {counts} FROM distinct_edges", title)
     if largest > LARGEST_WEIGHT:
         raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
     remarks = []
@@ -191,7 +182,7 @@ def _dangling_hint(db: Connection, title: str, rows: int, lost: int, whole: bool
     for a, b in dict.fromkeys(ends for ends in joined if ends.source != ends.target):
         if lost > MUCH_SHARE * rows and 2 * (rows - _kept_if_swapped(db, title, a, b)) < lost:
             return f"the tables of '{a}' and '{b}' look swapped: with them exchanged, most of these edges would be kept"
-    return spelling_hint(db, title, "(SELECT s AS id FROM edges UNION SELECT t FROM edges) ANTI JOIN ids USING (id)", "ids")
+    return spelling_hint(db, title, f"{ENDS} ANTI JOIN ids USING (id)", "ids")
 
 
 def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str = "the node table") -> str:

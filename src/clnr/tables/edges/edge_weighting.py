@@ -121,9 +121,11 @@ def fade_edges(
     """
     unit = half_life * (_DAY_SECONDS if times.as_dates else 1.0)
     if until is None:
-        ((now,),) = run(db, "SELECT max(moment) FROM edges", title)
+        day = "strftime(make_timestamp(CAST(floor(max(moment)) * 1000000 AS BIGINT)), '%Y-%m-%d')" if times.as_dates else "NULL"
+        ((now, day),) = run(db, f"SELECT max(moment), {day} FROM edges", title)
+        as_of = f"the last edge, {day or f'{now:.15g}'}"
     else:
-        now = times.end_of(db, until)
+        now, as_of = times.end_of(db, until), until
     faded = f"w * pow(0.5, ({now!r} - moment) / {unit!r})"
     if known is None:
         sums = (SumRange.of(db, value, "edges", title).sql(value) for value in ("w", faded))
@@ -133,20 +135,13 @@ def fade_edges(
     ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
     run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
     what = "days" if times.as_dates else f"units of '{times.column}'"
-    lines = [f"{title}: edge weights halve every {half_life:g} {what}, as of {until or _last_edge(db, title, times, now)}"]
+    lines = [f"{title}: edge weights halve every {half_life:g} {what}, as of {as_of}"]
     if 2 * gone > rows:
         lines.append(
             f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED_HALF_LIVES} half-lives and "
             "have almost no weight; is the half-life too short?"
         )
     return known, lines
-
-
-def _last_edge(db: Connection, title: str, times: EdgeTimes, now: float) -> str:
-    if not times.as_dates:
-        return f"the last edge, {now:.15g}"
-    ((day,),) = run(db, f"SELECT strftime(DATE '1970-01-01' + {math.floor(now / _DAY_SECONDS)}, '%Y-%m-%d')", title)
-    return f"the last edge, {day}"
 
 
 def normalise_kinds(db: Connection, title: str, directed: bool) -> dict[str, float]:

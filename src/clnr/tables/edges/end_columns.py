@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import combinations, islice
 
 from clnr.errors import DataError, command_with, one_line
-from clnr.tables.columns.node_columns import id_sql, is_distinct, stacked_ids
+from clnr.tables.columns.node_columns import ids_in, is_distinct, stacked_ids
 from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
@@ -55,8 +55,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     if doubt:
         cure = "give it as --nodes, or name the two columns of edges: --source, --target"
         raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {cure}")
-    sources, targets = (f"(SELECT {id_sql(table, end, False)} AS id FROM {table.sql})" for end in (a, b))
-    both = f"SELECT 1 FROM {sources} SEMI JOIN {targets} USING (id) LIMIT 1"
+    both = f"SELECT 1 FROM {ids_in(table, a)} SEMI JOIN {ids_in(table, b)} USING (id) LIMIT 1"
     if has_ids and not has_nodes and not run(db, both, table.name):
         raise DataError(
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
@@ -95,7 +94,7 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
     run(db, f"CREATE OR REPLACE TEMP TABLE end_parts AS SELECT place, id, sign, {part} FROM {lists}", title)
     if not run(db, "SELECT 1 FROM end_parts WHERE part <> '' LIMIT 1", title):
         return ""
-    of_nodes = (f"SELECT {id_sql(of, key, False)}, 1 FROM {of.sql}" for of, key in nodes)
+    of_nodes = (f"SELECT id, 1 FROM {ids_in(of, key)}" for of, key in nodes)
     known = " UNION ALL ".join(["SELECT id, 0 AS in_nodes FROM end_ids", *of_nodes])
     shares = "avg(if(p.id IS NULL, 0, 1)) AS share, avg(coalesce(p.in_nodes, 0)), avg(w.in_nodes), min(e.id)"
     joined = "end_parts e LEFT JOIN known p ON part = p.id JOIN known w ON e.id = w.id WHERE part <> '' GROUP BY place, sign"
@@ -106,8 +105,7 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
         return ""
     has, between = f"contains(id, {quoted(sign)})", quoted(f" {sign}")
     counts = f"count(*) FILTER ({has}), count(*), bool_or({has} AND trim(id, {between}) <> id)"
-    ids = f"(SELECT {id_sql(table, ends[place], False)} AS id FROM {table.sql})"
-    ((count, total, trailing),) = run(db, f"SELECT {counts} FROM {ids}", title)
+    ((count, total, trailing),) = run(db, f"SELECT {counts} FROM {ids_in(table, ends[place])}", title)
     text = f"trim({names[place]}, {between})" if trailing else names[place]
     each = f"trim(unnest(string_split({text}, {quoted(sign)})){f', {around}' if example.startswith('[') else ''})"
     such = f"separated by '{sign}', such as '{one_line(example, 80)}'"
@@ -138,7 +136,7 @@ def _other_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None,
     known: dict[int, int] = {}
     if nodes is not None:
         for column in dict.fromkeys((key, *islice(nodes.columns, _MOST_NODE_COLUMNS))):
-            there = f"end_ids SEMI JOIN (SELECT {id_sql(nodes, column, False)} AS id FROM {nodes.sql}) USING (id)"
+            there = f"end_ids SEMI JOIN {ids_in(nodes, column)} USING (id)"
             found = dict(run(db, f"SELECT place, count(*) FROM {there} GROUP BY place", title))
             known = max(known, found, key=lambda each: sum(each.values()))
     named = {pair: _are_called_ends(*(columns[place] for place in pair)) for pair in combinations(sorted(words), 2)}

@@ -137,14 +137,13 @@ def load_edges(
     earlier = None if arguments.base is None else arguments.base.ingest_report
     known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
     if not edges:
-        return MergeForm(False, arguments.is_directed), fading
+        return MergeForm(arguments.is_directed), fading
     # Edges of an earlier graph may be of kinds by the signs of their weights alone.
     by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
     asked = (arguments.negative_weights or "refuse") != "refuse"
     if (asked or by_sign) and not any(roles.weight for _, roles in edges):
         raise DataError("--negative-weights needs weights, and there is no column of them: name it by --weight")
     form = MergeForm(
-        weighted=arguments.has_edge_kinds or any(roles.weighted for _, roles in edges),
         directed=arguments.is_directed,
         kinds=known if arguments.has_edge_kinds else None,
         adds=any(roles.weight is not None or roles.fading for _, roles in edges),
@@ -156,9 +155,7 @@ def load_edges(
         (each, None if roles.edge_time is None else EdgeTimes.of(db, each.table, roles.edge_time)) for each, roles in edges
     ]
     if len({None if times is None else times.as_dates for _, times in all_times}) > 1:
-        dates, numbers = (
-            next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
-        )
+        dates, numbers = (next(e.table.name for e, each in all_times if each and each.as_dates is way) for way in (True, False))
         raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
     remarks += [f"{each.table.name}: {times.note}" for each, times in all_times if times is not None and times.note]
     negative, some_negative = arguments.with_negative_weights, False

@@ -10,7 +10,7 @@ import os
 import re
 from os.path import commonprefix
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clnr.errors import DataError, command_with
 from clnr.tables.io.source import Table
@@ -43,7 +43,8 @@ class Evidence(NamedTuple):
         named: The end whose column is called as the id column of the node table; None if neither is.
         ids: The number of ids of each end.
         shared: The number of ids of both.
-        known: How many ids of each end the node table has; None without one.
+        has_nodes: Whether there is a node table.
+        known: How many ids of each end it has.
         loops: Edges from an id to the same, and how many there would be by chance, as where these are two nodes.
         reversed: Edges that are also there the other way round, likewise.
     """
@@ -53,21 +54,21 @@ class Evidence(NamedTuple):
     named: int | None
     ids: tuple[int, int]
     shared: int
-    known: tuple[int, int] | None
+    has_nodes: bool
+    known: tuple[int, int]
     loops: tuple[int, float]
     reversed: tuple[int, float]
 
     @property
-    def shares(self) -> tuple[float, float] | None:
+    def shares(self) -> tuple[float, float]:
         """The share of the ids of each end that the node table has."""
-        return None if self.known is None else (self.known[0] / self.ids[0], self.known[1] / self.ids[1])
+        return self.known[0] / self.ids[0], self.known[1] / self.ids[1]
 
     @property
     def node_end(self) -> int:
         """The end that a node table is of: by its name, else the one that it knows better."""
-        if self.named is not None or self.shares is None or self.known is None:
-            return 1 if self.named is None else self.named
-        return int((self.shares[1], self.known[1]) >= (self.shares[0], self.known[0]))
+        better = int((self.shares[1], self.known[1]) >= (self.shares[0], self.known[0]))
+        return better if self.named is None else self.named
 
     def is_strong(self) -> bool:
         """Whether it is so likely that there are two kinds that nothing else should be read."""
@@ -78,10 +79,9 @@ class Evidence(NamedTuple):
         return self._knows_one_end(_HALF) or (self.loops[1] >= _LEAST_EXPECTED and not self._has_same_ids())
 
     def is_weak(self) -> bool:
-        """Whether it may be so."""
         if self._is_one_kind():
             return False
-        if not self.shared and self.known is None:
+        if not self.shared and not self.has_nodes:
             return True
         if not self.whole:
             return self._knows_one_end(_HARDLY_ANY)
@@ -101,14 +101,13 @@ class Evidence(NamedTuple):
         return self.shared >= _SAME_SHARE * (sum(self.ids) - self.shared)
 
     def _knows_one_end(self, most: float) -> bool:
-        if self.shares is None or self.known is None or max(self.shares) < _NEARLY_ALL or min(self.shares) >= most:
-            return False
-        return max(all_ids - known for all_ids, known in zip(self.ids, self.known, strict=True)) >= _LEAST_UNKNOWN
+        unknown = max(all_ids - known for all_ids, known in zip(self.ids, self.known, strict=True))
+        return max(self.shares) >= _NEARLY_ALL and min(self.shares) < most and unknown >= _LEAST_UNKNOWN
 
     def reasons(self, columns: tuple[str, str], node_table: str) -> str:
         """What speaks for two kinds, in words."""
         reasons = []
-        if self.shares is not None and self._knows_one_end(_FEWER):
+        if self._knows_one_end(_FEWER):
             at = self.node_end
             reasons.append(
                 f"{node_table} has {self.shares[at]:.0%} of the ids in '{columns[at]}' and {self.shares[1 - at]:.0%} of those "
@@ -183,10 +182,9 @@ def _weigh(db: Connection, title: str, columns: tuple[str, str], key: str | None
         ((back,),) = run(db, f"SELECT count(*) FROM {both_ways}", title)
         joined = "pairs JOIN s_ids a ON a.id = t JOIN t_ids b ON b.id = s WHERE s <> t"
         ((back_by_chance,),) = run(db, f"SELECT {chance} FROM {joined}", title)
-    counts = [run(db, f"SELECT count(*) FROM {end}_ids", title)[0][0] for end in "st"]
-    known = None
-    if key is not None:
-        known = [run(db, f"SELECT count(*) FROM {end}_ids SEMI JOIN row_ids USING (id)", title)[0][0] for end in "st"]
+    known = "0" if key is None else "SELECT count(*) FROM {}_ids SEMI JOIN row_ids USING (id)"
+    counts = ", ".join(f"({each.format(end)})" for each in ("SELECT count(*) FROM {}_ids", known) for end in "st")
+    ((sources, targets, known_sources, known_targets),) = run(db, f"SELECT {counts}", title)
     for name in ("pairs", "s_ids", "t_ids"):
         run(db, f"DROP TABLE {name}", title)
     plain = [each.strip().casefold() for each in (*columns, key or "")]
@@ -194,9 +192,10 @@ def _weigh(db: Connection, title: str, columns: tuple[str, str], key: str | None
         edges=edges,
         whole=whole,
         named=next((end for end in range(2) if plain[end] == plain[2]), None),
-        ids=(counts[0], counts[1]),
+        ids=(sources, targets),
         shared=shared,
-        known=None if known is None else (known[0], known[1]),
+        has_nodes=key is not None,
+        known=(known_sources, known_targets),
         loops=(loops, float(by_chance)),
         reversed=(back, float(back_by_chance)),
     )
@@ -207,25 +206,16 @@ def _weigh(db: Connection, title: str, columns: tuple[str, str], key: str | None
 
 def _corrected(arguments: TableArguments, kinds: tuple[str, str], node_end: int) -> str | None:
     """The command with both kinds, as it is typed, or the arguments of Python; None if kinds do not go with the others."""
-    if arguments.edges is None or arguments.nodes_query is not None or arguments.edge_type is not None:
-        return None
-    if arguments.feature_matrix is not None:
+    others = (arguments.nodes_query, arguments.edge_type, arguments.feature_matrix)
+    if arguments.edges is None or any(each is not None for each in others):
         return None
     relation = "edges"
     if isinstance(arguments.edges, str | Path):
         relation = re.sub(r"\W+", "_", Path(arguments.edges).name.partition(".")[0]).strip("_") or relation
-    key, kind = (kinds[0], relation, kinds[1]), kinds[node_end]
-    values = {"--edges": f"{','.join(key)}={_path(arguments.edges)}"}
-    call = f"edges={{{key!r}: {_expression(arguments.edges, 'edges')}}}"
-    if arguments.nodes is not None:
-        values["--nodes"] = f"{kind}={_path(arguments.nodes)}"
-        call += f", nodes={{{kind!r}: {_expression(arguments.nodes, 'nodes')}}}"
-    return command_with(values) or call
-
-
-def _path(table: Any) -> str:
-    return os.fspath(table) if isinstance(table, str | Path) else ""
-
-
-def _expression(table: Any, name: str) -> str:
-    return repr(_path(table)) if isinstance(table, str | Path) else name
+    values, call = {}, []
+    for role, key in (("edges", (kinds[0], relation, kinds[1])), ("nodes", kinds[node_end])):
+        if (table := getattr(arguments, role)) is not None:
+            path = os.fspath(table) if isinstance(table, str | Path) else ""
+            values[f"--{role}"] = f"{key if isinstance(key, str) else ','.join(key)}={path}"
+            call.append(f"{role}={{{key!r}: {repr(path) if path else role}}}")
+    return command_with(values) or ", ".join(call)

@@ -22,7 +22,6 @@ _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN_BYTES = 1 << 20
 # The longest line that DuckDB reads, and its buffer: a last line that is longer than that it leaves out without a word.
 _LONGEST_LINE_BYTES, _BUFFER_BYTES = 2_000_000, 32_000_000
-# Rows below the first line that are looked at.
 _SAMPLE_ROWS = 1000
 # A number, a date, a time, or both of these.
 _NUMBER_PATTERN = re.compile(r"[-+]?[.,]?\d[-+.,:/\d]*([eT ][-+.,:/\d]+)?Z?|[-+]?(nan|inf|infinity)", re.IGNORECASE)

@@ -120,7 +120,6 @@ def _is_windows(part: bytes) -> bool:
 
 
 def _in_word(part: bytes, first: int, last: int) -> bool:
-    """Whether a letter of ASCII is before or after some bytes."""
     return part[max(0, first - 1) : first].isalpha() or part[last : last + 1].isalpha()
 
 

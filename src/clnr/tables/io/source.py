@@ -66,13 +66,7 @@ class Table:
 
 
 def open_table(
-    db: Connection,
-    given: Any,
-    role: str,
-    known: KnownNames,
-    header: bool | None = None,
-    kind: str = "",
-    encoding: str | None = None,
+    db: Connection, given: Any, role: str, known: KnownNames, header: bool | None, kind: str, encoding: str | None
 ) -> Table:
     """Open what the user gave: a path or a glob, or a data frame of pandas, polars or Arrow.
 

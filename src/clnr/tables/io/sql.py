@@ -31,9 +31,7 @@ MISSING_WORDS |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?",
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
 _CHUNK_ROWS = 1 << 16
-# Columns that are fetched at a time.
 _QUERY_COLUMNS = 300
-# Rows of a batch that is streamed.
 _STREAMED_ROWS = 1 << 19
 
 # Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.

@@ -39,7 +39,7 @@ _POINT_PATTERN = r"(^|[^\d.,])\d{1,3}(\.\d{3})+($|[^\d.,])"
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|plz|fips|isic|naics|nace)|codes?)$")
 
 
-def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind: str | None = None) -> list[ColumnInfo]:
+def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind: str | None) -> list[ColumnInfo]:
     """How each column of an edge table was read."""
     by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
     by_column |= {roles.source: "source", roles.target: "target"}
@@ -58,13 +58,7 @@ def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind
 
 
 def describe_nodes(
-    db: Connection,
-    table: Table,
-    roles: Roles,
-    whole: bool,
-    names: str | None,
-    encoder: FeatureEncoder,
-    node_kind: str | None = None,
+    db: Connection, table: Table, roles: Roles, whole: bool, kind: str | None, names: str | None, encoder: FeatureEncoder
 ) -> list[ColumnInfo]:
     """How each column of a stored node table was read."""
     encoders = {each.column: each for each in encoder.column_encoders}
@@ -72,7 +66,7 @@ def describe_nodes(
     queries = [_query_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
     answers = run_column_queries(db, table.name, queries)
     infos, ignored = [], dict.fromkeys(roles.ignored, "ignored")
-    for column, (missing, kind) in zip(table.columns, answers, strict=True):
+    for column, (missing, holds) in zip(table.columns, answers, strict=True):
         role, note, features = by_column.get(column, NOT_USED), "", 0
         if (encoded := encoders.get(column)) is not None:
             role = "feature" if column not in by_column else f"{role} and feature"
@@ -83,7 +77,7 @@ def describe_nodes(
             note = _classes(db, table, column)
         if column == names:
             role = "name" if role == NOT_USED else f"{role} and name"
-        infos.append(ColumnInfo(table_title("nodes", node_kind), column, role, kind, note, features, int(missing)))
+        infos.append(ColumnInfo(table_title("nodes", kind), column, role, holds, note, features, int(missing)))
     return infos
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clnr.tables.columns.node_columns import id_sql, is_distinct, plain_id, stacked_ids
+from clnr.tables.columns.node_columns import ids_in, is_distinct, plain_id, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import NUMBERS, Connection, run
 from clnr.tables.roles.roles import Roles
@@ -34,7 +34,7 @@ def find_id_column(
         return given, ""
     for rows in (_FEW_EDGE_ROWS, _EDGE_ROWS) if common else (_EDGE_ROWS,):
         some = (
-            f"SELECT DISTINCT {id_sql(of, column, False)} AS id, {number} AS k FROM (SELECT * FROM {of.sql} LIMIT {rows})"
+            f"SELECT DISTINCT id, {number} AS k FROM {ids_in(of, column, f'(SELECT * FROM {of.sql} LIMIT {rows})')}"
             for number, (of, column) in enumerate(ends)
         )
         run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS {' UNION ALL '.join(some)}", table.name)
@@ -49,12 +49,9 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
     matches = dict(run(db, f"SELECT place, count(*) FROM ({rows}) SEMI JOIN end_ids USING (id) GROUP BY place", table.name))
     if not matches:
         # Written in another way, they are still the ids; a later error says in which.
-        near = (
-            f"(SELECT place, {plain_id('id')} AS plain FROM ({rows})) SEMI JOIN (SELECT {plain_id('id')} AS plain FROM end_ids)"
-        )
-        alike = run(
-            db, f"SELECT place FROM {near} USING (plain) GROUP BY place ORDER BY count(*) DESC, place LIMIT 1", table.name
-        )
+        plain = f"{plain_id('id')} AS plain"
+        near = f"(SELECT place, {plain} FROM ({rows})) SEMI JOIN (SELECT {plain} FROM end_ids) USING (plain)"
+        alike = run(db, f"SELECT place FROM {near} GROUP BY place ORDER BY count(*) DESC, place LIMIT 1", table.name)
         return (columns[alike[0][0]] if alike else given), ""
     best, own = max(matches.values(), default=0), matches.get(0, 0)
     least = own if common else _NEARLY * own
@@ -78,9 +75,7 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
 
 def _covered(db: Connection, table: Table, column: str) -> float:
     """The share of ends that a column has, on average over sources and targets."""
-    there = f"SELECT id, k FROM end_ids SEMI JOIN (SELECT {id_sql(table, column, False)} AS id FROM {table.sql}) USING (id)"
-    found = f"SELECT k, count(*) AS found FROM ({there}) GROUP BY k"
-    all_ends = "SELECT k, count(*) AS n FROM end_ids GROUP BY k"
-    shares = f"SELECT avg(coalesce(found, 0) / n) FROM ({all_ends}) LEFT JOIN ({found}) USING (k)"
+    known = f"(SELECT DISTINCT id, true AS known FROM {ids_in(table, column)})"
+    shares = f"SELECT count(known) / count(*) AS share FROM end_ids LEFT JOIN {known} USING (id) GROUP BY k"
     # Without edges there are no ends.
-    return float(run(db, shares, table.name)[0][0] or 0)
+    return float(run(db, f"SELECT avg(share) FROM ({shares})", table.name)[0][0] or 0)

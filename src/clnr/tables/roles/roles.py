@@ -61,11 +61,6 @@ class Roles(NamedTuple):
     types: Mapping[str, str] = MappingProxyType({})
     ignored: tuple[str, ...] = ()
 
-    @property
-    def weighted(self) -> bool:
-        """Whether edges have weights: a column of them, kinds that are balanced, or ages by which they fade."""
-        return self.weight is not None or self.edge_type is not None or self.fading
-
 
 def _as_before(arguments: TableArguments, table: Table, role: str, kind: str | None) -> TableArguments:
     """Columns that had a role in the graph that is extended have it again, where they are there and no other is named."""
