@@ -95,7 +95,7 @@ TABLE_PANELS = {
 OUTPUT_PANEL = "Output"
 # What the help calls the value of an option; any other is called as its option is.
 _VALUES = {
-    "COLUMN": ("--source", "--target", "--id", "--label", "--name", "--time"),
+    "COLUMN": ("--label", "--name", "--time"),
     "FOLDER": ("--out", "--graph", "--model", "--data-root"),
     "N": ("-k", "--seed", "--seeds", "--jobs", "--workers", "--max-restarts"),
     "AMOUNT": ("--memory", "--duckdb-memory"),

@@ -16,7 +16,7 @@ from clnr.tables.io.encodings import check_encoding
 from clnr.tables.io.source import check_table
 from clnr.tables.io.table_files import check_is_file
 from clnr.tables.roles.column_names import check_apart
-from clnr.tables.table_arguments import COLUMN_WORDS, TableArguments
+from clnr.tables.table_arguments import COLUMN_WORDS, REPEATABLE, TableArguments
 from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
 
 # What a value must be an instance of, and how that is called, by the type of its field.
@@ -57,8 +57,8 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         check_type("each column of types", column, str, "text", DataError)
         if kind not in COLUMN_WORDS:
             raise UnknownName(f"type for column '{column}'", str(kind), COLUMN_WORDS)
-    columns = {name: getattr(arguments, name) for name in ("weight", "edge_time", "features", "ignore")}
-    columns |= {name: (columns[name],) for name in ("weight", "edge_time") if isinstance(columns[name], str)}
+    columns = {name: getattr(arguments, name) for name in (*REPEATABLE, "features", "ignore")}
+    columns |= {name: (columns[name],) for name in REPEATABLE if isinstance(columns[name], str)}
     columns = {name: _column_names(name, given) for name, given in columns.items() if given is not None}
     arguments = replace(arguments, **columns)
     _check_kinds(arguments)
@@ -109,9 +109,9 @@ def _check_kinds(given: TableArguments) -> None:
 
 
 def _check_times(given: TableArguments) -> None:
-    check_apart(given.weights, given.edge_times)
+    check_apart(given.columns_named("weight"), given.columns_named("edge_time"))
     for option, value in (("--until", given.until), ("--half-life", given.half_life)):
-        if value is not None and not given.edge_times:
+        if value is not None and not given.columns_named("edge_time"):
             raise DataError(f"{option} needs the column of the edges' times: --edge-time")
     if given.half_life is not None and not 0 < given.half_life < math.inf:
         raise DataError(f"--half-life must be above 0, not {given.half_life}")

@@ -25,6 +25,10 @@ COLUMN_WORDS = ("text", "category", "number", "date", "bool", "tags", "id")
 """What a user can say that a column holds: the words of ``COLUMN_TYPES``, or an id, which is no feature."""
 
 
+REPEATABLE = ("source", "target", "weight", "edge_time", "id")
+"""The arguments that name a column, or one for each table."""
+
+
 class Option(NamedTuple):
     """How an argument is given on the command line.
 
@@ -69,24 +73,31 @@ class TableArguments:
         "More features as a matrix (.npy, .npz, .mtx), its rows in the order of --nodes; without --nodes, row i is node i.",
         metavar="FILE",
     )
-    source: str | None = _option("Column of edge sources; found by name, such as source or from, if not given.")
-    target: str | None = _option("Column of edge targets; found by name if not given.")
+    source: str | Iterable[str] | None = _option(
+        "Column of edge sources; found by name, such as source or from, if not given. Repeatable: each table takes its own.",
+        *(list[str], "COLUMN"),
+    )
+    target: str | Iterable[str] | None = _option(
+        "Column of edge targets; found by name if not given. Repeatable, as --source.", list[str], "COLUMN"
+    )
     weight: str | Iterable[str] | None = _option(
-        "Column of edge weights; found by name if not given. Repeatable: each edge table takes its own.", list[str], "COLUMN"
+        "Column of edge weights; found by name if not given. Repeatable, as --source.", list[str], "COLUMN"
     )
     negative_weights: str | None = _option(
         "Negative edge weights: refuse (the default), drop, or kind (a separate kind).", metavar="CHOICE"
     )
     edge_type: str | None = _option("Column of kinds of edges: each kind is normalised separately.", metavar="COLUMN")
     edge_time: str | Iterable[str] | None = _option(
-        "Column of edge times, dates or numbers. Repeatable, as --weight.", list[str], "COLUMN"
+        "Column of edge times, dates or numbers. Repeatable, as --source.", list[str], "COLUMN"
     )
     until: str | None = _option("With --edge-time: leave out later edges.", metavar="DATE")
     half_life: float | None = _option("With --edge-time: the age at which an edge's weight has halved.", float, "DAYS")
     drop_empty: bool = _option(
         "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False
     )
-    id: str | None = _option("Column of node ids; found by its values if not given.")
+    id: str | Iterable[str] | None = _option(
+        "Column of node ids; found by its values if not given. Repeatable, as --source.", list[str], "COLUMN"
+    )
     label: str | None = _option("Column of class labels: to evaluate, and for supervised methods; never a feature.")
     names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
     time: str | None = _option("Column of timestamps, left out of the features.")
@@ -119,15 +130,10 @@ class TableArguments:
         """Those that are options of the command line, by the names of the arguments."""
         return {each.name: each.metadata[_OPTION] for each in fields(cls) if _OPTION in each.metadata}
 
-    @property
-    def weights(self) -> tuple[str, ...]:
-        """The columns of weights that are named: each holds for the tables of edges that have it."""
-        return (self.weight,) if isinstance(self.weight, str) else tuple(self.weight or ())
-
-    @property
-    def edge_times(self) -> tuple[str, ...]:
-        """The columns of edge times that are named; likewise."""
-        return (self.edge_time,) if isinstance(self.edge_time, str) else tuple(self.edge_time or ())
+    def columns_named(self, argument: str) -> tuple[str, ...]:
+        """The columns that one of ``REPEATABLE`` names: each holds for the tables that have it."""
+        named = getattr(self, argument)
+        return (named,) if isinstance(named, str) else tuple(named or ())
 
     @property
     def has_edge_kinds(self) -> bool:

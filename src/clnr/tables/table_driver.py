@@ -21,6 +21,7 @@ from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.load import Loaded, load_tables, name_of
 from clnr.tables.roles.described_columns import type_warnings, unread_warnings
+from clnr.tables.roles.parent_columns import about_parents, parent_columns
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
@@ -159,7 +160,13 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
             if arguments.progress is not None and time.due():
                 arguments.progress(f"{table.name}: {done:,} of {plural(len(roles.features), 'column')} are read")
 
-        encoder = FeatureEncoder.fit(db, table, roles.features, roles.types, say)
+        of_user = roles.features if arguments.features is not None else roles.types
+        parents = parent_columns(db, table, roles.id, [name for name in roles.features if name not in of_user])
+        if parents:
+            ends = {column for _, of in loaded.edges for column in (of.source, of.target)}
+            are_edges = arguments.edges_query is not None or not ends.isdisjoint(parents)
+            remarks.append(about_parents(db, table, roles.id, parents, are_edges))
+        encoder = FeatureEncoder.fit(db, table, roles.features, {**dict.fromkeys(parents, "id"), **roles.types}, say)
         remarks.extend(type_warnings(db, table, encoder.column_encoders, roles.types))
         return encoder
 

@@ -25,8 +25,8 @@ from clnr.tables.roles.column_names import (
 )
 from clnr.tables.table_arguments import TableArguments
 
-_OF_EDGES = ("source", "target")
-_OF_NODES = ("id", "label", "time")
+_OF_EDGES = {"source": "for source", "target": "for target", "weight": "for weight", "edge_time": "for edge times"}
+_OF_NODES = ("label", "time")
 _EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
 
 
@@ -156,13 +156,14 @@ def _query_table(db: Connection, role: str, given: TableArguments) -> tuple[Name
 
 
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
-    named = (given.source, given.target, *given.weights, *given.edge_times, given.edge_type, *given.ignore)
+    named = (*(name for argument in _OF_EDGES for name in given.columns_named(argument)), given.edge_type, *given.ignore)
     known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
     return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "", given.encoding)
 
 
 def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Table:
-    named = [given.id, given.label, given.time, given.names, *(given.features or ()), *given.types, *given.ignore]
+    ids = given.columns_named("id")
+    named = [*ids, given.label, given.time, given.names, *(given.features or ()), *given.types, *given.ignore]
     if nodes.kind is not None:
         named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
     # Those of edges show that a table of edges was given for one of nodes.
@@ -175,18 +176,17 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
 
 def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
     """What was named of the columns of one table of edges."""
-    named: dict[str, Any] = {name: column_called(getattr(arguments, name), table) for name in _OF_EDGES}
-    weight = _one_of(arguments.weights, table, "weights", "weight")
-    time = _one_of(arguments.edge_times, table, "times", "edge_time")
-    check_apart([weight], [time])
+    named: dict[str, Any] = {name: _one_of(name, arguments, table) for name in _OF_EDGES}
+    check_apart([named["weight"]], [named["edge_time"]])
     # All tables must have times, if one has: that a column is missing is said where it is looked for.
-    named |= {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
+    named["edge_time"] = named["edge_time"] or next(iter(arguments.columns_named("edge_time")), None)
     return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table))
 
 
 def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
     """What was named of the columns of the table of one kind of nodes: ``age``, or ``user.age`` for this kind alone."""
     named: dict[str, Any] = {name: column_called(getattr(arguments, name), table, kind) for name in _OF_NODES}
+    named["id"] = _one_of("id", arguments, table, kind)
     if arguments.label is not None and named["label"] is None:
         named["label"] = NO_COLUMN
     features = None if arguments.features is None else _columns_of(arguments.features, table, kind)
@@ -198,13 +198,14 @@ def _columns_of(names: Iterable[str], table: Table, kind: str | None = None) -> 
     return tuple(column for _, columns in named_columns(names, [(table, kind)]) for column in columns)
 
 
-def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:
-    """The column of a table of those that are named; None if it has none of them."""
-    columns = list(dict.fromkeys(filter(None, (column_called(name, table) for name in names))))
+def _one_of(argument: str, arguments: TableArguments, table: Table, kind: str | None = None) -> str | None:
+    """The column of a table of those that an argument names; None if it has none of them."""
+    named = (column_called(name, table, kind) for name in arguments.columns_named(argument))
+    columns = list(dict.fromkeys(filter(None, named)))
     if len(columns) > 1:
+        option = f"--{argument.replace('_', '-')}"
         raise DataError(
-            f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and {what} are one column of a table; leave out one "
-            f"--{argument.replace('_', '-')}"
+            f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and a table has one {option}; leave out one"
         )
     return columns[0] if columns else None
 
@@ -214,11 +215,10 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
     edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
     nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in tables.nodes]
     checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
-        *(((getattr(arguments, role),), edges, f"for {role}") for role in _OF_EDGES),
-        *(((getattr(arguments, role),), nodes, f"for {role}") for role in _OF_NODES),
-        (arguments.weights, edges, "for weight"),
+        *((arguments.columns_named(argument), edges, role) for argument, role in _OF_EDGES.items()),
         ((arguments.edge_type,), edges, "for edge types"),
-        (arguments.edge_times, edges, "for edge times"),
+        (arguments.columns_named("id"), nodes, "for id"),
+        *(((getattr(arguments, role),), nodes, f"for {role}") for role in _OF_NODES),
         (arguments.features or (), nodes, "for features"),
         (arguments.types, nodes, "for --as"),
         (arguments.ignore, [*edges, *nodes], "to ignore"),

@@ -20,7 +20,8 @@ def telling_columns(encoder: FeatureEncoder, features: Array | sp.csr_array, lab
     """The columns in which a single value, or whether there is one, tells the class of nearly every labelled node."""
     labelled = np.flatnonzero(labels >= 0)
     sizes = np.bincount(labels[labelled]).astype(float)
-    if len(sizes) < 2 or sizes.min() < _LEAST_NODES_OF_CLASS or len(sizes) * features.shape[1] > _MOST_PAIRS:
+    large = sizes >= _LEAST_NODES_OF_CLASS
+    if large.sum() < 2 or len(sizes) * features.shape[1] > _MOST_PAIRS:
         return []
     least = 0.0 if sp.issparse(features) else features.min(axis=0)
     both = np.zeros((len(sizes), features.shape[1]))
@@ -32,7 +33,7 @@ def telling_columns(encoder: FeatureEncoder, features: Array | sp.csr_array, lab
     count, having = len(labelled), both.sum(axis=0)
     spread = np.sqrt(np.outer(sizes * (count - sizes), having * (count - having)))
     correlation = np.abs(count * both - np.outer(sizes, having)) / np.maximum(spread, 1e-9)
-    tells, end, columns = correlation >= _LEAST_CORRELATION, 0, []
+    tells, end, columns = (correlation >= _LEAST_CORRELATION) & large[:, None], 0, []
     for each in encoder.column_encoders:
         start, end = end, end + each.width + each.missing
         if sizes[tells[:, start:end].any(axis=1)].sum() >= _LEAST_SHARE * count:

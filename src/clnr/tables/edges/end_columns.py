@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from itertools import combinations, islice
 
 from clnr.errors import DataError, command_with, one_line
-from clnr.tables.columns.node_columns import ids_in, is_distinct, stacked_ids
+from clnr.support.humanize import plural
+from clnr.tables.columns.node_columns import id_sql, ids_in, is_distinct, stacked_ids
 from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
@@ -20,14 +21,21 @@ _LEAST_ROWS = 10
 _FIRST_ROWS, _MOST_COLUMNS, _MOST_NODE_COLUMNS = 10_000, 12, 5
 # Of an end, the node table has nearly all ids; of an id of edges, at most half. Of two ends, the larger shares half of its ids
 # with the other; fewer values are categories.
-_NEARLY_ALL, _HALF, _LEAST_VALUES = 0.95, 0.5, 5
+_NEARLY_ALL, _HALF, _LEAST_VALUES, _FEW_PAIRS = 0.95, 0.5, 5, 0.01
 _NO_IDS = "no ids"
 _DAY = r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))([ T].*)?"
 _NUMBER_OR_DAY = rf"[-+]?\d*([.,]\d+)?([eE][-+]?\d+)?|{_DAY}"
 # Signs between the ids of a list; and the share of rows with lists that no longer are single mistakes.
 _SEPARATORS, _MANY_LISTS = (";", "|", ","), 0.1
 # Names of columns that differ by these words alone: patient_from and patient_to.
-_DIRECTIONS = {"from": "to", "von": "nach", "start": "end", "source": "target", "src": "dst", "origin": "destination"}
+_DIRECTIONS = {
+    "from": ("to",),
+    "von": ("nach",),
+    "start": ("end",),
+    "source": ("target", "destination", "dest"),
+    "src": ("dst", "dest"),
+    "origin": ("destination", "dest"),
+}
 
 
 def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, key: str, has_nodes: bool) -> tuple[Roles, str]:
@@ -38,6 +46,8 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     rather a table of nodes if the second column has none of these ids.
     """
     a, b = roles.source, roles.target
+    if called := _called_ends(db, table, roles):
+        return _told(table, roles, *called, "they are called as ends are")
     has_ids = all(is_distinct(db, table, a, rows, _LEAST_ROWS) for rows in (table.first_rows, table.sql))
     if has_ids and (other := _other_ends(db, table, roles, nodes, key)):
         x, y, share = other
@@ -52,6 +62,13 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
         doubt = doubt or f"'{a if forms[0] == _NO_IDS else b}' holds fractions or dates, not ids"
     elif len(set(forms.values())) > 1 and not table.is_text:
         doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, and edges have ids of one type"
+    ids = ", ".join(f"count(DISTINCT {id_sql(table, end)})" for end in (a, b))
+    both = f"({id_sql(table, a)}, {id_sql(table, b)})"
+    ((rows, pairs, *values),) = run(db, f"SELECT count(*), count(DISTINCT {both}), {ids} FROM {table.first_rows}", table.name)
+    if not doubt and pairs < _FEW_PAIRS * rows and min(values) < _LEAST_VALUES:
+        few = f"they have {plural(pairs, 'pair')} of values in the first {rows:,} rows"
+        cure = "name the columns of the ends: --source, --target"
+        raise DataError(f"{table.name}: '{a}' and '{b}', its first columns, are hardly the ends of edges: {few}; {cure}")
     if doubt:
         cure = "give it as --nodes, or name the two columns of edges: --source, --target"
         raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {cure}")
@@ -153,11 +170,24 @@ def _other_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None,
     return None
 
 
+def _called_ends(db: Connection, table: Table, roles: Roles) -> tuple[str, str] | None:
+    """Two other columns of words whose names differ by words for a start and an end alone, such as those of addresses."""
+    others = [name for name in table.columns if name not in (roles.weight, roles.edge_type, roles.edge_time, *roles.ignored)]
+    pairs = [pair for pair in combinations(others[:_MOST_COLUMNS], 2) if _are_called_ends(*pair)]
+    for pair in pairs:
+        if pair == (roles.source, roles.target):
+            return None
+        forms = _forms(db, table.name, stacked_ids(table, pair, _FIRST_ROWS))
+        if list(forms.values()) == ["words", "words"]:
+            return pair
+    return None
+
+
 def _are_called_ends(source: str, target: str) -> bool:
     """Whether the names of two columns differ by words for a start and an end alone."""
     names = (re.sub("(?<=[a-z])(?=[A-Z])", " ", each).casefold() for each in (source, target))
     a, b = (set(re.findall(r"[^\W_]+", name)) for name in names)
-    return len(a - b) == len(b - a) == 1 and _DIRECTIONS.get(*(a - b)) in b - a
+    return len(a - b) == len(b - a) == 1 and not (b - a).isdisjoint(_DIRECTIONS.get(*(a - b), ()))
 
 
 def _forms(db: Connection, title: str, rows: str) -> dict[int, str]:

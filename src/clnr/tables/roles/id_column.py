@@ -46,7 +46,9 @@ def find_id_column(
 def _choose(db: Connection, table: Table, given: str, others: Sequence[str], common: bool) -> tuple[str, str]:
     columns = [given, *others]
     rows = stacked_ids(table, columns, _NODE_ROWS)
-    matches = dict(run(db, f"SELECT place, count(*) FROM ({rows}) SEMI JOIN end_ids USING (id) GROUP BY place", table.name))
+    matches = dict(
+        run(db, f"SELECT place, count(DISTINCT id) FROM ({rows}) SEMI JOIN end_ids USING (id) GROUP BY place", table.name)
+    )
     if not matches:
         # Written in another way, they are still the ids; a later error says in which.
         plain = f"{plain_id('id')} AS plain"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Roles that columns which extend a graph have as in it, called as the arguments that name them; others that name columns.
 _REMEMBERED = {"edges": ("source", "target", "weight"), "nodes": ("id", "label", "time")}
+_OF_EDGES = (*_REMEMBERED["edges"], "edge_time")
 _NAMED = ("edge_type", "edge_time", "names")
 
 
@@ -86,8 +87,8 @@ def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: 
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
-    source, target, weight = arguments.source, arguments.target, next(iter(arguments.weights), None)
-    taken = (weight, arguments.edge_type, *arguments.edge_times, *ignored)
+    source, target, weight, time = (next(iter(arguments.columns_named(name)), None) for name in _OF_EDGES)
+    taken = (weight, arguments.edge_type, time, *ignored)
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
     b = find_column(table, target, targets, "target", (a, *taken))
@@ -114,7 +115,7 @@ def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: 
         target=b,
         weight=find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])),
         edge_type=find_column(table, arguments.edge_type, (), "edge types"),
-        edge_time=find_column(table, next(iter(arguments.edge_times), None), (), "edge times"),
+        edge_time=find_column(table, time, (), "edge times"),
         fading=arguments.half_life is not None,
         guessed=guessed,
         doubt=f"it has a column '{key}', and none for source or target" if by_place and key is not None else "",
@@ -150,7 +151,7 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
         raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
     label, time = arguments.label, arguments.time
     taken = (label, time, *ignored)
-    key = find_column(table, arguments.id, id_names(kind), "id", (*taken, *asked))
+    key = find_column(table, next(iter(arguments.columns_named("id")), None), id_names(kind), "id", (*taken, *asked))
     if key is None:
         ends = [find_column(table, None, usual, "an end") for usual in (SOURCES, TARGETS)]
         if all(ends):

@@ -1,0 +1,53 @@
+"""Columns of a node table that hold ids of other nodes, such as a parent: edges, not features."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from clnr.support.humanize import option
+from clnr.tables.columns.node_columns import id_sql, ids_in
+from clnr.tables.columns.notations import sql_name
+from clnr.tables.io.source import Table
+from clnr.tables.io.sql import Connection, is_missing, run
+
+_MOST_COLUMNS, _LEAST_VALUES = 300, 5
+# The share of values that are ids of the table, and of those that are the node's own.
+_NEARLY_ALL, _HALF = 0.95, 0.5
+# Small whole numbers are ids of other nodes by chance, unless the column has a name of ids.
+_ID_NAME = re.compile(r"(?i:(^|[_\W])(id|parent|manager)$)|[a-z](ID|Id)$")
+
+
+def parent_columns(db: Connection, table: Table, key: str, columns: Sequence[str]) -> list[str]:
+    """Those of some columns whose values are ids of other rows."""
+    kinds = ("VARCHAR", "UUID", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "DOUBLE")
+    some = [name for name in columns if table.columns[name].kind in kinds][:_MOST_COLUMNS]
+    values = ", ".join(id_sql(table, name) for name in some)
+    stacked = f"unnest(CAST([{values}] AS VARCHAR[])) AS id, unnest(range({len(some)})) AS place"
+    rows = f"(SELECT {stacked}, {id_sql(table, key)} AS own FROM {table.first_rows})"
+    known = f"(SELECT DISTINCT CAST(id AS VARCHAR) AS id, true AS known FROM {ids_in(table, key)})"
+    found = run(
+        db,
+        f"SELECT place, bool_and(regexp_full_match(id, '[0-9]+')) FROM {rows} LEFT JOIN {known} USING (id) "
+        f"WHERE id IS NOT NULL AND NOT {is_missing('id')} GROUP BY place HAVING count(DISTINCT id) >= {_LEAST_VALUES} AND "
+        f"count(known) >= {_NEARLY_ALL} * count(*) AND count(*) FILTER (id = own) <= {_HALF} * count(*) ORDER BY place",
+        table.name,
+    )
+    name = key.strip().casefold()
+    called = (lambda column: _ID_NAME.search(column) or column.casefold().endswith(name)) if len(name) > 1 else _ID_NAME.search
+    return [some[place] for place, numbers in found if not numbers or called(some[place].strip())]
+
+
+def about_parents(db: Connection, table: Table, key: str, parents: Sequence[str], are_edges: bool = False) -> str:
+    """A line about such columns, with the query that reads them as edges, unless they are read so, or no query can read them."""
+    one = len(parents) == 1
+    names = ", ".join(f"'{name}'" for name in parents)
+    line = f"{table.name}: {names} {'holds' if one else 'hold'} ids of other nodes, so {'it is no feature' if one else 'they are no features'}"
+    if are_edges or not table.from_sql:
+        return line
+    source, *columns = (sql_name(db, column) for column in (key, *parents))
+    target, rest = f"{columns[0]} AS target", f" WHERE {columns[0]} IS NOT NULL"
+    if len(columns) > 1:
+        target, rest = "target", f" UNPIVOT (target FOR parent IN ({', '.join(columns)}))"
+    query = f"SELECT {source} AS source, {target} FROM {table.from_sql}{rest}"
+    return f"{line}; to read them as edges, in place of --edges: {option('--edges-query', query)}"
