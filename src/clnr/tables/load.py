@@ -154,10 +154,10 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
             raise DataError(f"{matrix.name}: row i of it is row i of the nodes, which repeat: {repeated[0]}")
         remarks += repeated
         merging = merging._replace(ids=roles.id)
-    if not hint and earlier is None and arguments.feature_encoder is None and len(edges) == 1 and edges[0][1].guessed:
-        plain, of_edges = edges[0]
-        of_both = of_edges._replace(id=roles.id)
-        hint = two_kinds_hint(db, plain.table, of_both, arguments, node_table, as_integers) if plain.kind is None else ""
+    if not hint and earlier is None and arguments.feature_encoder is None and len(edges) == 1:
+        ((plain, of_edges),) = edges
+        if of_edges.guessed and plain.kind is None:
+            hint = two_kinds_hint(db, plain.table, of_edges._replace(id=roles.id), arguments, node_table, as_integers)
     loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks, hint)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)

@@ -79,7 +79,8 @@ class MemorySink(GraphSink):
 
     def take_edges(self, loaded: Loaded) -> list[str]:
         base, title = self._base, loaded.edges_title
-        self._edges = read_edge_list(self._db, title, loaded.merging) if loaded.edges else EdgeList.none()
+        none = np.empty(0, np.int64)
+        self._edges = read_edge_list(self._db, title, loaded.merging) if loaded.edges else EdgeList(none, none, None)
         if base is None:
             return []
         hint = ""

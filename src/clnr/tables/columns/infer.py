@@ -84,8 +84,7 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
         notation, unclear, unit = "", "", Unit()
         if kind == "VARCHAR":
             notation, readable, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
-        if wanted == "number" and kind == "VARCHAR":
-            unit = yield from query_unit(table, column, wanted=True)
+            unit = (yield from query_unit(table, column, wanted=True)) if wanted == "number" else unit
         if unit.readable > readable:
             return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
         if unclear:

@@ -33,10 +33,6 @@ class EdgeList(NamedTuple):
     target: Array
     weight: Array | None
 
-    @classmethod
-    def none(cls) -> EdgeList:
-        return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
-
 
 class MergeForm(NamedTuple):
     """How repeated edges are merged.
