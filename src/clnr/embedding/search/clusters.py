@@ -120,8 +120,8 @@ def _titles(traits: list[tuple[Trait, ...]]) -> list[str]:
     return [f"{number}: {', '.join(each)}" if each else f"cluster {number}" for number, each in enumerate(shown)]
 
 
-def _k_means(z: Array, count: int, seed: int) -> tuple[Array, Array, float]:
-    """Centres, the cluster of each row, and the sum of squared distances: k-means++ and Lloyd's algorithm.
+def _k_means(z: Array, count: int) -> tuple[Array, Array]:
+    """Centres and the cluster of each row: k-means++ and Lloyd's algorithm, the best of some restarts.
 
     SciPy's k-means, as scikit-learn's takes 1.6 seconds to import, which each report would wait for.
     """
@@ -129,9 +129,11 @@ def _k_means(z: Array, count: int, seed: int) -> tuple[Array, Array, float]:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "One of the clusters is empty")
-        centres, _ = kmeans2(z, count, iter=_ITERATIONS, minit="++", seed=np.random.default_rng(seed))
-    assignment, distance = _nearest(z, centres)
-    return centres, assignment, float(np.square(distance, dtype=np.float64).sum())
+        seeds = map(np.random.default_rng, range(_RESTARTS))
+        found = [kmeans2(z, count, iter=_ITERATIONS, minit="++", seed=seed)[0] for seed in seeds]
+    nearest = [_nearest(z, centres) for centres in found]
+    best = min(range(_RESTARTS), key=lambda each: float(np.square(nearest[each][1], dtype=np.float64).sum()))
+    return found[best], nearest[best][0]
 
 
 def _nearest(z: Array, centres: Array) -> tuple[Array, Array]:
@@ -146,7 +148,7 @@ def _centres(z: Array, count: int) -> Array:
     count = min(count, len(np.unique(z, axis=0)))
     if not z.size:
         return np.zeros((min(1, len(z)), z.shape[1]), np.float32)
-    centres, assignment, _ = min((_k_means(z, count, seed) for seed in range(_RESTARTS)), key=lambda each: each[2])
+    centres, assignment = _k_means(z, count)
     sizes = np.bincount(assignment, minlength=count)
     order = np.argsort(-sizes, kind="stable")
     return centres[order[: np.count_nonzero(sizes)]]
@@ -171,7 +173,7 @@ def _assign(rows: Rows, centres: Array) -> tuple[Array, Array]:
 def _best_count(z: Array, distances: Array) -> int:
     """The number of clusters with the highest silhouette; the usual one if that is low."""
     most = min(_MOST_CLUSTERS, len(z) - 1, len(np.unique(z, axis=0))) if z.size else 0
-    scores = {count: silhouette(distances, _k_means(z, count, 0)[1]) for count in range(2, most + 1)}
+    scores = {count: silhouette(distances, _k_means(z, count)[1]) for count in range(2, most + 1)}
     clear = {count: score for count, score in scores.items() if score >= CLEAR_SILHOUETTE}
     return max(clear, key=clear.__getitem__) if clear else min(USUAL_CLUSTERS, round(math.sqrt(len(z))))
 

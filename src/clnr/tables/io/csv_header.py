@@ -53,6 +53,7 @@ class Header(NamedTuple):
 
     Attributes:
         in_file: Whether the names are the file's first line.
+        in_comment: Whether they are the comment above it.
         newline: What ends a line, if DuckDB could not tell: it takes the first line break for one, also in quotes.
         looks_otherwise: Whether the lines tell the opposite of what the user said.
     """
@@ -60,6 +61,7 @@ class Header(NamedTuple):
     names: tuple[str, ...]
     delimiter: str
     in_file: bool
+    in_comment: bool
     comments: bool
     newline: str | None
     looks_otherwise: bool = False
@@ -111,14 +113,15 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
             f"{lead.path}: its first line, '{line}', may be a header or {row}; add --{role}-header or "
             f"--no-{role}-header, or name a column, such as --{first} '{name}'"
         )
-    columns = lead.names if in_file else [f"column {i}" for i in range(1, len(lead.fields) + 1)]
+    columns = lead.names if in_file else lead.comment_names or [f"column {i}" for i in range(1, len(lead.fields) + 1)]
     check_names(columns, str(lead.path))
     for head in heads:
         alike = head.names == lead.names if in_file else len(head.fields) == len(lead.fields)
         if not alike or head.delimiter != lead.delimiter or (not in_file and head.is_header(known, header)):
             raise DataError(f"{head.path}: its first line has other columns than that of {lead.path}")
     otherwise = header is not None and lead.is_header(known, None) is (not in_file)
-    return Header(tuple(columns), lead.delimiter, in_file, any(head.comments for head in heads), lead.newline, otherwise)
+    comments, in_comment = any(head.comments for head in heads), not in_file and bool(lead.comment_names)
+    return Header(tuple(columns), lead.delimiter, in_file, in_comment, comments, lead.newline, otherwise)
 
 
 class _Head(NamedTuple):
@@ -131,6 +134,7 @@ class _Head(NamedTuple):
     delimiter: str
     comments: bool
     newline: str | None
+    comment_names: list[str]
 
     @property
     def names(self) -> list[str]:
@@ -138,10 +142,15 @@ class _Head(NamedTuple):
         return [field.strip() for field in self.fields]
 
     def is_header(self, known: KnownNames, header: bool | None) -> bool | None:
-        """Whether the first line is a header: by its names, else as given, else by the rows below; None if unclear."""
+        """Whether the first line is a header: by its names, else as given, else by the rows below; None if unclear.
+
+        None is, if the comment above it has the names.
+        """
         plain = [name.casefold() for name in self.names]
         if known.is_header(plain, header):
             return True
+        if self.comment_names:
+            return False
         if header is not None:
             return header
         if not self.rows or not all(plain) or len(set(plain)) < len(plain):
@@ -174,10 +183,10 @@ def _shape(text: str) -> str:
 def _read_head(path: Path) -> _Head:
     text, cut = _first_bytes(path)
     lines = io.StringIO(text, newline="")
-    first, comments, inside = "", False, False
+    first, comment, inside = "", "", False
     for line in lines:
         if not inside and line.startswith("#"):
-            comments = True
+            comment = line
         elif inside or line.strip():
             first += line
             inside ^= bool(line.count('"') % 2)
@@ -195,8 +204,15 @@ def _read_head(path: Path) -> _Head:
         fields = next(csv.reader([bare], delimiter=delimiter))
     except csv.Error as error:
         raise DataError(f"{path}: its first line cannot be read as CSV: {error}") from None
-    rest = (line for line in lines if not (comments and line.startswith("#")))
-    return _Head(path, bare, fields, _rows(rest, delimiter, len(fields), cut), delimiter, comments, newline)
+    rest = (line for line in lines if not (comment and line.startswith("#")))
+    rows = _rows(rest, delimiter, len(fields), cut)
+    return _Head(path, bare, fields, rows, delimiter, bool(comment), newline, _names_in(comment, delimiter, len(fields)))
+
+
+def _names_in(comment: str, delimiter: str, count: int) -> list[str]:
+    """The names of columns in a comment, as in '#node1 node2'; none unless it has as many distinct ones as there are columns."""
+    names = [name.strip() for name in comment.lstrip("#").strip().split(delimiter)]
+    return names if len(names) == count > 1 and len({name.casefold() for name in names if name}) == count else []
 
 
 def _rows(lines: Iterator[str], delimiter: str, width: int, cut: bool) -> list[list[str]]:

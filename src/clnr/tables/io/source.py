@@ -83,9 +83,10 @@ def open_table(
         if ending in JSON_ENDINGS:
             table = _json(db, path, copies)
         else:
-            table = _text(path, copies, read_header([Path(file) for file in copies], role, known, header))
+            head = read_header([Path(file) for file in copies], role, known, header)
+            table = _text(path, copies, head)
             # What DuckDB takes for numbers and dates may be ids, or other dates: 19.07.24.
-            from_sql = f"read_csv({from_sql}, all_varchar = true)" if from_sql and not table.no_header else ""
+            from_sql = f"read_csv({from_sql}, all_varchar = true)" if from_sql and head.in_file else ""
         if copies != files:
             view = _view("decoded", role, kind)
             run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
@@ -222,7 +223,9 @@ def _as_columns(given: Any) -> Any:
 def _text(path: str, files: list[str], header: Header) -> Table:
     sql = f"read_csv({files_sql(files)}, {header.options})"
     table = _with_columns(path, sql, dict.fromkeys(header.names, "VARCHAR"))
-    return replace(table, is_text=True, no_header=not header.in_file, looks_otherwise=header.looks_otherwise)
+    return replace(
+        table, is_text=True, no_header=not (header.in_file or header.in_comment), looks_otherwise=header.looks_otherwise
+    )
 
 
 def _parquet(db: Connection, path: str, files: list[str]) -> Table:
