@@ -17,7 +17,7 @@ from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job
-from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, Stage, all_stages
+from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, IN_MEMORY, Stage
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import Output
@@ -74,7 +74,7 @@ class InMemory(Source):
     table_graph: TableGraph
     names: str | None = None
 
-    stages = all_stages()
+    stages = IN_MEMORY
 
     @property
     def digest(self) -> str:
