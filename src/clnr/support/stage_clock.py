@@ -76,9 +76,6 @@ class StageClock:
         """What each stage took so far, without those that had next to nothing to do."""
         return [self._times[name] for name in STAGES if name in self._times and self._times[name].seconds >= _LEAST_SECONDS]
 
-    def seconds(self, *stages: str) -> float:
-        return sum(each.seconds for each in self.stages if not stages or each.stage in stages)
-
     @classmethod
     def of_process(cls, device: torch.device | None, on_slow: SlowStage) -> StageClock:
         """The clock of a command, which has imported what it needs."""

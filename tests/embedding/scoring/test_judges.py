@@ -12,7 +12,7 @@ from clnr import datasets
 from clnr.embedding.defaults import LABELS, LINKS, choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring import judges
-from clnr.embedding.scoring.judges import JUDGES, ByLabels, check_purpose, settle
+from clnr.embedding.scoring.judges import JUDGES, check_purpose, of_labels, settle
 from clnr.engine import cpu_engine
 from clnr.errors import DataError
 from clnr.evaluation import hold_out
@@ -62,7 +62,7 @@ def test_edges_that_choose_are_not_those_that_score():
 
 
 def test_a_choice_must_be_better_by_more_than_noise():
-    judge = ByLabels(np.arange(400), np.zeros(400, np.int64))
+    judge = of_labels(np.arange(400), np.zeros(400, np.int64))
     usual, little, much = (np.arange(400) < count for count in (200, 203, 260))
     assert judge.best(usual, {"little": little}) is None
     assert judge.best(usual, {"little": little, "much": much}) == "much"

@@ -280,15 +280,16 @@ class Passes:
             if step > there:
                 # A file that is removed takes disk until nothing has it open: that of the step before is forgotten here.
                 before, files = files, self.walk_files(width, step)
-                yield self._walk_step(files, step, before)
+                yield Part(
+                    f"walks, step {step} of {max(STEPS)}",
+                    files,
+                    functools.partial(self.step, source=before),
+                    lambda nodes, rows: rows(),
+                )
                 del before
             done(step, files)
             if step - 1 not in kept:
                 self.remove(_walk(width, step - 1))
-
-    def _walk_step(self, files: LayerFiles, step: int, source: LayerFiles) -> Part:
-        what = f"walks, step {step} of {max(STEPS)}"
-        return Part(what, files, lambda edges: self.step(edges, source), lambda nodes, rows: rows())
 
     def step(self, edges: BlockEdges, source: LayerFiles) -> Callable[[], Tensor]:
         """One more step of a walk, from rows of the step before."""

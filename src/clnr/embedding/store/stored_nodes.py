@@ -149,17 +149,12 @@ class StoredNodes(GraphNodes):
 
     def _sample(self, folder: GraphFolder, nodes: Array) -> TableGraph:
         """Some nodes, which are sorted, and the edges between them; without features."""
-        incoming = folder.rows("incoming")
-        sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for place, node in enumerate(nodes.tolist()):
-            _, linked, _ = incoming.span(node, node + 1)
-            places = np.minimum(np.searchsorted(nodes, linked), len(nodes) - 1)
-            among = places[nodes[places] == linked]
-            sources.append(among)
-            targets.append(np.full(len(among), place))
+        indptr, linked, _ = folder.rows("incoming").gather(nodes)
+        places = np.minimum(np.searchsorted(nodes, linked), len(nodes) - 1)
+        among = nodes[places] == linked
         graph = Graph.from_edges(
-            np.concatenate(sources),
-            np.concatenate(targets),
+            places[among],
+            np.repeat(np.arange(len(nodes)), np.diff(indptr))[among],
             np.zeros((len(nodes), 0), np.float32),
             labels=None if folder.labels is None else np.asarray(folder.labels[nodes]),
             ids=self._shards.ids(nodes),
