@@ -138,7 +138,7 @@ class InFiles(Source):
 
 @dataclass(frozen=True)
 class ExtensionPlan:
-    """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
+    """New tables that are read to be embedded with an earlier model.
 
     ``base`` is the model's graph; None if the tables are a graph of their own.
     """
@@ -171,9 +171,6 @@ class ExtensionPlan:
     def details(self) -> list[str]:
         """All counts of the graph."""
         return [facts_line(facts_in_words(graph_counts(self.table_graph.graph)))]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as ``clnr embed --model --dry-run --json`` prints them."""

@@ -15,7 +15,7 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
+from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts
 from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan
 from clnr.embedding.planning.remedies import SMALL_BYTES, Remedy, refusal, remedies
 from clnr.embedding.scoring import judges
@@ -297,7 +297,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     if settings.effort is not None and settings.method == CLNR:
         reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
-    return recipe, FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
+    counts = folder_counts(folder)
+    return recipe, FilePlan(sizes, facts_in_words(counts, folder.feature_type), counts, kept)
 
 
 def _refusal(sizes: FileSizes, bound: int | None) -> OutOfMemory:
