@@ -153,8 +153,8 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
 def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:
     """What the scores are of."""
     of = [] if links is None else [f"{links.positives.shape[1]:,} held-out edges and as many non-edges"]
-    if scorer.labels is not None:
-        of.append(f"{len(scorer.labels):,} of {labelled:,} labelled nodes")
+    if scorer.labelled is not None:
+        of.append(f"{len(scorer.labelled[0]):,} of {labelled:,} labelled nodes")
     of.append(f"{min(folder.num_nodes, MEASURED):,} nodes for the rank")
     lines = [f"scores are computed on samples: {', '.join(of)}"]
     encoder = read_table_info(folder).feature_encoder
