@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.report import Column, Curve, ReportData
+from clnr.report import Column, ReportData
 
 # What a stranger may have for an id.
 HOSTILE = (
@@ -54,7 +54,7 @@ def report_data(n: int = 60, near: int = 4, seed: int = 0, **changes) -> ReportD
             ("Scores", [("accuracy", "84.2 %")]),
         ],
         notes=["A sentence that a reader must see."],
-        curves=[Curve("loss", [2.0 / (1 + epoch) for epoch in range(50)])],
+        curves=[("loss", [2.0 / (1 + epoch) for epoch in range(50)])],
         ids=[f"node-{i}" for i in range(n)],
         points=points,
         columns=[

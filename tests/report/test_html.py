@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.report import Column, ComparisonTable, Curve, Score, render_html
+from clnr.report import Column, ComparisonTable, Score, render_html
 from tests.report.made import HOSTILE, bare, large, report_data
 
 
@@ -86,7 +86,7 @@ def test_what_strangers_wrote_stays_text():
         title=title,
         sections=[(name, [(name, name)]) for name in HOSTILE],
         notes=HOSTILE,
-        curves=[Curve(name, [1.0]) for name in HOSTILE],
+        curves=[(name, [1.0]) for name in HOSTILE],
         ids=HOSTILE,
         names=HOSTILE[::-1],
         columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
@@ -165,7 +165,7 @@ def test_the_policy_names_the_only_script_and_style_and_nothing_else():
 
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_a_report_of_nearly_nothing_is_written_and_a_loss_that_is_not_finite_is_a_gap(n):
-    parts = Parts(render_html(bare(n, curves=[Curve("loss", [1.0, float("nan"), float("inf"), np.float32(0.5)])])))
+    parts = Parts(render_html(bare(n, curves=[("loss", [1.0, float("nan"), float("inf"), np.float32(0.5)])])))
     words = json.loads(parts.held["words"])
     assert len(words["ids"]) == n
     assert words["curves"][0]["values"] == [1.0, None, None, 0.5]

@@ -296,8 +296,11 @@ def embed(
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):
             print_stderr("stopped; training is complete: the same command with --resume goes on with the next block")
+        elif group.first and model is None and settings.checkpoint is not None and settings.checkpoint.is_file():
+            saved = f"stopped; {settings.checkpoint} has the state of training"
+            print_stderr(f"{saved}: the same command with --resume continues from it")
         elif group.first and model is None:
-            _print_stopped(settings.checkpoint)
+            print_stderr("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
         raise typer.Exit(130) from None
     if not group.first:
         return
@@ -306,13 +309,6 @@ def embed(
     else:
         stages = clock.stages if shows_stages else []
         _print_result(result, folder, perf_counter() - began, as_json, model is None, stages)
-
-
-def _print_stopped(checkpoint: Path | None) -> None:
-    if checkpoint is not None and checkpoint.is_file():
-        print_stderr(f"stopped; {checkpoint} has the state of training: the same command with --resume continues from it")
-    else:
-        print_stderr("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
 
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool, stages: list[StageTime]) -> None:

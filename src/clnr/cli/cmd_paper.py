@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from clnr.cli.cmd_experiments import DataRoot, stoppable
 from clnr.cli.options import shares
 from clnr.errors import ClnrError, DataError
 from clnr.support.arguments import check_choice
+from clnr.support.lazy import import_optional
 
 if TYPE_CHECKING:
     from clnr.paper.exhibits import Exhibit
@@ -175,12 +176,12 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
     return exhibits[number - 1]
 
 
-def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> ResultSet | None:
+def _results(exhibits: Sequence[Exhibit], asked: Asked, folder: Path | None) -> ResultSet | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
     from clnr.datasets.download import download
     from clnr.engine import choose
     from clnr.experiments.run_cache import RunCache
-    from clnr.paper.exhibits import check_drawable, needs
+    from clnr.paper.exhibits import needs
     from clnr.paper.paper_runs.executor import WorkerConfig
     from clnr.paper.paper_runs.plan import plan
     from clnr.paper.paper_runs.run_index import ResultSet, RunIndex
@@ -188,8 +189,9 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
 
     run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     _check_folder(folder)
-    if not asked.dry_run:
-        check_drawable(exhibits)
+    # Fail before the runs, not after them.
+    if not asked.dry_run and any(exhibit.draw for exhibit in exhibits):
+        import_optional("matplotlib.figure", "drawing figures", "figures")
     with stoppable(_STOPPED_MESSAGE), progress_bar(asked.quiet) as bar:
         cached_only = asked.cached_only or bool(asked.from_runs)
         fetch = _refuse if cached_only or asked.dry_run else partial(download, progress=bar.fetched)

@@ -33,7 +33,6 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     table = _table("method", numbers=(*_SCORES, *_PUBLISHED[:shown], *costs))
     for summary, result in rows:
         cells = _scored(summary, result, shown)
-        cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean(name):.0f}" for name in ("effective_rank", "epochs")]
         cells += [f"{summary.mean('train_seconds'):.2f}"]
         cells += ["-" if summary.epoch_ms is None else f"{summary.epoch_ms:.1f}"]
@@ -42,9 +41,11 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
 
 
 def _scored(summary: Summary, published: Published | None, shown: bool) -> list[str]:
-    """The method, its accuracies and, if it is shown, the published one."""
+    """The method, its accuracies and, if it is shown, the published one; alignment and uniformity."""
     beside = [f"{published.accuracy:.1f}" if published else "-"]
-    return [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper")), *beside[:shown]]
+    accuracies = [_accuracy(summary, protocol) for protocol in ("strict", "paper")]
+    geometry = [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
+    return [summary.runs[0].method, *accuracies, *beside[:shown], *geometry]
 
 
 def _accuracy(summary: Summary, protocol: str) -> str:
@@ -91,7 +92,6 @@ def comparison(compared: Comparison, published: list[Published | None]) -> Table
     table = _table("method", numbers=(*_SCORES, *_PUBLISHED[:shown], *costs))
     for summary, result, difference in zip(compared.summaries, published, (None, *compared.differences), strict=True):
         cells = _scored(summary, result, shown)
-        cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
         cells += ["", ""] if difference is None else [f"{difference.mean:+.2f}", _p(difference.corrected)]
         table.add_row(*cells)

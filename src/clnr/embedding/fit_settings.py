@@ -102,9 +102,9 @@ class Settings:
         return tuple(each for each in some if each.keys() <= {*self.method.keys} - {*self.fixed})
 
     @property
-    def uses_checkpoint(self) -> bool:
-        """Whether the state of training is to be saved or resumed from."""
-        return self.checkpoint is not None and bool(self.checkpoint_every or self.resume)
+    def _used_checkpoint(self) -> Path | None:
+        """The checkpoint, if the state of training is to be saved or resumed from."""
+        return self.checkpoint if self.checkpoint_every or self.resume else None
 
     def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
@@ -163,17 +163,17 @@ class Settings:
 
     def check_checkpoint(self) -> None:
         """Fail if the state of training is to be saved, and cannot be."""
-        if self.checkpoint is not None and self.uses_checkpoint:
-            check_checkpoint(self.checkpoint)
+        if (path := self._used_checkpoint) is not None:
+            check_checkpoint(path)
 
     def checkpoint_of(self, graph: str, recipe: Recipe, log: Callable[[str], None]) -> Checkpoint | None:
         """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
-        if self.checkpoint is None or not self.uses_checkpoint:
+        if (path := self._used_checkpoint) is None:
             return None
         about = self.about(graph, recipe) | {"versions": environment.versions()}
         say = log if self.engine.device.type == "cpu" else None
         every = self.checkpoint_every or recipe.epochs + 1
-        return Checkpoint(self.checkpoint, every, about, self.resume, say, self.engine.choices)
+        return Checkpoint(path, every, about, self.resume, say, self.engine.choices)
 
     def about(self, graph: str, recipe: Recipe, what: str = "tables") -> dict[str, object]:
         """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""

@@ -17,7 +17,7 @@ from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job
-from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, Stage, all_stages
+from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, IN_MEMORY, Stage
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import Output
@@ -74,7 +74,7 @@ class InMemory(Source):
     table_graph: TableGraph
     names: str | None = None
 
-    stages = all_stages()
+    stages = IN_MEMORY
 
     @property
     def digest(self) -> str:
@@ -138,7 +138,7 @@ class InFiles(Source):
 
 @dataclass(frozen=True)
 class ExtensionPlan:
-    """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
+    """New tables that are read to be embedded with an earlier model.
 
     ``base`` is the model's graph; None if the tables are a graph of their own.
     """
@@ -171,9 +171,6 @@ class ExtensionPlan:
     def details(self) -> list[str]:
         """All counts of the graph."""
         return [facts_line(facts_in_words(graph_counts(self.table_graph.graph)))]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as ``clnr embed --model --dry-run --json`` prints them."""

@@ -21,7 +21,8 @@ from clnr.support.arguments import check_list, check_seed, check_type
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
-from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
+from clnr.training.checkpoint import Checkpoint
+from clnr.training.loop import ProgressCallback, TrainingResult, advice, fit_all, train_all
 
 
 def learn(
@@ -31,7 +32,7 @@ def learn(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None = None,
-    checkpoint: CheckpointCallback | None = None,
+    checkpoint: Checkpoint | None = None,
     device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding:
     """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
@@ -50,7 +51,7 @@ def learn_shared(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    checkpoint: CheckpointCallback | None,
+    checkpoint: Checkpoint | None,
     workers: Workers,
     embedders: Workers,
     device_graph: DeviceGraph | None = None,
@@ -80,7 +81,7 @@ def learn_seeds(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    checkpoint: CheckpointCallback | None = None,
+    checkpoint: Checkpoint | None = None,
     workers: Workers = ALONE,
     embedders: Workers = ALONE,
     device_graph: DeviceGraph | None = None,

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 _COLUMN_NAMES = {"parallel_seeds": "together", "extra_metrics": "more"}
 _COLUMNS = {field.name: _COLUMN_NAMES.get(field.name, field.name) for field in dataclasses.fields(Run)}
 _RUN_COLUMNS = tuple(_COLUMNS.values())
-_JSON_COLUMNS = ("recipe", "versions", "more")
-_OPTIONAL_COLUMNS = ("epoch_ms", "threads")
+_TYPES = {_COLUMNS[field.name]: str(field.type) for field in dataclasses.fields(Run)}
+_JSON_COLUMNS = tuple(name for name, kind in _TYPES.items() if kind.startswith("dict"))
 # The built-in graph was called otherwise in 0.1.
 _COLUMN_EXPRESSIONS = {"dataset": "CASE dataset WHEN 'embedded' THEN 'toy' ELSE dataset END"}
-_TEXT_COLUMNS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
-_INTEGER_COLUMNS = ("seed", "epochs", "together", "peak_memory_bytes", "threads")
 _LARGEST_FLOAT = sys.float_info.max
 # Smallest and largest valid values; those of all other numbers are finite and not negative.
 _BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST_FLOAT)}
@@ -218,14 +216,13 @@ def _value(name: str, value: Any) -> Any:
     if name in _JSON_COLUMNS:
         document = _document(name, value)
         return with_current_keys(document) if name == "recipe" else document
-    if name in _TEXT_COLUMNS:
+    kind, optional, _ = _TYPES[name].partition(" | None")
+    if kind == "str":
         return _text(name, value)
-    if value is None and name in _OPTIONAL_COLUMNS:
-        return None
-    if value is None and name not in _INTEGER_COLUMNS:
-        return math.nan
+    if value is None and (optional or kind == "float"):
+        return None if optional else math.nan
     least, most = _BOUNDS.get(name, (0, _LARGEST_FLOAT))
-    if not isinstance(value, int if name in _INTEGER_COLUMNS else int | float) or not least <= value <= most:
+    if not isinstance(value, int if kind == "int" else int | float) or not least <= value <= most:
         raise _wrong(name, value)
     return value
 

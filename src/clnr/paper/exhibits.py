@@ -14,7 +14,6 @@ from clnr.paper import drawing, figures, result_tables
 from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch, Scope
 from clnr.paper.table_format import Table
-from clnr.support.lazy import import_optional
 from clnr.support.storage.atomic_io import write_atomic
 
 if TYPE_CHECKING:
@@ -106,9 +105,3 @@ def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
     by_priority = sorted(exhibits, key=lambda each: _PRIORITY.index(each.name) if each.name in _PRIORITY else -1)
     batches = [batch for exhibit in by_priority for batch in exhibit.needs(scope)]
     return sorted(batches, key=lambda batch: batch.method not in _PAPER_METHODS)
-
-
-def check_drawable(exhibits: Iterable[Exhibit]) -> None:
-    """Fail before the runs, not after them, if one is a figure and there is no matplotlib."""
-    if any(exhibit.draw for exhibit in exhibits):
-        import_optional("matplotlib.figure", "drawing figures", "figures")

@@ -45,14 +45,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One value per epoch, such as the loss."""
-
-    name: str
-    values: Sequence[float]
-
-
-@dataclass(frozen=True)
 class Score:
     """A score that a reader sees first.
 
@@ -86,7 +78,7 @@ class ReportData:
         title: One line.
         sections: Tables of facts: a heading, then names and values.
         notes: Sentences that a reader must see.
-        curves: Drawn one below the other.
+        curves: Drawn one below the other: a name, such as the loss, and one value per epoch.
         ids: Of the nodes.
         points: Where each node lies on the map, of shape [n, 2].
         columns: What the map can be coloured by; the first is what it opens with.
@@ -104,7 +96,7 @@ class ReportData:
     title: str
     sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     notes: Sequence[str]
-    curves: Sequence[Curve]
+    curves: Sequence[tuple[str, Sequence[float]]]
     ids: Sequence[str]
     points: Array
     columns: Sequence[Column]
@@ -200,8 +192,8 @@ def _data(data: ReportData) -> Iterator[str]:
     columns = [{"name": column.name, "number": column.is_number, "names": list(column.names)} for column in data.columns]
     # What is not finite is a gap.
     curves = [
-        {"name": curve.name, "values": [float(value) if math.isfinite(value) else None for value in curve.values]}
-        for curve in data.curves
+        {"name": name, "values": [float(value) if math.isfinite(value) else None for value in values]}
+        for name, values in data.curves
     ]
     words = {"ids": list(data.ids), "names": list(data.names), "columns": columns, "curves": curves}
     text = json.dumps(words, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -76,9 +76,6 @@ class StageClock:
         """What each stage took so far, without those that had next to nothing to do."""
         return [self._times[name] for name in STAGES if name in self._times and self._times[name].seconds >= _LEAST_SECONDS]
 
-    def seconds(self, *stages: str) -> float:
-        return sum(each.seconds for each in self.stages if not stages or each.stage in stages)
-
     @classmethod
     def of_process(cls, device: torch.device | None, on_slow: SlowStage) -> StageClock:
         """The clock of a command, which has imported what it needs."""
@@ -111,8 +108,8 @@ class StageClock:
             before = self._times.get(self._running, StageTime(self._running, 0.0))
             self._times[self._running] = before.plus(now - self._began, peak, device_peak)
         self._running, self._began = name, now
-        if name is not None:
-            self._meters = self._new_meters()
+        if name is not None and self._device is not None:
+            self._meters = [MemoryMeter(each) for each in (torch.device("cpu"), self._device)[: 1 + self._has_gpu]]
         if self._on_slow is not None:
             self._watch(name)
 
@@ -120,11 +117,6 @@ class StageClock:
     def _has_gpu(self) -> bool:
         """Whether a GPU is measured, and the stage that first uses it has begun: what that takes is that stage's."""
         return self._device is not None and self._device.type == "cuda" and torch.cuda.is_initialized()
-
-    def _new_meters(self) -> list[MemoryMeter]:
-        if self._device is None:
-            return []
-        return [MemoryMeter(each) for each in (torch.device("cpu"), self._device)[: 1 + self._has_gpu]]
 
     # -- what is shown of a slow stage ----------------------------------------------------------------------------------
 

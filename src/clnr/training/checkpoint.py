@@ -22,7 +22,7 @@ _METADATA_KEY = "clnr"
 
 
 class Checkpoint:
-    """A file with the state of one training; it is a ``CheckpointCallback`` of the training loop.
+    """A file with the state of one training, to which the training loop saves it ``every`` few epochs.
 
     It is overwritten unless it is to ``resume``. A checkpoint of any training but that of ``about`` is refused, and where one
     had another number of threads, ``say`` is told, as last bits differ. ``choices`` of the engine are kept for ``begun_with``.

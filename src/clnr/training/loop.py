@@ -6,9 +6,8 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,24 +20,13 @@ from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
+from clnr.training.checkpoint import Checkpoint
 from clnr.training.step_work import Size, step_work
 from clnr.training.train_state import CudaGraphStep, TrainState, ended
 
 ProgressCallback = Callable[[int, float], None]
 
 _EPOCHS_PER_POLL = 10
-
-
-class CheckpointCallback(Protocol):
-    """Saves the state of a training ``every`` few epochs, so that another process can resume it."""
-
-    every: int
-
-    def load(self) -> tuple[int, Mapping[str, Tensor]] | None:
-        """The epochs done and the state after them, if one was saved."""
-
-    def save(self, done: int, state: Mapping[str, Tensor]) -> None:
-        """Save a state in place of the previous one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +123,7 @@ def fit(
     seed: int,
     progress: ProgressCallback | None = None,
     supervision: Supervision | None = None,
-    checkpoint: CheckpointCallback | None = None,
+    checkpoint: Checkpoint | None = None,
     workers: Workers = ALONE,
 ) -> TrainingResult:
     """Train a model on a graph on a device.
@@ -168,7 +156,7 @@ def fit_all(
     recipe: Recipe,
     starts: Sequence[StepContext],
     progress: ProgressCallback | None = None,
-    checkpoint: CheckpointCallback | None = None,
+    checkpoint: Checkpoint | None = None,
     finish: Engine | None = None,
 ) -> list[TrainingResult | TrainingError]:
     """``fit`` for several seeds in parallel, each with the result that it has alone; errors are returned, not raised.
@@ -205,7 +193,7 @@ def train_all(
     recipe: Recipe,
     starts: Sequence[StepContext],
     progress: ProgressCallback | None = None,
-    checkpoint: CheckpointCallback | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[list[TrainState], MetricBuffer]:
     """The epochs of ``fit_all``, and nothing after them: what all workers of a training do."""
     engine, workers = starts[0].engine, starts[0].workers

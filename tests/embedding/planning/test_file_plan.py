@@ -32,8 +32,8 @@ def folder(tmp_path_factory):
 
 def test_the_plan_tells_memory_and_disk(folder):
     _, planned = plan(folder, settings(), MEMORY)
-    assert planned.disk == 2e7 + 4 * NODES * (8 + 8)
-    assert 0 < planned.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
+    assert planned.sizes.disk == 2e7 + 4 * NODES * (8 + 8)
+    assert 0 < planned.sizes.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
     assert "a step reads up to" in str(planned)
 
 
@@ -122,15 +122,15 @@ def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monke
     embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     # Beside the model; a shard has a header, and ids beside the vectors. In a graph as small as this, the sample is all of it,
     # and some of its rows are made only when some of all nodes are gone.
-    rows = planned.disk - 2e7
+    rows = planned.sizes.disk - 2e7
     assert 0.75 * rows < most <= rows + 10_000
     # Without a read-out, the encoder's layers are not counted.
-    assert planned.passes == passes - (chosen.recipe_for(folder)[0].layers if method == "CLNR" else 0)
+    assert planned.sizes.columns.passes == passes - (chosen.recipe_for(folder)[0].layers if method == "CLNR" else 0)
 
 
 def test_the_default_takes_sixteen_passes(folder):
     more = {"changes": {"hidden": 64, "dimension": 64}, "hold_out": 0.1}
-    assert plan(folder, settings("CLNR-mix", **more), MEMORY)[1].passes == 16
+    assert plan(folder, settings("CLNR-mix", **more), MEMORY)[1].sizes.columns.passes == 16
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_plan_of_several_workers_says_what_each_takes(folder, monkeypatch):
     (recipe, one), (_, two) = (plan(folder, settings(), 2 * MEMORY, workers) for workers in (1, 2))
     assert two.memory <= MEMORY
     assert two.sizes.block_rows < one.sizes.block_rows
-    assert two.step_bytes < one.step_bytes
+    assert two.sizes.step_bytes < one.sizes.step_bytes
     assert two.to_dict()["memory_bytes"] == 2 * two.to_dict()["worker_memory_bytes"]
     assert two.to_dict()["workers"] == 2
     assert two.sent_per_step == cost.sent(methods.CLNR, recipe, cost.Size(NODES, folder.num_edges, 6, 0), 2)

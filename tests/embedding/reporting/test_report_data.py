@@ -42,7 +42,7 @@ def test_it_tells_of_graph_scores_and_recipe():
     # The paper's probe is not told of.
     assert not any(key.startswith("probe") for facts in sections.values() for key in facts)
     assert len(sections["All scores"]) == len(result.scores)
-    assert made.curves[0].values == result.losses
+    assert made.curves == [("loss", result.losses)]
     assert render_html(made).startswith("<!doctype html>")
 
 

@@ -12,7 +12,7 @@ from clnr import datasets
 from clnr.embedding.defaults import LABELS, LINKS, choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring import judges
-from clnr.embedding.scoring.judges import JUDGES, ByLabels, check_purpose, settle
+from clnr.embedding.scoring.judges import JUDGES, check_purpose, of_labels, settle
 from clnr.engine import cpu_engine
 from clnr.errors import DataError
 from clnr.evaluation import hold_out
@@ -30,39 +30,42 @@ def labelled(nodes=200, classes=2):
     return dataclasses.replace(graph, labels=np.random.default_rng(0).integers(0, classes, nodes))
 
 
-def test_test_nodes_do_not_choose():
+def test_test_nodes_do_not_choose(monkeypatch):
     graph = labelled()
     split = datasets.split_of(graph, 3)
-    judge, links = JUDGES[LABELS].judge(graph, None, 3)
+    monkeypatch.setattr(judges, "of_labels", lambda *given: given)
+    (nodes, labels), links = JUDGES[LABELS].judge(graph, None, 3)
     assert links is None
-    np.testing.assert_array_equal(judge.nodes, np.sort(np.concatenate([split.train, split.validation])))
+    np.testing.assert_array_equal(nodes, np.sort(np.concatenate([split.train, split.validation])))
     changed = graph.labels.copy()
     changed[split.test] = 1 - changed[split.test]
-    other, _ = JUDGES[LABELS].judge(dataclasses.replace(graph, labels=changed), None, 3)
-    np.testing.assert_array_equal(judge.labels, other.labels)
+    (_, others), _ = JUDGES[LABELS].judge(dataclasses.replace(graph, labels=changed), None, 3)
+    np.testing.assert_array_equal(labels, others)
 
 
 def test_of_many_labelled_nodes_some_choose(monkeypatch):
     monkeypatch.setattr(judges, "MOST_NODES", 25)
-    judge, _ = JUDGES[LABELS].judge(labelled(), None, 0)
-    assert len(judge.nodes) == len(judge.labels) == 25
-    assert (np.diff(judge.nodes) > 0).all()
+    monkeypatch.setattr(judges, "of_labels", lambda *given: given)
+    (nodes, labels), _ = JUDGES[LABELS].judge(labelled(), None, 0)
+    assert len(nodes) == len(labels) == 25
+    assert (np.diff(nodes) > 0).all()
 
 
-def test_edges_that_choose_are_not_those_that_score():
+def test_edges_that_choose_are_not_those_that_score(monkeypatch):
     graph = tiny(200, 800)
     held = hold_out(graph, 0.2, 0)
-    judge, left = JUDGES[LINKS].judge(graph, held, 0)
+    monkeypatch.setattr(judges, "of_edges", lambda nodes, links: links)
+    chosen_by, left = JUDGES[LINKS].judge(graph, held, 0)
 
     def pairs(links):
         return {tuple(pair) for pair in np.concatenate([links.positives, links.negatives], 1).T.tolist()}
 
-    assert not pairs(judge.links) & pairs(left)
-    assert pairs(judge.links) | pairs(left) == pairs(held)
+    assert not pairs(chosen_by) & pairs(left)
+    assert pairs(chosen_by) | pairs(left) == pairs(held)
 
 
 def test_a_choice_must_be_better_by_more_than_noise():
-    judge = ByLabels(np.arange(400), np.zeros(400, np.int64))
+    judge = of_labels(np.arange(400), np.zeros(400, np.int64))
     usual, little, much = (np.arange(400) < count for count in (200, 203, 260))
     assert judge.best(usual, {"little": little}) is None
     assert judge.best(usual, {"little": little, "much": much}) == "much"
@@ -74,7 +77,8 @@ def test_what_is_settled_is_told():
     graph = labelled(400)
     judge, _ = JUDGES[LABELS].judge(graph, None, 0)
     noise = torch.randn(len(judge.nodes), 4, generator=torch.Generator().manual_seed(0))
-    telling = torch.from_numpy(judge.labels).double()[:, None] + 0.01 * noise
+    labels = np.unique(graph.labels[judge.nodes], return_inverse=True)[1]
+    telling = torch.from_numpy(labels).double()[:, None] + 0.01 * noise
     asked = settings(**choose_method("auto"))
     taken = settle(asked, judge, noise, [None, noise, telling])
     assert taken.changes == asked.tried[2]

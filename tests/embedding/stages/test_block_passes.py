@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypat
     def ones(passes):
         files = passes.files("ones")
         yield Part("ones", files, lambda edges: None, lambda nodes, _: torch.ones(len(nodes), 3), reads_edges=False)
-        yield passes.propagation(passes.files("sums"), "sums", files)
+        yield Part("sums", passes.files("sums"), partial(passes.propagate, source=files))
         return "done"
 
     assert one.run(one.walk(4, 2, (2,)), other.walk(4, 3, (3,)), ones(other)) == [None, None, "done"]

@@ -106,7 +106,7 @@ def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
     model = load_model(ArtifactFiles.open(tmp_path / "out"))
     assert model.parameters.keys() == whole.fitted.parameters.keys()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert (planned.passes > 0) == (method != "SVD")
+    assert (planned.sizes.columns.passes > 0) == (method != "SVD")
 
 
 def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):

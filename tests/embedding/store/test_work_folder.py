@@ -54,7 +54,7 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
     chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
     stopped(folders[0], tmp_path / "out", chosen, monkeypatch, sink)
     # What was written need not be free again.
-    free = plan(folders[0], chosen, MEMORY)[1].disk - 5000
+    free = plan(folders[0], chosen, MEMORY)[1].sizes.disk - 5000
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     blocks, compute = [], BlockEmbedding._compute
     monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: blocks.append(args) or compute(*args))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clnr.datasets import load
 from clnr.engine import choose, cpu_engine
 from clnr.errors import TrainingError
 from clnr.experiments.run_cache import RunCache, run_key
@@ -38,7 +39,7 @@ def test_a_job_is_made_and_cached_under_its_key():
     done = run_job(Job(batch(), (0, 1)), config(), lambda epoch, loss: told.append(epoch))
     assert (done.runs, done.failure) == (2, None)
     assert told[-1] == 2
-    graph = config().load("toy")
+    graph = load("toy")
     for seed in (0, 1):
         assert RunCache().find(run_key(graph, CLNR, batch().recipe, seed, choose("cpu"))).seed == seed
 

@@ -15,13 +15,12 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import folder_counts, folder_facts
-from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan, StageCost
+from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts
+from clnr.embedding.planning.job_plan import JobSizes, PassColumns, Plan
 from clnr.embedding.planning.remedies import SMALL_BYTES, Remedy, refusal, remedies
 from clnr.embedding.scoring import judges
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.block_passes import rows_of
-from clnr.embedding.stages.stages import all_stages
 from clnr.errors import DataError, MethodError, OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import FROM_FILES, Cost, ModelWork, Size, Work, evaluating, training, writing
@@ -36,7 +35,7 @@ from clnr.support.humanize import gigabytes
 from clnr.support.machine import memory
 from clnr.support.storage.atomic_io import resolve_path
 from clnr.tables.table_graph import read_table_info
-from clnr.training.step_work import step_work
+from clnr.training.step_work import StepWork, step_work
 
 MOST_FEATURES = 4096
 """The most features that a read-out takes: their rows are dense in files, those of a sample also in memory."""
@@ -134,7 +133,7 @@ class FileSizes(JobSizes):
     @functools.cached_property
     def fixed(self) -> float:
         """Bytes of memory that every stage takes."""
-        mapped = self.embed_disk + sum(each.bytes for each in self.folder.arrays.values())
+        mapped = self.disk + sum(each.bytes for each in self.folder.arrays.values())
         return _PROGRAM_BYTES + min(self.resident, mapped) + 2 * _FLOAT_BYTES * self.folder.num_nodes
 
     @property
@@ -144,7 +143,8 @@ class FileSizes(JobSizes):
         return min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES + chosen_by)
 
     @functools.cached_property
-    def embed_disk(self) -> float:
+    def disk(self) -> float:
+        """Bytes on disk, at most."""
         columns, count = self.columns, self.folder.num_nodes
         sample = columns.fitted * self.sampled_nodes + columns.compared * min(count, MOST_COMPARED)
         return _MODEL_BYTES + _FLOAT_BYTES * max(columns.made * count + sample, columns.written * count)
@@ -164,21 +164,38 @@ class FileSizes(JobSizes):
     @property
     def needed(self) -> float:
         """Bytes of memory without which it cannot work: blocks of nodes take what is left."""
-        return max(self.train().memory, self.fit_readout().memory)
+        computed = _ROW_COPIES * max(self.recipe.hidden, self.recipe.dimension) * self._step.rows
+        step = _FLOAT_BYTES * (_INPUT_COPIES * self.features * self._step.nodes + computed)
+        # By one of the workers, while the others wait.
+        fitted = 2 * _FLOAT_BYTES * self.columns.fitted * self.sampled_nodes / self.local_workers
+        return self.fixed + max(step, fitted)
 
-    def train(self) -> StageCost:
-        folder, recipe = self.folder, self.recipe
-        share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / self.workers))
+    @property
+    def memory(self) -> float:
+        # A block of many edges has the row of a node once.
+        blocks = min(self.usable / 4, self._row_bytes * min(self.block_rows, self.folder.num_nodes))
+        return min(self.usable, max(self.needed, self.fixed + blocks))
+
+    @functools.cached_property
+    def _step(self) -> StepWork:
+        share = self.recipe.but(sampled_nodes=math.ceil(self.recipe.sampled_nodes / self.workers))
         views, objective = len(self.settings.method.views), self.model.objective
-        one_view = step_work(views, objective, share, self.size._replace(features=self.features))
-        computed = _ROW_COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows
-        step = _FLOAT_BYTES * (_INPUT_COPIES * self.features * one_view.nodes + computed)
+        return step_work(views, objective, share, self.size._replace(features=self.features))
+
+    @property
+    def step_bytes(self) -> float:
+        """Bytes that each worker reads from files in a step."""
+        folder = self.folder
         row_bytes, edge_bytes = (
             folder.arrays[name].bytes / max(1, count)
             for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
         )
-        step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
-        return StageCost(self.fixed + step, step_bytes=step_bytes)
+        return 2 * (self._step.nodes * row_bytes + self._step.edges * edge_bytes)
+
+    @property
+    def passes_bytes(self) -> float:
+        """Bytes of the rows that passes over all edges gather."""
+        return float(_FLOAT_BYTES * self.folder.num_edges * self.columns.gathered)
 
     def seconds(self) -> dict[str, float]:
         settings, recipe, folder = self.settings, self.recipe, self.folder
@@ -196,39 +213,12 @@ class FileSizes(JobSizes):
             }
         )
 
-    def fit_readout(self) -> StageCost:
-        # By one of the workers, while the others wait.
-        fitted = 2 * _FLOAT_BYTES * self.columns.fitted * self.sampled_nodes / self.local_workers
-        gathered = float(_FLOAT_BYTES * self.folder.num_edges * self.columns.gathered)
-        return StageCost(memory=self.fixed + fitted, passes=self.columns.passes, passes_bytes=gathered)
-
-    def embed(self) -> StageCost:
-        # A block of many edges has the row of a node once.
-        blocks = min(self.usable / 4, self._row_bytes * min(self.block_rows, self.folder.num_nodes))
-        return StageCost(memory=self.fixed + blocks, disk=self.embed_disk)
-
 
 @dataclass(frozen=True, repr=False)
 class FilePlan(Plan):
     """The plan of a graph in files."""
 
-    stages = all_stages()
-
     sizes: FileSizes
-
-    @property
-    def memory(self) -> float:
-        return min(self.sizes.usable, super().memory)
-
-    @property
-    def step_bytes(self) -> float:
-        """Bytes that each worker reads from files in a step."""
-        return self.costs["Train"].step_bytes
-
-    @property
-    def passes(self) -> int:
-        """How often all edges are read to put walks beside the features, and for the read-out."""
-        return self.costs["FitReadout"].passes
 
     @property
     def _method_words(self) -> str:
@@ -236,23 +226,23 @@ class FilePlan(Plan):
 
     @property
     def _bytes_words(self) -> str:
-        return f"{gigabytes(self.sizes.local_workers * self.memory)} of memory, {gigabytes(self.disk)} of disk"
+        return f"{gigabytes(self.sizes.local_workers * self.memory)} of memory, {gigabytes(self.sizes.disk)} of disk"
 
     @property
     def takes(self) -> list[str]:
-        workers = self.sizes.workers
+        workers, passes = self.sizes.workers, self.sizes.columns.passes
         shared = (
             f"; {workers} workers: each takes {gigabytes(self.memory)} of memory, and sends about "
             f"{self.sent_per_step / 1e6:.2g} MB a step"
         )
-        gathered = gigabytes(self.costs["FitReadout"].passes_bytes)
+        gathered = gigabytes(self.sizes.passes_bytes)
         half = ", about half of that with --hold-out 0" if self.sizes.settings.hold_out else ""
         read_out = (
-            f"structural features and read-out: {self.passes} passes over all edges read {gathered}{half}; with --method CLNR "
+            f"structural features and read-out: {passes} passes over all edges read {gathered}{half}; with --method CLNR "
             "--set structure=0, none"
         )
-        step = f"a step reads up to {gigabytes(self.step_bytes)}; the time holds while the files stay in the page cache"
-        return [f"{step}{shared if workers > 1 else ''}", *([read_out] if self.passes else [])]
+        step = f"a step reads up to {gigabytes(self.sizes.step_bytes)}; the time holds while the files stay in the page cache"
+        return [f"{step}{shared if workers > 1 else ''}", *([read_out] if passes else [])]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -265,19 +255,20 @@ class FilePlan(Plan):
             "worker_memory_bytes": self.memory,
             "workers": self.sizes.workers,
             "sent_bytes_per_step": self.sent_per_step,
-            "step_bytes": self.step_bytes,
-            "disk_bytes": self.disk,
-            "passes": self.passes,
-            "passes_bytes": self.costs["FitReadout"].passes_bytes,
+            "step_bytes": self.sizes.step_bytes,
+            "disk_bytes": self.sizes.disk,
+            "passes": self.sizes.columns.passes,
+            "passes_bytes": self.sizes.passes_bytes,
         }
 
     def check_disk(self, out: Path, there: int = 0) -> None:
         """Raise if the disk of a folder is too small for its shards and layers, of which ``there`` bytes are written."""
-        free = shutil.disk_usage(resolve_path(out).parent).free + there
-        if self.disk > free:
+        needed, free = self.sizes.disk, shutil.disk_usage(resolve_path(out).parent).free + there
+        passes = self.sizes.columns.passes
+        if needed > free:
             raise DataError(
-                f"the disk is too small for {out}: about {gigabytes(self.disk)} are needed, and {gigabytes(free)} are free; a "
-                f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if self.passes else ''}"
+                f"the disk is too small for {out}: about {gigabytes(needed)} are needed, and {gigabytes(free)} are free; a "
+                f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if passes else ''}"
             )
 
 
@@ -306,7 +297,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     if settings.effort is not None and settings.method == CLNR:
         reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
-    return recipe, FilePlan(sizes, folder_facts(folder), folder_counts(folder), kept)
+    counts = folder_counts(folder)
+    return recipe, FilePlan(sizes, facts_in_words(counts, folder.feature_type), counts, kept)
 
 
 def _refusal(sizes: FileSizes, bound: int | None) -> OutOfMemory:

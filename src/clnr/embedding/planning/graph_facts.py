@@ -84,11 +84,6 @@ def facts_in_words(counts: dict[str, Any], feature_type: str | None = None) -> d
     return facts
 
 
-def folder_facts(folder: GraphFolder) -> dict[str, str]:
-    """Counts of a graph folder in words."""
-    return facts_in_words(folder_counts(folder), folder.feature_type)
-
-
 def summary(counts: dict[str, Any]) -> str:
     """What a graph has, in a few words."""
     words = [

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
@@ -25,20 +25,6 @@ from clnr.support.humanize import duration, plural
 from clnr.support.machine import environment
 
 _SHOWN_SECONDS = 0.5
-
-
-class StageCost(NamedTuple):
-    """What a stage takes.
-
-    Memory is the peak of each worker, 0 if other stages take more in any case; disk is the most at a time. Each worker reads
-    ``step_bytes`` from files in a step; ``passes`` read all edges, and gather rows of ``passes_bytes``.
-    """
-
-    memory: float = 0.0
-    disk: float = 0.0
-    step_bytes: float = 0.0
-    passes: int = 0
-    passes_bytes: float = 0.0
 
 
 class PassColumns(NamedTuple):
@@ -171,20 +157,10 @@ class JobSizes(ABC):
         fixed = FIXED_SECONDS[self.settings.engine.device.type]
         return {stage: value + fixed[stage] for stage, value in seconds.items() if value}
 
+    @property
     @abstractmethod
-    def train(self) -> StageCost: ...
-
-    def fit_readout(self) -> StageCost:
-        return StageCost()
-
-    def embed(self) -> StageCost:
-        return StageCost()
-
-
-class HasCost(Protocol):
-    """A stage, as a plan sees it."""
-
-    def cost(self, sizes: JobSizes) -> StageCost: ...
+    def memory(self) -> float:
+        """Estimated peak of memory in bytes, of each worker; the first takes more for the read-out, while others wait."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,27 +170,15 @@ class Plan(ABC):
     Facts are values by name, and counts the same as numbers; choices follow from the graph.
     """
 
-    stages: ClassVar[Sequence[HasCost]]
-
     sizes: JobSizes
     facts: dict[str, str]
     counts: dict[str, Any]
     choices: tuple[Choice, ...]
 
-    @cached_property
-    def costs(self) -> dict[str, StageCost]:
-        """What each stage of the job costs, by its name."""
-        return {type(stage).__name__: stage.cost(self.sizes) for stage in self.stages}
-
     @property
     def memory(self) -> float:
-        """Estimated peak of memory in bytes, of each worker; the first takes more for the read-out, while others wait."""
-        return max(cost.memory for cost in self.costs.values())
-
-    @property
-    def disk(self) -> float:
-        """Bytes on disk, at most."""
-        return max(cost.disk for cost in self.costs.values())
+        """Estimated peak of memory in bytes, of each worker."""
+        return self.sizes.memory
 
     @cached_property
     def modelled(self) -> dict[str, float]:

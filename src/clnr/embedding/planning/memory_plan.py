@@ -11,14 +11,13 @@ import torch
 from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, kind_weights, table_warnings
-from clnr.embedding.planning.job_plan import JobSizes, Plan, StageCost
+from clnr.embedding.planning.job_plan import JobSizes, Plan
 from clnr.embedding.planning.remedies import SMALL_BYTES, refusal, remedies
 from clnr.embedding.reporting.map_layouts import drawing_seconds
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
 from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
 from clnr.embedding.stages.graph_in_memory import recipe_beside
-from clnr.embedding.stages.stages import all_stages
 from clnr.embedding.tuning import mean_epochs
 from clnr.errors import spoken
 from clnr.evaluation.logistic_regression import MOST_NODES
@@ -64,9 +63,9 @@ class MemorySizes(JobSizes):
         """How many trainings all trials are worth."""
         return self.settings.tune * mean_epochs(self.settings.method, self.settings.fixed)
 
-    def train(self) -> StageCost:
-        cost = training(self.settings.method, self.recipe, self.size, self.settings.engine)
-        return StageCost(self._processes * cost.memory)
+    @property
+    def memory(self) -> float:
+        return self._processes * training(self.settings.method, self.recipe, self.size, self.settings.engine).memory
 
     @property
     def _processes(self) -> int:
@@ -125,8 +124,6 @@ class MemoryPlan(Plan):
     if any, comes first.
     ``free_memory`` is of the device, if known.
     """
-
-    stages = all_stages()
 
     sizes: MemorySizes
     columns: tuple[str, ...]

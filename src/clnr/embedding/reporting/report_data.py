@@ -17,7 +17,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
-from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
+from clnr.report import Column, ComparisonTable, ReportData, render_html
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 from clnr.support.machine.environment import versions
@@ -95,7 +95,7 @@ def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
         ],
         notes=notes,
-        curves=[Curve("loss", result.losses)] if result.losses else [],
+        curves=[("loss", result.losses)] if result.losses else [],
         ids=_id_texts(shown),
         points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
         layout=layout,

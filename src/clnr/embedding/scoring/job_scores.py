@@ -68,11 +68,10 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Scores rows of the nodes of one graph by held-out edges and by labels, of which either may be None."""
+    """Scores rows of the nodes of one graph by held-out edges and by labels with a split, of which either may be None."""
 
     links: LinkSplit | None
-    labels: Array | None
-    split: Split | None
+    labelled: tuple[Array, Split] | None
     seed: int
     device: torch.device | str = "cpu"
 
@@ -82,17 +81,11 @@ class Scorer:
     ) -> Scorer:
         """The scorer of a graph, which computes on a device; a DataError says why its labels cannot be used."""
         if not by_labels or graph.labels is None:
-            return cls(links, None, None, seed, device)
+            return cls(links, None, seed, device)
         split = datasets.split_of(graph, seed)
         if len(np.unique(graph.labels[split.train])) < 2:
             raise DataError("the training nodes are of one class")
-        return cls(links, graph.labels, split, seed, device)
-
-    def reference(self) -> dict[str, float]:
-        """What the labels alone give."""
-        if self.labels is None or self.split is None:
-            return {}
-        return {"majority_accuracy": majority_accuracy(self.labels, self.split)}
+        return cls(links, (graph.labels, split), seed, device)
 
     def score(self, cosines: Array | None, rows: Any | None, logits: bool = False) -> Scored:
         """Score an embedding.
@@ -103,17 +96,17 @@ class Scorer:
         scores: dict[str, float] = {}
         if cosines is not None:
             scores |= {f"link_{name}": value for name, value in score_cosines(cosines).items()}
-        if rows is None or self.labels is None or self.split is None:
+        if rows is None or self.labelled is None:
             return Scored(scores, cosines, None)
-        warnings: tuple[str, ...] = ()
+        (labels, split), warnings = self.labelled, tuple[str, ...]()
         if logits:
-            guesses, test = rows.argmax(1), self.split.test
-            right = guesses == self.labels
+            guesses, test = rows.argmax(1), split.test
+            right = guesses == labels
             classes, margins = np.arange(rows.shape[1]), rows[test, 1] - rows[test, 0]
-            by_labels = class_scores(self.labels[test], guesses[test], classes, margins)
-            validation, correct = 100 * float(right[self.split.validation].mean()), right[test]
+            by_labels = class_scores(labels[test], guesses[test], classes, margins)
+            validation, correct = 100 * float(right[split.validation].mean()), right[test]
         else:
-            probe = logistic_probe(rows, self.labels, self.split, self.seed, self.device)
+            probe = logistic_probe(rows, labels, split, self.seed, self.device)
             by_labels, validation, correct = probe.scores, probe.validation, probe.correct
             warnings = () if probe.converged else (_NOT_CONVERGED,)
         scores |= {f"strict_{name}": value for name, value in by_labels.items()} | {"validation_accuracy": validation}
@@ -121,11 +114,10 @@ class Scorer:
 
     def is_quick(self, rows: Any) -> bool:
         """Whether a probe of these rows takes a minute at most: by the numbers multiplied in each of its iterations."""
-        if self.labels is None or self.split is None:
-            return True
+        assert self.labelled is not None
+        labels, split = self.labelled
         per_row = rows.nnz / rows.shape[0] if sp.issparse(rows) else rows.shape[1]
-        classes = len(np.unique(self.labels[self.split.train]))
-        return min(len(self.split.train), MOST_NODES) * per_row * classes <= _MOST_MULTIPLIED_NUMBERS
+        return min(len(split.train), MOST_NODES) * per_row * len(np.unique(labels[split.train])) <= _MOST_MULTIPLIED_NUMBERS
 
 
 def cosines_of(rows: Any, links: LinkSplit | None) -> Array | None:
@@ -193,14 +185,15 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
         scorer = Scorer.of(samples.labelled, links, settings.seed, settings.evaluate, settings.engine.device)
     except DataError as error:
         warnings.append(f"no accuracy was measured: {error}")
-        scorer = Scorer(links, None, None, settings.seed)
-    if scorer.split is not None and len(scorer.split.train) < FEW_TRAINED:
-        trained, tested = len(scorer.split.train), plural(len(scorer.split.test), "node")
+        scorer = Scorer(links, None, settings.seed)
+    if scorer.labelled is not None and (trained := len(scorer.labelled[1].train)) < FEW_TRAINED:
+        tested = plural(len(scorer.labelled[1].test), "node")
         warnings.append(f"few labels: the probe learned from {trained} of them and was tested on {tested}, so trust it little")
     with torch.no_grad():
-        rows = samples.rows() if scorer.labels is not None else None
+        rows = samples.rows() if scorer.labelled is not None else None
         ours = scorer.score(samples.cosines(), rows, logits=model.method.supervised)
-        scores = ours.scores | scorer.reference() | samples.geometry()
+        majority = {} if scorer.labelled is None else {"majority_accuracy": majority_accuracy(*scorer.labelled)}
+        scores = ours.scores | majority | samples.geometry()
     if links is not None:
         scores["links_held_out"] = float(links.positives.shape[1])
     warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
@@ -216,7 +209,7 @@ def _score_baselines(samples: Samples, scorer: Scorer, ours: Scored) -> tuple[di
     """Scores of raw features and of each baseline; and what was left out, a line each."""
     scores: dict[str, dict[str, float]] = {}
     skipped: list[str] = []
-    if scorer.links is None and scorer.labels is None:
+    if scorer.links is None and scorer.labelled is None:
         return scores, skipped
     if samples.no_baselines is not None:
         return scores, [samples.no_baselines]
@@ -225,7 +218,7 @@ def _score_baselines(samples: Samples, scorer: Scorer, ours: Scored) -> tuple[di
             if isinstance(beside, ClnrError):
                 raise beside
             with enough_memory():
-                rows = beside.rows() if scorer.labels is not None else None
+                rows = beside.rows() if scorer.labelled is not None else None
                 if baseline == RAW and rows is not None and not scorer.is_quick(rows):
                     columns = samples.graph.num_features
                     skipped.append(f"the accuracy of raw features was not measured: {columns:,} columns take too long")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,29 +30,23 @@ TOLD_NODES = 1_000
 
 
 @dataclass(frozen=True, eq=False)
-class Judge(ABC):
-    """Compares vectors of ``nodes``, which are sorted."""
+class Judge:
+    """Compares vectors of ``nodes``, which are sorted.
+
+    Attributes:
+        outcome: What some vectors of the nodes achieve, item by item.
+        score: Of an outcome.
+        error: The standard error of the difference of two scores.
+        measure: What two scores say, in words: both, and whose the second is.
+        counted: By how many nodes or edges, in words.
+    """
 
     nodes: Array
-
-    measure: ClassVar[str]
-    """What two scores say, in words: both, and whose the second is."""
-
-    @abstractmethod
-    def outcome(self, vectors: Tensor) -> Array:
-        """What some vectors of the nodes achieve, item by item."""
-
-    @abstractmethod
-    def score(self, outcome: Array) -> float: ...
-
-    @abstractmethod
-    def error(self, outcome: Array, other: Array) -> float:
-        """The standard error of the difference of two scores."""
-
-    @property
-    @abstractmethod
-    def counted(self) -> str:
-        """By how many nodes or edges, in words."""
+    outcome: Callable[[Tensor], Array]
+    score: Callable[[Array], float]
+    error: Callable[[Array, Array], float]
+    measure: str
+    counted: str
 
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         """Both scores in words."""
@@ -70,50 +63,28 @@ class Judge(ABC):
         return max(better, key=better.__getitem__, default=None)
 
 
-@dataclass(frozen=True, eq=False)
-class ByLabels(Judge):
+def of_labels(nodes: Array, labels: Array) -> Judge:
     """Which nodes ridge regression classifies right that was fitted to all others: of training and validation nodes."""
 
-    labels: Array
+    def outcome(vectors: Tensor) -> Array:
+        return leave_one_out(vectors, torch.from_numpy(labels).to(vectors.device)).cpu().numpy()
 
     measure = "accuracy {:.1f} against {:.1f} % with {}, by cross-validation"
-
-    def outcome(self, vectors: Tensor) -> Array:
-        return leave_one_out(vectors, torch.from_numpy(self.labels).to(vectors.device)).cpu().numpy()
-
-    def score(self, outcome: Array) -> float:
-        return 100 * float(outcome.mean())
-
-    def error(self, outcome: Array, other: Array) -> float:
-        return accuracy_error(outcome, other)
-
-    @property
-    def counted(self) -> str:
-        return f"{len(self.nodes):,} labelled nodes"
+    return Judge(
+        nodes, outcome, lambda right: 100 * float(right.mean()), accuracy_error, measure, f"{len(nodes):,} labelled nodes"
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class ByEdges(Judge):
+def of_edges(nodes: Array, links: LinkSplit) -> Judge:
     """How well cosines separate held-out edges from non-edges: the half of them that is not scored by."""
 
-    links: LinkSplit
-
-    measure = "link AUC {:.3f} against {:.3f} with {},"
-
-    def outcome(self, vectors: Tensor) -> Array:
-        cosines = cosines_of(vectors, self.links)
+    def outcome(vectors: Tensor) -> Array:
+        cosines = cosines_of(vectors, links)
         assert cosines is not None
         return cosines
 
-    def score(self, outcome: Array) -> float:
-        return score_cosines(outcome)["auc"]
-
-    def error(self, outcome: Array, other: Array) -> float:
-        return auc_error(outcome, other)
-
-    @property
-    def counted(self) -> str:
-        return f"{self.links.positives.shape[1]:,} other held-out edges"
+    measure, counted = "link AUC {:.3f} against {:.3f} with {},", f"{links.positives.shape[1]:,} other held-out edges"
+    return Judge(nodes, outcome, lambda cosines: score_cosines(cosines)["auc"], auc_error, measure, counted)
 
 
 Made = tuple[Judge | None, LinkSplit | None]
@@ -127,7 +98,7 @@ def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | 
     split = datasets.split_of(labelled, seed)
     nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), most or MOST_NODES)
     _, labels = np.unique(labelled.labels[nodes], return_inverse=True)
-    return ByLabels(nodes, labels.astype(np.int64)), links
+    return of_labels(nodes, labels.astype(np.int64)), links
 
 
 def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
@@ -136,7 +107,7 @@ def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
     chosen_by, scored_by = (
         links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
     )
-    return ByEdges(np.arange(labelled.num_nodes), chosen_by), scored_by
+    return of_edges(np.arange(labelled.num_nodes), chosen_by), scored_by
 
 
 def _would_choose(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:

@@ -15,7 +15,7 @@ from clnr.embedding.scoring.held_out import HeldLinks, link_ends
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, Scorer, cosines_of
 from clnr.embedding.search.nodes import sample_nodes
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
-from clnr.engine.files.mapped import MappedFeatures
+from clnr.engine.files.mapped_graph import mapped_features
 from clnr.evaluation import LinkSplit, geometry
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -57,24 +57,20 @@ def file_samples(
     """
     folder, ends = cast(GraphFolder, seen.graph), link_ends(links)
     labelled, labels, total = labelled_nodes(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
-    features = cast(MappedFeatures, cast(Any, seen.features))
+    raw, renumbered = mapped_features(seen).on_host, None if links is None else _renumbered(links, ends)
 
-    renumbered = None if links is None else _renumbered(links, ends)
-
-    def link_vectors() -> Any:
+    def cosines() -> Array | None:
+        if renumbered is None:
+            return None
         rows = sampled_rows(model, settings.engine, given, ends, most_rows) if link_rows is None else link_rows
-        return torch.from_numpy(rows)
-
-    def raw(nodes: Array) -> Any:
-        rows = features.rows(nodes)
-        return rows.float().numpy() if isinstance(rows, torch.Tensor) else rows
+        return cosines_of(torch.from_numpy(rows), renumbered)
 
     raw_rows = BaselineRows(lambda: cosines_of(raw(ends), renumbered), lambda: raw(labelled))
     return Samples(
         graph=cast(Any, folder),
         labelled=labels_alone(labels, folder.name),
         links=renumbered,
-        cosines=lambda: cosines_of(link_vectors(), renumbered) if renumbered is not None else None,
+        cosines=cosines,
         rows=lambda: read_vectors(labelled),
         geometry=lambda: _geometry(model, settings.engine, given, read_vectors),
         width=width,
@@ -157,8 +153,8 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
 def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:
     """What the scores are of."""
     of = [] if links is None else [f"{links.positives.shape[1]:,} held-out edges and as many non-edges"]
-    if scorer.labels is not None:
-        of.append(f"{len(scorer.labels):,} of {labelled:,} labelled nodes")
+    if scorer.labelled is not None:
+        of.append(f"{len(scorer.labelled[0]):,} of {labelled:,} labelled nodes")
     of.append(f"{min(folder.num_nodes, MEASURED):,} nodes for the rank")
     lines = [f"scores are computed on samples: {', '.join(of)}"]
     encoder = read_table_info(folder).feature_encoder

@@ -19,7 +19,6 @@ from clnr.embedding.store.row_files import BLOCK_STEP, LayerFiles, Sink
 from clnr.engine import DeviceGraph
 from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
-from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped_graph import NeighbourRows, propagation_rows
 from clnr.engine.operators import unit_rows_
 from clnr.graph.csr import Array
@@ -99,12 +98,15 @@ MakeRows: TypeAlias = Callable[[BlockEdges, LayerFiles], Callable[[], Tensor]]
 
 
 class Part(NamedTuple):
-    """Rows of all nodes that a pass makes: ``compute(nodes, prepare(edges))`` for each block that is not in ``sink`` yet."""
+    """Rows of all nodes that a pass makes: ``compute(nodes, prepare(edges))`` for each block that is not in ``sink`` yet.
+
+    By default ``prepare`` returns what makes them.
+    """
 
     what: str
     sink: Sink
     prepare: Callable[[BlockEdges], Any]
-    compute: Callable[[Array, Any], Tensor]
+    compute: Callable[[Array, Any], Tensor] = lambda nodes, make: make()
     reads_edges: bool = True
 
 
@@ -244,17 +246,9 @@ class Passes:
         """Rows of some nodes, sorted, made from others by ``propagate`` or ``step``."""
         return make(self._edges(nodes), source)().cpu()
 
-    def propagation(self, files: LayerFiles, what: str, source: LayerFiles) -> Part:
-        """Rows of all nodes propagated once."""
-        return Part(what, files, lambda edges: self.propagate(edges, source), lambda nodes, rows: rows())
-
     def propagate(self, edges: BlockEdges, source: LayerFiles) -> Callable[[], Tensor]:
         """Rows propagated once, to the nodes of a block."""
         return functools.partial(edges.propagate(self.device_graph, source), False)
-
-    def copy(self, files: LayerFiles, what: str, source: ReadRows) -> Part:
-        """Rows of all nodes that are read, and have no file of their own."""
-        return Part(what, files, lambda edges: source(edges.nodes), lambda nodes, rows: rows, reads_edges=False)
 
     # -- walks --------------------------------------------------------------------------------------------------------
 
@@ -280,15 +274,11 @@ class Passes:
             if step > there:
                 # A file that is removed takes disk until nothing has it open: that of the step before is forgotten here.
                 before, files = files, self.walk_files(width, step)
-                yield self._walk_step(files, step, before)
+                yield Part(f"walks, step {step} of {max(STEPS)}", files, functools.partial(self.step, source=before))
                 del before
             done(step, files)
             if step - 1 not in kept:
                 self.remove(_walk(width, step - 1))
-
-    def _walk_step(self, files: LayerFiles, step: int, source: LayerFiles) -> Part:
-        what = f"walks, step {step} of {max(STEPS)}"
-        return Part(what, files, lambda edges: self.step(edges, source), lambda nodes, rows: rows())
 
     def step(self, edges: BlockEdges, source: LayerFiles) -> Callable[[], Tensor]:
         """One more step of a walk, from rows of the step before."""

@@ -40,7 +40,8 @@ from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.tables.table_graph import read_table_info
-from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
+from clnr.training.checkpoint import Checkpoint
+from clnr.training.loop import ProgressCallback, fit
 
 _ALL, _SEEN = "all", "seen"
 
@@ -66,7 +67,7 @@ class GraphInFiles(JobGraph):
     # -- training -----------------------------------------------------------------------------------------------------
 
     def train(
-        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
+        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: Checkpoint | None
     ) -> tuple[FittedModel | None, tuple[float, ...]]:
         """Train: the model, without its read-out, and its losses."""
         settings, inputs, graph = self.settings, Parameters(), self._seen

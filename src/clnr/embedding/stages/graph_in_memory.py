@@ -32,7 +32,8 @@ from clnr.support.machine.memory import enough_memory, release_freed
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
-from clnr.training.loop import CheckpointCallback, ProgressCallback
+from clnr.training.checkpoint import Checkpoint
+from clnr.training.loop import ProgressCallback
 from clnr.training.step_work import Size, sharing_pays
 
 MOST_NODES = 1_000_000
@@ -74,7 +75,7 @@ class GraphInMemory(JobGraph):
         return tune(self.table_graph, settings.method, job.recipe, settings.seed, settings.engine, *asked)
 
     def train(
-        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
+        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: Checkpoint | None
     ) -> tuple[FittedModel | None, tuple[float, ...]]:
         settings, method, engine, workers = self.settings, self.settings.method, self.settings.engine, self.settings.workers
         self._recipe = recipe

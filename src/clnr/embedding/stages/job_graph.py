@@ -17,7 +17,8 @@ from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
-from clnr.training.loop import CheckpointCallback, ProgressCallback
+from clnr.training.checkpoint import Checkpoint
+from clnr.training.loop import ProgressCallback
 
 
 class JobGraph(ABC):
@@ -34,7 +35,7 @@ class JobGraph(ABC):
 
     @abstractmethod
     def train(
-        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
+        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: Checkpoint | None
     ) -> tuple[FittedModel | None, tuple[float, ...]]:
         """Train without the held-out edges: the model and its losses. A worker that has no use for the model has None."""
 

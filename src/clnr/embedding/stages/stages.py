@@ -11,7 +11,6 @@ from typing import ClassVar
 import torch
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.job_plan import JobSizes, StageCost
 from clnr.embedding.scoring.job_scores import score
 from clnr.embedding.scoring.judges import JUDGES
 from clnr.embedding.stages.graph_in_files import GraphInFiles
@@ -42,10 +41,6 @@ class Stage(ABC):
     @abstractmethod
     def run(self, job: Job) -> None:
         """Do this worker's share of it."""
-
-    def cost(self, sizes: JobSizes) -> StageCost:
-        """What it takes, if that counts: a plan takes the most memory and disk of any stage."""
-        return StageCost()
 
 
 class KeptStage(Stage):
@@ -112,9 +107,6 @@ class Train(KeptStage):
         with settings.engine.use_threads(), shown(settings, job.recipe, job.graph.num_nodes, job.bar) as progress:
             job.model, job.losses = job.graph.train(job.recipe, progress, checkpoint)
 
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.train()
-
     def is_kept(self, work: WorkFolder) -> bool:
         return (work.path / DIGESTS).is_file()
 
@@ -135,9 +127,6 @@ class FitReadout(KeptStage):
     def run(self, job: Job) -> None:
         if job.model is not None:
             job.model, job.link_rows = job.graph.fit_readout(job.model)
-
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.fit_readout()
 
     def is_kept(self, work: WorkFolder) -> bool:
         return (work.path / READ_OUT).is_file()
@@ -189,9 +178,6 @@ class Embed(KeptStage):
     def run(self, job: Job) -> None:
         with job.settings.engine.use_threads():
             job.vectors = job.graph.embed(job.model)
-
-    def cost(self, sizes: JobSizes) -> StageCost:
-        return sizes.embed()
 
     def is_kept(self, work: WorkFolder) -> bool:
         dimension, _ = work.notes.get("embedded", (0, 0))
@@ -271,11 +257,8 @@ FITTING = (Train(), FitReadout(), FitBaselines(), Embed(), Score())
 """What makes vectors and scores of a graph."""
 FROM_FILES = (*FITTING, WriteFolder())
 EXTENDING = (Embed(), WriteFolder())
-
-
-def all_stages() -> tuple[Stage, ...]:
-    """The stages of a job over a graph in memory, from the recipe to the folder; the others have some of them."""
-    return (Tune(), *FITTING, TakeBest(), WriteFolder())
+IN_MEMORY = (Tune(), *FITTING, TakeBest(), WriteFolder())
+"""All of them, from the recipe to the folder; jobs over other sources have some."""
 
 
 @contextlib.contextmanager

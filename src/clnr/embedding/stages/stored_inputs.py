@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.engine import DeviceGraph
@@ -59,8 +58,7 @@ def _changed(part: Input, fitted: Parameters, graph: DeviceGraph, passes: Passes
 def _row_blocks(features: MappedFeatures) -> Iterator[Any]:
     """The features of all nodes, some rows at a time."""
     for start in range(0, features.shape[0], _READ_NODES):
-        rows = features.rows(np.arange(start, min(start + _READ_NODES, features.shape[0])))
-        yield rows.float().numpy() if isinstance(rows, Tensor) else rows
+        yield features.on_host(np.arange(start, min(start + _READ_NODES, features.shape[0])))
 
 
 def walk_widths(model: Model) -> set[int]:

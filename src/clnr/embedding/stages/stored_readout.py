@@ -156,12 +156,18 @@ class StoredReadout:
             before = passes.files(f"{name}-hop-0")
             if not any(passes.is_made(each) for each in (before, passes.files(f"{name}-hop-1"))):
                 # Only what is in a file is propagated.
-                yield passes.copy(before, f"{name} to propagate", read)
+                yield Part(
+                    f"{name} to propagate",
+                    before,
+                    lambda edges: self._read(source)(edges.nodes),
+                    lambda nodes, rows: rows,
+                    reads_edges=False,
+                )
         for hop in range(last + 1):
             files = passes.files(f"{name}-hop-{hop}")
             if 0 < hop <= full:
                 if not passes.is_made(files):
-                    yield passes.propagation(files, f"{name} propagated {hop} of {most}", before)
+                    yield Part(f"{name} propagated {hop} of {most}", files, functools.partial(passes.propagate, source=before))
                 read = files.rows
             if sample is not None and hop in missing:
                 propagated = functools.partial(passes.rows_at, sample.nodes, passes.propagate, before)

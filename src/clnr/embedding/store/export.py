@@ -101,10 +101,6 @@ def _csv(result: EmbeddingResult, path: Path) -> None:
             writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
 
 
-def _npy(result: EmbeddingResult, path: Path) -> None:
-    np.save(path, result.z, allow_pickle=False)
-
-
 def _word2vec(result: EmbeddingResult, path: Path) -> None:
     """word2vec's text format: a line of sizes, then one line per node; blanks in ids become underscores, as tools expect."""
     with path.open("w", encoding="utf-8") as file:
@@ -127,7 +123,7 @@ def _pyg(result: EmbeddingResult, path: Path) -> None:
 
 EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {
     "csv": ("embeddings.csv", _csv),
-    "npy": ("embeddings.npy", _npy),
+    "npy": ("embeddings.npy", lambda result, path: np.save(path, result.z, allow_pickle=False)),
     "word2vec": ("embeddings.w2v.txt", _word2vec),
     "pyg": ("embeddings.pyg.pt", _pyg),
 }

@@ -220,12 +220,6 @@ class Shards(Rows):
         """The ids of each shard as an Arrow array."""
         return (self._column(number, "id") for number in range(self.shards))
 
-    def id_texts(self) -> Iterator[Any]:
-        """The ids of each shard as Arrow text."""
-        import pyarrow as pa
-
-        return (ids.cast(pa.string()) for ids in self.id_columns())
-
     def __reduce__(self) -> tuple[Any, ...]:
         if self.temporary is not None:
             raise ClnrError("an embedding in temporary files cannot be pickled: save(folder), then NodeEmbedder.load(folder)")

@@ -51,16 +51,13 @@ def first_of_kinds(folder: GraphFolder) -> Array:
     """The first node of each kind, kinds being stored one after the other; empty if nodes are of one kind."""
     if len(read_table_info(folder).ingest_report.node_kinds) < 2 or NODES not in folder.files:
         return np.empty(0, np.int64)
-    import pyarrow.parquet as pq
-
     first, starts_of_kinds, last = 0, list[int](), None
-    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
-        for group in range(file.metadata.num_row_groups):
-            kinds = file.read_row_group(group, [NODE_KIND])[NODE_KIND].combine_chunks().dictionary_encode()
-            names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
-            starts = np.flatnonzero(np.diff(codes, prepend=-1))
-            starts_of_kinds += [first + int(at) for at in starts if at or names[codes[0]] != last]
-            first, last = first + len(codes), names[codes[-1]] if len(codes) else last
+    for part in column_groups(folder, NODE_KIND):
+        kinds = part.combine_chunks().dictionary_encode()
+        names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        starts_of_kinds += [first + int(at) for at in starts if at or names[codes[0]] != last]
+        first, last = first + len(codes), names[codes[-1]] if len(codes) else last
     return np.array(starts_of_kinds, np.int64)
 
 

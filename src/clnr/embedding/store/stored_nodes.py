@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import scipy.sparse as sp
 
-from clnr.embedding.planning.graph_facts import folder_facts
+from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts
 from clnr.embedding.search.node_ids import NodeIds, text_of
 from clnr.embedding.search.nodes import GraphNodes, ShownNodes
 from clnr.embedding.store.shards import Shards, chosen
@@ -51,7 +50,9 @@ class StoredIds(NodeIds):
         return np.asarray(self[:], dtype)
 
     def texts(self) -> Iterator[Any]:
-        return self._shards.id_texts()
+        import pyarrow as pa
+
+        return (ids.cast(pa.string()) for ids in self._shards.id_columns())
 
     def find(self, names: list[Any]) -> Array:
         import pyarrow as pa
@@ -122,8 +123,7 @@ class StoredNodes(GraphNodes):
         # It needs torch, which questions for similar nodes do not.
         from clnr.engine.files.mapped_graph import map_folder
 
-        rows = map_folder(folder).mapped.rows(nodes)
-        return rows if sp.issparse(rows) else rows.float().numpy()
+        return map_folder(folder).mapped.on_host(nodes)
 
     def with_names(self, column: str, where: Path | str) -> NoReturn:
         raise DataError(f"{where}: node names are fixed by clnr ingest --name")
@@ -137,8 +137,8 @@ class StoredNodes(GraphNodes):
 
         folder = self._needed_folder()
         nodes = shown_nodes(folder)
-        places = np.arange(len(nodes))
-        return ShownNodes(nodes, self._sample(folder, nodes), places, folder.degrees(nodes), folder_facts(folder))
+        places, facts = np.arange(len(nodes)), facts_in_words(folder_counts(folder), folder.feature_type)
+        return ShownNodes(nodes, self._sample(folder, nodes), places, folder.degrees(nodes), facts)
 
     def _needed_folder(self) -> GraphFolder:
         folder = self._graph_folder()
@@ -149,17 +149,12 @@ class StoredNodes(GraphNodes):
 
     def _sample(self, folder: GraphFolder, nodes: Array) -> TableGraph:
         """Some nodes, which are sorted, and the edges between them; without features."""
-        incoming = folder.rows("incoming")
-        sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for place, node in enumerate(nodes.tolist()):
-            _, linked, _ = incoming.span(node, node + 1)
-            places = np.minimum(np.searchsorted(nodes, linked), len(nodes) - 1)
-            among = places[nodes[places] == linked]
-            sources.append(among)
-            targets.append(np.full(len(among), place))
+        indptr, linked, _ = folder.rows("incoming").gather(nodes)
+        places = np.minimum(np.searchsorted(nodes, linked), len(nodes) - 1)
+        among = nodes[places] == linked
         graph = Graph.from_edges(
-            np.concatenate(sources),
-            np.concatenate(targets),
+            places[among],
+            np.repeat(np.arange(len(nodes)), np.diff(indptr))[among],
             np.zeros((len(nodes), 0), np.float32),
             labels=None if folder.labels is None else np.asarray(folder.labels[nodes]),
             ids=self._shards.ids(nodes),

@@ -84,8 +84,12 @@ class MappedFeatures:
         stored = self._stored(nodes)
         if self.change is None:
             return stored
-        changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored, nodes)
+        changed = self.change(_float32(stored), nodes)
         return changed if sp.issparse(changed) else torch.from_numpy(changed)
+
+    def on_host(self, nodes: Array) -> Any:
+        """The features of some nodes in float32, as an array or sparse."""
+        return _float32(self.rows(nodes))
 
     def dense(self, nodes: Array) -> torch.Tensor:
         """The features of some nodes, as dense float32."""
@@ -102,6 +106,10 @@ class MappedFeatures:
             read.append(sp.csr_array((values, columns, indptr), shape=(len(indptr) - 1, width)))
             bound_memory(*self.stored.arrays)
         return sp.vstack(read, format="csr")[np.argsort(places)]
+
+
+def _float32(rows: torch.Tensor | sp.csr_array) -> Any:
+    return rows.float().numpy() if isinstance(rows, torch.Tensor) else rows
 
 
 def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:

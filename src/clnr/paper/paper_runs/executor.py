@@ -22,7 +22,6 @@ from clnr.engine import choose
 from clnr.errors import ClnrError, TrainingError
 from clnr.experiments.run import runs
 from clnr.experiments.run_cache import RunCache, run_key
-from clnr.graph import Graph
 from clnr.paper.paper_runs.plan import Job
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.support.storage.file_locks import file_lock
@@ -38,9 +37,6 @@ class WorkerConfig:
     run_cache: Path
     run_filter: RunFilter
     data_root: Path | None = None
-
-    def load(self, dataset: str) -> Graph:
-        return _loaded(dataset, self.data_root)
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ def _run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None) 
     if not seeds:
         return JobResult(job, count)
     try:
-        graph = config.load(batch.dataset)
+        graph = _loaded(batch.dataset, config.data_root)
         make = partial(runs, batch.method, graph, device=config.run_filter.device, precision=config.run_filter.precision)
         if batch.timed:
             # What is done once in a process, as the loading of kernels, must not count as time of the first seed.
