@@ -49,7 +49,7 @@ class Trial:
 def grid(values: list[str]) -> list[dict[str, Any]]:
     """All combinations of ``key=a,b,c`` values, as in ``--grid``."""
     if not values:
-        raise RecipeError("--grid key=a,b,c says what to try; see: clnr recipe METHOD DATASET for the keys")
+        raise RecipeError("missing --grid key=a,b,c with the values to try; for the keys: clnr recipe METHOD DATASET")
     axes = []
     for word in values:
         name, equals, listed = word.partition("=")

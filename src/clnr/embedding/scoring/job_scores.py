@@ -196,7 +196,7 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
         scorer = Scorer(links, None, None, settings.seed)
     if scorer.split is not None and len(scorer.split.train) < FEW_TRAINED:
         trained, tested = len(scorer.split.train), plural(len(scorer.split.test), "node")
-        warnings.append(f"few labels: the probe learned from {trained} of them and was tested on {tested}, so trust it little")
+        warnings.append(f"few labels: the probe was trained on {trained} and tested on {tested}, so its accuracy is uncertain")
     with torch.no_grad():
         rows = samples.rows() if scorer.labels is not None else None
         ours = scorer.score(samples.cosines(), rows, logits=model.method.supervised)

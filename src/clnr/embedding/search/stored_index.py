@@ -104,7 +104,7 @@ def kept_index(shape: tuple[int, int], vectors: str, blocks: Callable[[], Iterab
     try:
         _save(index, name, size)
     except (ClnrError, OSError, RuntimeError) as error:  # The last one is usearch's.
-        logger.info("the index is not kept: %s", getattr(error, "strerror", None) or error)
+        logger.info("the index was not cached: %s", getattr(error, "strerror", None) or error)
     return index
 
 

@@ -223,7 +223,7 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
         words = ", ".join(map(quoted, missing))
         others = f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END"
         query = in_place(table, "nodes", "leaves them empty", name, others)
-        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, {query}")
+        lines.append(f"{table.name}: '{label}' has the class {words}; if that is not a label, {query}")
     value = trimmed(table.columns[label].sql)
     ((labelled, numbers),) = run(db, f"SELECT count({value}), count(TRY_CAST({value} AS DOUBLE)) FROM {table.sql}", table.name)
     if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:

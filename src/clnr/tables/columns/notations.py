@@ -240,7 +240,7 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
         first = first if value[0] not in "[<" else f"trim({first}, '[]<> ' || chr(34) || chr(39))"
         raise DataError(
             f"{table.name}: the label '{label}' has several values in a row, such as '{one_line(value, 80)}' in row "
-            f"{row + 1:,}, and a node is of one class; {in_place(table, 'nodes', 'takes the first of them', name, first)}"
+            f"{row + 1:,}, but a node has one class; {in_place(table, 'nodes', 'takes the first of them', name, first)}"
         )
 
 

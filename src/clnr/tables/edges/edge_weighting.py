@@ -90,7 +90,7 @@ class EdgeTimes(NamedTuple):
             try:
                 return math.nextafter(float(plain), math.inf)
             except ValueError:
-                raise DataError(f"--until must be a number, as those in '{self.column}' are, not '{until}'") from None
+                raise DataError(f"--until must be a number, like those in '{self.column}', not '{until}'") from None
         span, first = "1 MICROSECOND", plain
         if _DATE_PATTERN.fullmatch(plain):
             span, first = _SPAN_BY_LETTERS[len(plain)], plain + "-01-01"[: 10 - len(plain)]

@@ -51,7 +51,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     if _NO_IDS in forms.values() and not (table.is_text and has_nodes):
         doubt = doubt or f"'{a if forms[0] == _NO_IDS else b}' holds fractions or dates, not ids"
     elif len(set(forms.values())) > 1 and not table.is_text:
-        doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, and edges have ids of one type"
+        doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, but both ends need ids of one type"
     if doubt:
         cure = "give it as --nodes, or name the two columns of edges: --source, --target"
         raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {cure}")
@@ -59,8 +59,8 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     both = f"SELECT 1 FROM {sources} SEMI JOIN {targets} USING (id) LIMIT 1"
     if has_ids and not has_nodes and not run(db, both, table.name):
         raise DataError(
-            f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
-            f"one, give it as --nodes; if its rows are edges, say so: --source '{a}' --target '{b}'"
+            f"{table.name}: it may be a table of nodes: '{a}' differs in every row, and '{b}' has none of its values; "
+            f"if so, give it as --nodes; if its rows are edges, add --source '{a}' --target '{b}'"
         )
     return roles, ""
 
@@ -87,7 +87,7 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
         if table.columns[end].kind.endswith("]"):
             field = re.match(r"STRUCT\((\"[^\"]+\"|\w+) ", table.columns[end].kind)
             cure = in_place(table, "edges", does, name, f"unnest({name})" + (f".{field[1]}" if field else ""))
-            raise DataError(f"{title}: '{end}' has a list of ids in each row, and an edge has one; {cure}")
+            raise DataError(f"{title}: '{end}' has a list of ids in each row, but an edge needs one; {cure}")
     rows, around = stacked_ids(table, ends, _FIRST_ROWS), "'[] ' || chr(34) || chr(39)"
     run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS SELECT DISTINCT id, place FROM ({rows})", title)
     part = f"trim(unnest(string_split(id, sign)), if(starts_with(id, '['), {around}, ' ')) AS part"

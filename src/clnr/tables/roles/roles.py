@@ -190,7 +190,7 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
     time = find_column(table, time, (), "time")
     if label is not None and table.columns[label].kind.endswith("]"):
         raise DataError(
-            f"{table.name}: the label '{label}' has a list of values in each row, and a node is of one class; select one of "
+            f"{table.name}: the label '{label}' has a list of values in each row, but a node has one class; select one of "
             f"them by --nodes-query, such as {label}[1]"
         )
     if label is not None and label in (*asked, *types):
