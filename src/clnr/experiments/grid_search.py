@@ -63,7 +63,7 @@ def grid(values: list[str]) -> list[dict[str, Any]]:
 
 
 def some_of(combinations: list[dict[str, Any]], count: int | None) -> list[dict[str, Any]]:
-    """So many of the combinations, drawn at random, always the same ones; all of them where None."""
+    """A random sample of ``count`` combinations, the same at every call; all of them if None."""
     if count is None:
         return combinations
     if count < 1:

@@ -1,4 +1,4 @@
-"""Table arguments, checked: each by itself, and whether they go together."""
+"""Checks of table arguments: of each argument, and of their combinations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXPECTED: dict[Any, tuple[Any, str]] = {
 
 
 def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None, **others: Any) -> None:
-    """Fail before anything is read where a file is not there, or is none of a table."""
+    """Fail early if a file is missing, or is not in a format of tables."""
     for each in (*edges_by_kind(edges), *nodes_by_kind(nodes)):
         if isinstance(each.table, str | Path):
             check_table(os.fspath(each.table))
@@ -39,7 +39,7 @@ def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None
 
 
 def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **named: Any) -> TableArguments:
-    """What a function was called with, lists of columns as tuples; raises unless each is right and all go together."""
+    """The checked arguments of a call, with lists of columns as tuples; raises if one is wrong or two contradict each other."""
     known = [each.name for each in fields(TableArguments)]
     for name in named.keys() - known:
         near = did_you_mean(name, known).rstrip() or f"see help(clnr.{function})"
@@ -68,7 +68,7 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
 
 
 def _check_earlier(given: TableArguments) -> None:
-    """Without either, what they are is not imported, which would take long where only a mistake is to be told."""
+    """Check ``feature_encoder`` and ``base``; their classes, which are slow to import, are imported only if they are given."""
     if given.feature_encoder is not None:
         from clnr.tables.columns.feature_encoder import FeatureEncoder
 

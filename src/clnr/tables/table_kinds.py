@@ -1,4 +1,4 @@
-"""The tables that were given, one or several by the names of their kinds, opened as relations of a DuckDB connection."""
+"""The given tables (one, or several by kind), opened as relations of a DuckDB connection."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
 
 
 def _query_table(db: Connection, role: str, given: TableArguments) -> tuple[NamedTable, ...]:
-    """A query as a table, if there is one; what reads it is not imported where only a mistake is to be told."""
+    """The table of a query, if there is one; the module that reads it is imported only then."""
     if (query := getattr(given, f"{role}_query")) is None:
         return ()
     from clnr.tables.io.query import query_table

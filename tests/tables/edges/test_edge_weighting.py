@@ -85,7 +85,7 @@ def test_new_edges_are_multiplied_as_those_of_their_kind():
         read_tables(more.set_column(3, "sort", pa.array(["hates", "buys"])), edge_type="sort", base=first)
     with pytest.raises(DataError, match=r"the earlier graph has kinds of edges.*--edge-type"):
         read_tables(more, base=first)
-    with pytest.raises(DataError, match="the earlier graph does not have edges of several kinds"):
+    with pytest.raises(DataError, match="the earlier graph has no kinds of edges"):
         read_tables(more, edge_type="sort", base=read_tables(EDGES))
 
 

@@ -1,4 +1,4 @@
-"""What chooses between vectors for a purpose: labels of some nodes, or edges; test nodes and test edges have no part in it."""
+"""Choosing between vectors for a purpose, by labels of some nodes or by edges; never by test nodes or test edges."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from clnr.graph.csr import Array
 from clnr.support.processes.workers import ALONE, Workers
 
 MOST_NODES = 10_000
-"""The most labelled nodes that choose."""
+"""The maximum number of labelled nodes used to choose."""
 TOLD_NODES = 1_000
-"""The most labelled nodes by which is told what they would choose."""
+"""The maximum number of labelled nodes used for the note on what ``--for labels`` would choose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Judge(ABC):
     nodes: Array
 
     measure: ClassVar[str]
-    """What two scores say, in words: both, and whose the second is."""
+    """The format of a sentence with two scores and the name of the second."""
 
     @abstractmethod
     def outcome(self, vectors: Tensor) -> Array:
@@ -53,7 +53,7 @@ class Judge(ABC):
     @property
     @abstractmethod
     def counted(self) -> str:
-        """By how many nodes or edges, in words."""
+        """The number of nodes or edges behind the scores, in words."""
 
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         """Both scores in words."""
@@ -148,10 +148,10 @@ def _would_choose(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
 
 
 class Purpose(NamedTuple):
-    """Who chooses, in words, and what makes the judge from a graph with labels, held-out edges and a seed.
+    """A purpose: who chooses, in words, and how to make the judge from a labelled graph, held-out edges and a seed.
 
-    What is chosen is taken, or else only told. ``missing`` says what the judge needs and is not there, if anything is. Without
-    ``from_files``, the graph must be in memory.
+    If ``taken``, the choice is applied, else only reported. ``missing`` names what the judge lacks. Without ``from_files``, the
+    graph must be in memory.
     """
 
     who: str
@@ -185,7 +185,7 @@ class Verdict(NamedTuple):
 def settle(
     settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None], workers: Workers = ALONE
 ) -> Verdict:
-    """Which of the values that are tried is better than the usual one, given vectors with each; the first worker says."""
+    """The choice between the default and the tried hyper-parameters, given the vectors of each; rank 0 decides."""
     purpose, before = JUDGES[settings.purpose], judge.outcome(usual)
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
     best = workers.broadcast_object(judge.best(before, outcomes))

@@ -1,4 +1,4 @@
-"""Rows that lack what they need; ids as integers or text throughout; labels, and the other columns of a node table."""
+"""The node table: incomplete rows, ids (all integers or all text), labels and other columns."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def id_sql(table: Table, column: str, whole: bool) -> str:
 
 
 def plain_id(text: str) -> str:
-    """An id without what people write in two ways: case, blanks, signs, leading zeros and a final .0, in SQL."""
+    """SQL that normalises an id, to find other spellings of it: no case, blanks, signs, leading zeros or final .0."""
     return f"regexp_replace(lower({text}), '(^|:)0+|\\.0$|[-_.:\\s\\p{{Z}}]', '', 'g')"
 
 
@@ -147,7 +147,7 @@ def load_nodes(
 
 
 def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Table | None) -> None:
-    """Raise if a row of a node differs from the first one: where, and what keeps one of them."""
+    """Raise if two rows of a node differ; the error names the rows and a query that keeps one of them."""
     others = [column for column in table.columns if column != key]
     tests = ["false", *(f"a.{c} IS DISTINCT FROM b.{c}" for c in (table.columns[other].sql for other in others))]
     place = f"list_position([{', '.join(tests)}], true) AS place"
@@ -211,7 +211,7 @@ def case_twins(values: Iterable[str]) -> str:
 
 
 def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[str], known: Collection[str]) -> list[str]:
-    """Lines about classes of a stored table: those beside the ``known`` ones of a model, words for nothing, and too many."""
+    """Lines about suspicious classes: unknown to a model (``known``), words for missing values, or too many."""
     twins, name = case_twins(classes), sql_name(db, label)
     lines = [f"{table.name}: the label '{label}' has {twins} as two classes"] if twins else []
     if known:

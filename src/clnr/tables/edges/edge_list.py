@@ -195,7 +195,7 @@ def _dangling_hint(db: Connection, title: str, rows: int, lost: int, whole: bool
 
 
 def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str = "the node table") -> str:
-    """How many ids differ from known ones only by what people write in two ways, both as what stands after FROM; "" if none."""
+    """How many unknown ids are other spellings of known ones; both arguments are SQL relations. "" if there are none."""
     plain = f"{plain_id('id')} AS plain"
     spelled = f"(SELECT {plain}, min(id) AS meant FROM {known} GROUP BY 1)"
     near = f"(SELECT DISTINCT id, {plain} FROM {unknown}) JOIN {spelled} USING (plain)"

@@ -1,4 +1,4 @@
-"""Which columns have the ends of edges, where no name tells: the first two, unless values show that these cannot be."""
+"""Which columns are the ends of edges if no name decides: the first two, unless their values show otherwise."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
 
 
 def known_ends(db: Connection, table: Table, roles: Roles, nodes: Table, key: str) -> tuple[Roles, str]:
-    """Likewise of a table where a name told one end alone: the other may have ids of the edges, and the node table tells."""
+    """Like ``find_ends``, for a table in which only one end was found by name; the node table decides about the other."""
     by_place = [end for end, usual in ((roles.source, SOURCES), (roles.target, TARGETS)) if end.strip().casefold() not in usual]
     if len(by_place) == 1 and is_distinct(db, table, by_place[0], table.first_rows, _LEAST_ROWS):
         other = _other_ends(db, table, roles._replace(source=by_place[0]), nodes, key)

@@ -97,7 +97,7 @@ def find_roles(
 
 
 def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignored: tuple[str, ...]) -> TableArguments:
-    """Columns that had a role in the graph that is extended have it again, where they are there and no other is named."""
+    """Keep the roles of columns from the graph that is extended, unless the user names other columns."""
     if arguments.base is None:
         return arguments
     named = {getattr(arguments, argument) for argument in (*_REMEMBERED.values(), "edge_type", "edge_time", "names")}
