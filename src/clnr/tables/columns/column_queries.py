@@ -45,7 +45,7 @@ ColumnQueries = Generator[ColumnQuery, tuple[Any, ...], T]
 def run_column_queries(
     db: Connection, name: str, columns: Sequence[ColumnQueries[T]], progress: Callable[[int], None] | None = None
 ) -> list[T]:
-    """Run the generators of several columns side by side and return their results; ``progress`` gets the number of those done."""
+    """Run the generators of several columns side by side and return their results; ``progress`` gets the number done."""
     results: dict[int, T] = {}
     waiting: dict[int, ColumnQuery] = {}
 
