@@ -33,7 +33,7 @@ from clnr.tables.table_arguments import TableArguments
         ("kinds: --edges user,bought,item=FILE, or not", "kinds: edges={('user', 'bought', 'item'): 'FILE'}, or not"),
         ("this: --nodes-query \"SELECT * FROM 'n.csv'\"; or", "this: nodes_query=\"SELECT * FROM 'n.csv'\"; or"),
         ("this: --nodes-query 'SELECT \"a $\" FROM '\"'\"'n'\"'\"", "this: nodes_query='SELECT \"a $\" FROM \\'n\\''"),
-        ("start anew without --resume", "start anew without resume=True"),
+        ("start again without --resume", "start again without resume=True"),
         ("--resume continues", "resume=True continues"),
         ("exchange --edges and --nodes", "exchange edges and nodes"),
         # Commands, names of files and what is no option stay.

@@ -157,7 +157,7 @@ def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
     assert [(words[2], int(words[4])) for words in lines] == expected
     if not expected:
         assert (ended.code, ended.out) == (0, "")
-        assert f"{RunCache().path} yet; make one with: clnr run" in ended.err
+        assert f"{RunCache().path} yet; to make one: clnr run" in ended.err
 
 
 def test_runs_tell_no_change_that_has_no_say(clnr):

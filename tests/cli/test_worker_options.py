@@ -134,7 +134,7 @@ def test_workers_that_are_killed_start_again_and_end_where_they_would_have(table
     code, said = job.end()
     assert code == 0
     assert said.splitlines() == [
-        f"clnr: worker {rank} of 2 was killed by SIGKILL; all start again from the last checkpoint, if there is one ({i} of 2)"
+        f"clnr: worker {rank} of 2 was killed by SIGKILL; all restart from the last checkpoint, if there is one ({i} of 2)"
         for i, rank in enumerate((1, 0), 1)
     ]
     assert_same(tables / "killed", undisturbed)
@@ -177,7 +177,7 @@ def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
     os.kill(job.workers()[1], signal.SIGSTOP)
     code, said = job.end()
     assert code == 0
-    assert said.startswith("clnr: worker 1 of 2 did not answer; all start again from the last checkpoint")
+    assert said.startswith("clnr: worker 1 of 2 did not answer; all restart from the last checkpoint")
     assert said.count("\n") == 1
     assert_same(tables / "hung", undisturbed)
 
@@ -191,7 +191,7 @@ def test_ctrl_c_stops_all_with_one_line(tables):
     code, said = job.end()
     assert code == 130
     assert said.startswith("clnr: stopped; ")
-    assert said.endswith("stopped.checkpoint has the state of training: the same command with --resume continues from it\n")
+    assert said.endswith("stopped.checkpoint: run the same command with --resume to continue\n")
     assert said.count("\n") == 1
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 

@@ -142,7 +142,7 @@ def test_missing_files_are_fetched_from_their_makers_and_verified(real_data, hom
         (lambda graph: {"labels": (graph.labels + 1) % 6}, "has the right sizes but altered content"),
         (lambda graph: {"features": graph.features * np.float32(2)}, "altered content"),
         (lambda graph: {"split": Split(*graph.split[::-1])}, "altered content"),
-        (lambda graph: {"labels": np.r_[6, graph.labels[1:]]}, "has 7 classes where 6 are right"),
+        (lambda graph: {"labels": np.r_[6, graph.labels[1:]]}, "has 7 classes instead of 6"),
         (lambda graph: {"incoming": graph.outgoing, "outgoing": graph.incoming}, None),
     ],
 )

@@ -172,7 +172,7 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
 
     graph = networkx.Graph([("a", "b", {"weight": 2.0, "kind": "k"}), ("b", "c", {})])
     graph.nodes["a"]["club"] = "x"
-    said = "not used of this networkx graph: 'club' of nodes, 'kind' of edges; features are what nodes have as 'x'"
+    said = "not used of this networkx graph: 'club' of nodes, 'kind' of edges; features are the node attribute 'x'"
     with pytest.warns(UserWarning, match=said):
         plan = embedder().plan(graph)
     assert plan.warnings[-1].startswith(said)
@@ -237,7 +237,7 @@ def test_matrices_that_are_swapped_or_negative_are_named():
 def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
     path = tmp_path / "signed.csv"
     path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")
-    with pytest.warns(UserWarning, match=r"'trust' of edges; weights are named by read_tables: .*weight='trust'") as caught:
+    with pytest.warns(UserWarning, match=r"'trust' of edges; to use one as the weight: .*weight='trust'") as caught:
         embedder().plan(str(path))
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="'trust' of edges met;"):
@@ -272,7 +272,7 @@ def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
     for said in (
         "left out: 1 edge of 3 (33%) with an end that is not in the node table, such as 'new 1'",
         "embedded by features alone: 2 of 3 new nodes without edges",
-        "the new edges have no weights, unlike the others: they weigh 1",
+        "the new edges have no weights, unlike the others, and count as 1",
         "the data frame of nodes: 'zone' is read as the values of training; 3 of 3 values are not, such as '1'",
         "the data frame of nodes: 'day' is read as dates such as 2020-12-31; 3 of 3 values are not, such as '13.1.2020'",
     ):
@@ -313,7 +313,7 @@ def test_a_training_is_resumed_in_the_precision_that_it_began_in(tmp_path, monke
     assert again._result.model.provenance.precision == begun
     assert again.losses_ == whole.losses_
     assert (again.embedding_ == whole.embedding_).all()
-    with pytest.raises(DataError, match=f"precision was {begun} and is .*; undo that, or start anew without resume=True"):
+    with pytest.raises(DataError, match=f"precision was {begun} and is .*; undo that, or start again without resume=True"):
         embedder(**how, precision={"float32": "bfloat16", "bfloat16": "float32"}[begun]).fit(tiny())
 
 
@@ -435,7 +435,7 @@ def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file
     path, other = tmp_path / "state", tmp_path / "thesis"
     how = {"epochs": 9, "checkpoint": path, "checkpoint_every": 2}
     whole = embedder(**how).fit(tiny())
-    with pytest.raises(DataError, match=r"seed was 0 and is 1.*start anew without resume=True"):
+    with pytest.raises(DataError, match=r"seed was 0 and is 1.*start again without resume=True"):
         embedder(**how, seed=1, resume=True).fit(tiny())
     epochs, loss = [], Model.loss
     monkeypatch.setattr(Model, "loss", lambda *arguments: epochs.append(arguments[2].epoch) or loss(*arguments))

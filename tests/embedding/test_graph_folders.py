@@ -109,7 +109,7 @@ def test_run_takes_a_folder_with_labels(tables, tmp_path):
     ingest(tables / "edges.parquet", out=tmp_path / "bare")
     with pytest.raises(DataError, match="bare has no labels"):
         run("CLNR", str(tmp_path / "bare"), recipe=quick, device="cpu")
-    with pytest.raises(DataError, match="it is no graph folder"):
+    with pytest.raises(DataError, match="it is not a graph folder"):
         run("CLNR", str(tmp_path), recipe=quick, device="cpu")
 
 

@@ -37,9 +37,9 @@ def test_the_plan_of_an_extension_counts_new_nodes_apart_from_known_ones():
     assert given.to_dict()["graph"]["nodes_without_edges"] == 3
     bare = plan_extension(earlier, more)
     assert bare.new_nodes == 2
-    assert "- without a row of values: 2 new nodes; a node table (nodes) gives them" in bare.lines
+    assert "- without values: 2 new nodes; a node table (nodes) would give them" in bare.lines
     assert not any("without edges" in line for line in bare.lines)
-    with pytest.raises(DataError, match=r"takes features of a node table: pass one \(nodes\)$"):
+    with pytest.raises(DataError, match=r"needs the features of a node table: pass one \(nodes\)$"):
         plan_extension(earlier, more, standalone=True)
     rows = pa.table({"id": [1, 2, 30, 31], "age": [1.0, 2.0, 3.0, 4.0]})
     alone = plan_extension(earlier, {**more, "nodes": rows}, standalone=True)

@@ -190,7 +190,7 @@ def test_choosing_an_engine(monkeypatch):
     with pytest.raises(UnknownName, match="unknown device 'gpu'"):
         choose("gpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(DeviceError, match="'cuda' is not here"):
+    with pytest.raises(DeviceError, match="'cuda' is not available"):
         choose("cuda")
 
 
@@ -227,7 +227,7 @@ def test_so_are_the_threads_that_it_may_take(monkeypatch):
         assert again.thread_rule == again.float32.thread_rule == f"up to {most}"
         with again.use_threads():
             assert torch.get_num_threads() == most
-    with pytest.raises(DeviceError, match=r"begun with up to 9 threads, and there are 8 here: add threads=8;"):
+    with pytest.raises(DeviceError, match=r"started with up to 9 threads, and this machine has 8: add threads=8;"):
         choose_again(Asked(), began | {"most_threads": 9})
     assert choose_again(Asked(threads=8), began | {"most_threads": 9}).thread_rule == "8"
     assert choose_again(Asked(), began | {"most_threads": 9}, alone=False).thread_rule == "up to 8"
@@ -238,12 +238,12 @@ def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
     monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     gpu = {"device": "cuda", "precision": "bfloat16", "threads": None, "most_threads": None}
-    for begun, why in ((gpu, "device 'cuda' is not here"), (FLOAT32 | {"precision": "bfloat16"}, "cannot multiply bfloat16")):
+    for begun, why in ((gpu, "'cuda' is not available"), (FLOAT32 | {"precision": "bfloat16"}, "no bfloat16 instructions")):
         with pytest.raises(DeviceError) as caught:
             choose_again(Asked(), begun)
-        assert str(caught.value).startswith(f"it was begun on {begun['device']} in bfloat16, and goes on there alone: ")
+        assert str(caught.value).startswith(f"this run was started on {begun['device']} in bfloat16 and can only resume")
         assert why in str(caught.value)
-        assert str(caught.value).endswith("to start anew here, leave out resume=True")
+        assert str(caught.value).endswith("to start again here, leave out resume=True")
 
 
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)

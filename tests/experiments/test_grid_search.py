@@ -60,7 +60,7 @@ def test_some_of_a_grid_are_distinct_and_always_the_same():
 @pytest.mark.parametrize(
     ("over", "error", "said"),
     [
-        ([], RecipeError, "--grid key=a,b,c says what to try"),
+        ([], RecipeError, "missing --grid key=a,b,c with the values to try"),
         (["epochs"], RecipeError, "'epochs' is not of the form key=a,b,c"),
         (["epochs=1,,2"], RecipeError, "epochs must be a whole number, not ''"),
         (["epoch=1,2"], UnknownName, "did you mean 'epochs'"),

@@ -61,7 +61,7 @@ def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
         content = path.read_bytes()
         for damaged in (content[:-1], content + b"x"):
             path.write_bytes(damaged)
-            with pytest.raises(DataError, match=f"{name}: it has .* bytes where .* are right: it is damaged, or was changed"):
+            with pytest.raises(DataError, match=f"{name}: it has .* bytes instead of .*: it is damaged, or was changed"):
                 GraphFolder.open(folder)
         path.unlink()
         with pytest.raises(DataError, match=f"{name}: the file is missing"):
@@ -102,7 +102,7 @@ def test_a_manifest_that_does_not_fit_is_refused(folder, change, said):
 def test_other_folders_are_no_graph_folders(tmp_path):
     with pytest.raises(DataError, match="there is no such folder"):
         GraphFolder.open(tmp_path / "none")
-    with pytest.raises(DataError, match=r"it has no graph.json, so it is no graph folder; clnr ingest writes one"):
+    with pytest.raises(DataError, match=r"it has no graph.json, so it is not a graph folder; clnr ingest writes one"):
         GraphFolder.open(tmp_path)
     (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(DataError, match=r"graph.json: it cannot be read, JSONDecodeError"):
@@ -113,7 +113,7 @@ def test_other_folders_are_no_graph_folders(tmp_path):
 @pytest.mark.parametrize("name", ["incoming.indptr", "outgoing.indptr", "features.indptr", "ids.offsets"])
 def test_rows_that_do_not_end_with_the_last_entry_are_refused_at_opening(folder, name):
     values = np.fromfile(folder / f"{name}.bin", "<i8")
-    said = rf"{name}\.bin: it is damaged, or was changed: it goes from {{}} to {{}} where 0 to {values[-1]} is right"
+    said = rf"{name}\.bin: it is damaged, or was changed: it goes from {{}} to {{}} instead of from 0 to {values[-1]}"
     for damaged in (values * 0, values + 1, np.append(values[:-1], -1)):
         damaged.tofile(folder / f"{name}.bin")
         with pytest.raises(DataError, match=said.format(damaged[0], damaged[-1])):

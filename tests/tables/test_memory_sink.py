@@ -59,7 +59,7 @@ def test_nodes_alone_and_edges_alone(earlier):
     more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), base=earlier)
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
     assert dense(more.graph.features)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
-    assert more.ingest_report.remarks[-1] == "without a row of values: 2 new nodes; a node table (--nodes) gives them"
+    assert more.ingest_report.remarks[-1] == "without values: 2 new nodes; a node table (--nodes) would give them"
     assert more.columns["id"].to_pylist() == ["a", "b", "c", None, None]
     assert len(edge_weights(more.graph)) == 8
 
@@ -86,7 +86,7 @@ def test_edges_without_weights_weigh_one_and_leave_those_that_are_there(bare):
     first, second = tables.values() if bare == "new" else reversed(tables.values())
     found = read_tables(second, base=read_tables(first))
     assert edge_weights(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == (f"warning: the {bare} edges have no weights, unlike the others: they weigh 1",)
+    assert found.ingest_report.remarks == (f"warning: the {bare} edges have no weights, unlike the others, and count as 1",)
 
 
 def test_directed_stays_so():
@@ -150,7 +150,7 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
     ):
         with pytest.raises(DataError, match=said):
             read_tables(None, nodes_given, **asked)
-    with pytest.raises(DataError, match="takes features of a node table"):
+    with pytest.raises(DataError, match="needs the features of a node table"):
         read_tables(edges(("a", "b")), feature_encoder=encoder)
 
 

@@ -31,7 +31,7 @@ from tests.tables.files import EDGES, columns_of, dense, edge_weights, saved, wr
         ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, but a weight"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is not a weight"),
         ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in, or: --drop-empty"),
-        ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and an edge of weight 0 is none"),
+        ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and edges of weight 0 are dropped"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not UTF-8 text; set its encoding, such as --encoding cp1252"),
         ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is '1e400' in row 2, which is not a weight; weights"),
@@ -238,7 +238,7 @@ def test_distances_as_weights_are_told_with_a_query_that_works(tmp_path, form, v
 
 def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
     edges = saved(tmp_path, "e.csv", "buyer,seller,the amount,year,how\na,b,5,1999,x\nb,c,7,2000,y\n")
-    said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
+    said = f"{edges}: numeric columns not used: {{}}; to use one as the weight: --weight {{}}"
     assert read_tables(edges).ingest_report.remarks == (said.format("'the amount', 'year'", "'the amount'"),)
     asked = read_tables(edges, ignore=["the amount"]).ingest_report.remarks
     assert asked == (said.format("'year'", "year"),)
@@ -251,7 +251,7 @@ def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
 def test_a_number_of_rows_is_no_weight_and_distances_come_last(tmp_path):
     rows = "".join(f"{i},a{i % 5},b{i % 3},{1000 - 7 * i},{i % 4}.5,{i % 6}\n" for i in range(120))
     edges = saved(tmp_path, "e.csv", f"nr,from,to,serial,Länge_km,uses\n{rows}")
-    said = f"{edges}: not used, though they hold numbers: {{}}; if they are weights of edges: --weight {{}}"
+    said = f"{edges}: numeric columns not used: {{}}; to use one as the weight: --weight {{}}"
     assert read_tables(edges).ingest_report.remarks == (said.format("'uses', 'Länge_km'", "uses"),)
     asked = read_tables(edges, ignore=["uses"]).ingest_report.remarks
     assert asked == (said.format("'Länge_km'", "'Länge_km'"),)
@@ -569,7 +569,7 @@ def test_rows_of_a_node_that_differ_are_told_with_the_query_that_keeps_one(tmp_p
 def test_rows_beside_a_matrix_do_not_repeat(tmp_path):
     for rows in (3, 7):
         with pytest.raises(
-            DataError, match=r"the feature matrix: row i of it is row i of the nodes, .* merged: 4 rows repeating"
+            DataError, match=r"the feature matrix: row i of the matrix is row i of the nodes, .* merged: 4 rows repeating"
         ):
             read_tables(saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", REPEATED), feature_matrix=np.eye(rows))
 
@@ -599,7 +599,7 @@ def test_a_class_that_is_a_word_for_nothing_is_told_with_a_query_that_leaves_it_
     edges, values = saved(tmp_path, "e.csv", EDGES), ["Unknown", "it's", "?", "none of these", " ? "]
     nodes = written(tmp_path, "csv", {"id": list("abcde"), name: values, "x": [1, 2, 3, 5, 8]})
     (line,) = read_tables(edges, nodes, label=name).ingest_report.remarks
-    cure = "if that is no label, in place of --nodes, a query leaves them empty: --nodes-query "
+    cure = "if that is not a label, in place of --nodes, a query leaves them empty: --nodes-query "
     said = f"{nodes}: '{name}' has the class '?', 'Unknown'; {cure}"
     assert line.startswith(said)
     read = read_tables(edges, nodes_query=shlex.split(line.removeprefix(said))[0], label=name)

@@ -101,8 +101,8 @@ def test_labels_are_classes_and_no_feature(tmp_path):
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
-        ("id\na\nb\nc\n", "there are none besides ids, labels and times"),
-        ("id,label\na,u\nb,v\nc,u\n", "there are none besides ids, labels and times"),
+        ("id\na\nb\nc\n", "it has only ids, labels and times"),
+        ("id,label\na,u\nb,v\nc,u\n", "it has only ids, labels and times"),
         ("id,x,y2\na,1,\nb,1,\nc,1,\n", "x: all its values are the same; y2: it is empty"),
         ("id,x\na,nan\nb,inf\nc,1e400\n", "x: it is empty"),
     ],

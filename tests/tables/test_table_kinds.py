@@ -108,14 +108,12 @@ def test_negative_weights():
     expected, factors = normalised([(a, b, abs(w), "negative" if w < 0 else "positive") for a, b, w in SIGNED])
     assert weights(read) == pytest.approx(expected, rel=1e-5)
     assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
-    assert read.ingest_report.remarks[0].endswith(
-        "kept as a separate kind of edges, because their weights are negative: 2 of 4"
-    )
+    assert read.ingest_report.remarks[0].endswith("kept as a separate kind: 2 edges of 4 with a negative weight")
     more = read_tables(edges, negative_weights="kind", base=read)
     assert more.ingest_report.edge_types == read.ingest_report.edge_types
     for asked, said in (
         ({"negative_weights": "abs"}, "unknown negative_weights 'abs'"),
-        ({"negative_weights": "drop", "ignore": ["weight"]}, "needs weights, and there is no column of them"),
+        ({"negative_weights": "drop", "ignore": ["weight"]}, "needs a column of weights"),
     ):
         with pytest.raises((DataError, UnknownName), match=said):
             read_tables(edges, **asked)
@@ -213,7 +211,7 @@ def test_unseen_nodes_of_kinds(shop):
     assert alone.graph.ids.tolist() == [*shop.graph.ids.tolist(), "item:3", "user:10"]
     assert alone.columns["node_kind"].to_pylist()[-2:] == ["item", "user"]
     assert alone.columns["original_id"].to_pylist()[-2:] == [3, 10]
-    assert alone.ingest_report.remarks == ("without a row of values: 2 new nodes; a node table (--nodes) gives them",)
+    assert alone.ingest_report.remarks == ("without values: 2 new nodes; a node table (--nodes) would give them",)
     x = alone.graph.features.toarray()
     assert x[-1].nonzero()[0].tolist() == [0, 3]  # A user without an age.
     assert x[-2].nonzero()[0].tolist() == [1]  # No item lacked a price.
@@ -265,7 +263,7 @@ def test_what_does_not_extend_a_graph(shop):
         ({("user", "visited", "shop"): FRAME}, None, {"base": shop}, "no nodes of the kind 'shop', only user, item"),
         ({ENDS[1]: FRAME}, None, one_kind, "earlier graph has nodes of one kind"),
         (FRAME, NODES, apart, "earlier graph has nodes of several kinds"),
-        ({ENDS[0]: FRAME}, None, apart, r"takes features of a node table"),
+        ({ENDS[0]: FRAME}, None, apart, r"needs the features of a node table"),
     ):
         with pytest.raises(DataError, match=said):
             read_tables(edges, nodes, **earlier)
@@ -340,11 +338,11 @@ def test_an_earlier_graph_remembers_what_is_done_with_negative_weights(tmp_path,
     larger = read_tables(more, base=read)
     assert weights(larger) == weights(read_tables(more, base=read, negative_weights=choice))
     assert (("u", "w") in weights(larger)) == (choice == "kind")
-    with pytest.raises(DataError, match=r"'weight' is '-4' in row 2, which is negative|must be alike"):
+    with pytest.raises(DataError, match=r"'weight' is '-4' in row 2, which is negative|kinds of edges"):
         read_tables(more, base=read, negative_weights="refuse")
     bare = pa.table({"source": ["w"], "target": ["x"]})
     if choice == "kind":
-        with pytest.raises(DataError, match="--negative-weights needs weights"):
+        with pytest.raises(DataError, match="--negative-weights needs a column of weights"):
             read_tables(bare, base=read)
     else:
         assert read_tables(bare, base=read).graph.num_nodes == 4

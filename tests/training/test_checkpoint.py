@@ -240,6 +240,6 @@ def test_another_number_of_threads_is_told(tmp_path):
     with use_threads(2):
         loaded(path, say=said.append)
     (line,) = said
-    assert "began with 1 thread and goes on with 2" in line
+    assert "began with 1 thread and continues with 2" in line
     loaded(OLD / "state.checkpoint", {"graph": "tiny"}, say=said.append)
     assert len(said) == 1

@@ -135,7 +135,7 @@ Threads = Annotated[
     typer.Option(
         metavar="N",
         callback=check_threads,
-        help="CPU threads; by default chosen by the amount of work. Rounding depends on it.",
+        help="CPU threads; default: by the amount of work. The last bits of results depend on their number.",
     ),
 ]
 Assign = Annotated[
@@ -144,7 +144,7 @@ Assign = Annotated[
         "--set", metavar="KEY=VALUE", help="Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes, only the result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 

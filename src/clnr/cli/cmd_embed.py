@@ -45,18 +45,18 @@ def _check(
             raise ClnrError(f"{folder} is finished, so there is nothing to resume; to add formats: {command}")
     memory, duckdb_memory = options["memory"], options["duckdb_memory"]
     if graph is None and memory is not None:
-        raise ClnrError("--memory goes with --graph; the limit while tables are read is --duckdb-memory")
+        raise ClnrError("--memory needs --graph; to limit memory while tables are read, use --duckdb-memory")
     has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
     for name in ("allow_missing_columns", "allow_disjoint"):
         if options[name] and model is None:
-            raise ClnrError(f"{option_of(name)} goes with --model, the earlier graph")
+            raise ClnrError(f"{option_of(name)} needs --model, the folder of an earlier graph")
     if graph is not None:
         given += [] if duckdb_memory is None else ["duckdb_memory"]
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
-            raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
+            raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: {other}")
         if memory is not None and parse_bytes(memory) is None:
             raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
     elif options["from_files"]:
@@ -65,7 +65,7 @@ def _check(
         check_arguments("read_tables", **tables)
     if options["layout"] is not None:
         if not options["report"]:
-            raise ClnrError("--layout is that of the report's map: leave out --no-report")
+            raise ClnrError("--layout needs the report: leave out --no-report")
         check_layout(options["layout"])
     if model is not None:
         set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
@@ -114,10 +114,10 @@ PANELS = {
 @by_workers(_check)
 def embed(
     tables: dict[str, Any],
-    graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
+    graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder written by clnr ingest.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph, embed with its model.")
+        Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph and embed with its model.")
     ] = None,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
@@ -204,7 +204,7 @@ def embed(
     threads: Threads = None,
     as_json: Json = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print every choice, every score, and each stage's seconds and memory.")
+        bool, typer.Option("--verbose", "-v", help="Also print all choices and scores, and the time and memory of each stage.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -237,9 +237,7 @@ def embed(
 
     group = current_workers()
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
-        print_stderr(
-            f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables"
-        )
+        print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")
     settings = Settings(
         **method_settings,
         engine=choose(device, precision, threads),
@@ -264,7 +262,7 @@ def embed(
     if in_files is not None:
         settings = file_plan.for_files(in_files, settings, bound, planned_workers)
         if exports:
-            raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
+            raise ClnrError("a graph in files can only be embedded to Parquet: leave out --format")
     if dry_run:
         plan: Any
         if in_files is not None:
@@ -295,12 +293,12 @@ def embed(
                 result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):
-            print_stderr("stopped; training is complete: the same command with --resume goes on with the next block")
+            print_stderr("stopped; training is complete: run the same command with --resume to continue with the next block")
         elif group.first and model is None and settings.checkpoint is not None and settings.checkpoint.is_file():
-            saved = f"stopped; {settings.checkpoint} has the state of training"
-            print_stderr(f"{saved}: the same command with --resume continues from it")
+            saved = f"stopped; training is saved in {settings.checkpoint}"
+            print_stderr(f"{saved}: run the same command with --resume to continue")
         elif group.first and model is None:
-            print_stderr("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
+            print_stderr("stopped without a checkpoint: --checkpoint-every N saves one every N epochs")
         raise typer.Exit(130) from None
     if not group.first:
         return

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from clnr.methods.presets import Published
     from clnr.methods.recipe import Recipe
 
-_STOPPED_MESSAGE = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
+_STOPPED_MESSAGE = "stopped; finished runs are in the run cache: run the same command without --rerun to resume"
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files, searched before the download cache.")]
@@ -131,7 +131,7 @@ def compare(
     from clnr.methods.recipe import parse
 
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
-        raise ClnrError(f"'{dataset}' is a method, not a data set; as in: clnr compare DATASET --methods A,B")
+        raise ClnrError(f"'{dataset}' is a method, not a data set; use: clnr compare DATASET --methods A,B")
     name = datasets.name_of("toy" if dataset is None else dataset)
     chosen = [methods.find(each) for each in names.replace(",", " ").split()]
     if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):

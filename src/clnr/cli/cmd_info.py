@@ -109,7 +109,7 @@ def runs(
         out.print(console_tables.runs(rows))
         out.print(OPTIMISTIC, style="dim")
     else:
-        print_stderr(f"no such run in {run_cache.path} yet; make one with: clnr run")
+        print_stderr(f"no matching run in {run_cache.path} yet; to make one: clnr run")
 
 
 @app.command()
@@ -194,7 +194,7 @@ def bench(
         out.print(console_tables.measured(rows))
         out.print("an epoch of CLNR: median (lowest-highest) of 3 repeats; ratio: plain PyG's time over clnr's", style="dim")
         if engine.device.type == "cpu":
-            out.print("memory is that of the process, which both share; benchmarks/epoch.py measures them apart", style="dim")
+            out.print("both share one process, so memory is that of both; benchmarks/epoch.py measures them apart", style="dim")
     if stopped:
         raise typer.Exit(130)
 
@@ -206,13 +206,13 @@ def similar(
     k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
     approximate: Annotated[
         bool,
-        typer.Option("--approximate", help="Search an index (usearch), which the first search builds and keeps."),
+        typer.Option("--approximate", help="Search an approximate index (usearch); the first search builds it."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
     unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out neighbours of the node in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The nodes most similar to a node, by the cosine similarity of their embeddings."""
+    """Find the nodes most similar to a node, by the cosine similarity of their embeddings."""
     from clnr.embedding.search.similar import similar_nodes
     from clnr.support.console import Table
     from clnr.support.progress import log_progress
@@ -245,7 +245,7 @@ def clusters(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Clusters of nodes by k-means of their vectors: sizes, typical nodes, and what sets each cluster apart."""
+    """Find clusters of nodes by k-means of their vectors: sizes, typical nodes, and what sets each cluster apart."""
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
 
@@ -263,7 +263,7 @@ def clusters(
         return
     out.print(console_tables.clusters(answer))
     if len(answer.clusters) > 1:
-        default = f"below {CLEAR_SILHOUETTE}, there are {USUAL_CLUSTERS} unless -k sets their number"
+        default = f"below {CLEAR_SILHOUETTE}, the default is {USUAL_CLUSTERS} clusters"
         out.print(f"silhouette {answer.silhouette:.2f}, from 0 (clusters overlap) to 1 (far apart); {default}")
     if file is not None:
         out.print(str(file), markup=False)
@@ -274,7 +274,7 @@ def export(
     folder: Folder,
     formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy, word2vec, pyg.")],
 ) -> None:
-    """Write the vectors of an embedding in more formats, into its folder; embeddings.parquet is there already."""
+    """Add files in other formats to the folder of an embedding, beside embeddings.parquet."""
     from clnr.embedding.store.export import parse_formats
 
     names = parse_formats(formats)
@@ -291,9 +291,7 @@ def report(
     name: Annotated[
         str | None, typer.Option(help="Column of node names, kept for later commands; the id column turns names off.")
     ] = None,
-    layout: Annotated[
-        str | None, typer.Option(help="Layout of the map: fast, tsne or umap; by default the present one.")
-    ] = None,
+    layout: Annotated[str | None, typer.Option(help="Layout of the map: fast, tsne or umap; default: the current one.")] = None,
     colour: Annotated[
         str | None,
         typer.Option(

@@ -30,12 +30,12 @@ def ingest(
         typer.Option("--verify", metavar="FOLDER", help="Instead of writing: verify the checksums of a graph folder."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,
-    memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; what needs more is done on disk.")] = _MEMORY,
+    memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; larger data spills to disk.")] = _MEMORY,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write tables of edges and nodes as a graph folder, in bounded memory whatever their size; for: clnr embed --graph."""
+    """Write tables of edges and nodes as a graph folder for clnr embed --graph, in bounded memory."""
     from clnr.errors import ClnrError
     from clnr.tables.argument_checks import check_arguments, check_files
 

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from clnr.paper.paper_runs.scope import Scope
     from clnr.support.progress import Bar
 
-_STOPPED_MESSAGE = "stopped; finished runs are in the run cache, and the same command resumes from there"
+_STOPPED_MESSAGE = "stopped; finished runs are in the run cache: run the same command to resume"
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
 AnyVersion = Annotated[bool, typer.Option("--any-version", help="Also use runs of other versions of clnr and torch.")]
 FromRuns = Annotated[
     list[Path] | None,
-    typer.Option("--runs", metavar="FILE", help="Train nothing: use the runs of a runs.csv of clnr paper; may be repeated."),
+    typer.Option("--runs", metavar="FILE", help="Train nothing: use the runs in a runs.csv of clnr paper; repeatable."),
 ]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
@@ -43,9 +43,7 @@ Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 class Asked:
     """The options that all commands of the paper share."""
 
-    seeds: Annotated[int | None, typer.Option(help="Seeds of every method; if not given 20, or as many as a table says.")] = (
-        None
-    )
+    seeds: Annotated[int | None, typer.Option(help="Seeds per method; default: 20, or the number of the table.")] = None
     datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None
     methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None
     quick: Annotated[bool, typer.Option("--quick", help="A quick check: small data sets, 2 seeds, few epochs.")] = False

@@ -27,7 +27,7 @@ SHORT_FORMS = {
     "edge_drop": "Share of edges that a view leaves out.",
     "feature_mask": "Share of features that a view leaves out.",
     "sampled_nodes": "Nodes in the loss of a step; 0 for all.",
-    "max_neighbors": "Most neighbours of a node in a sampled step; 0 for all.",
+    "max_neighbors": "Maximum neighbours per node in a sampled step; 0 for all.",
 }
 """The keys of recipes that are options; all others are set by ``--set``."""
 _UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")

@@ -120,7 +120,7 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
     try:
         return _run(ray, command, options)
     except KeyboardInterrupt:
-        print_stderr("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+        print_stderr("stopped; run the same command with --resume to continue from the last checkpoint, if there is one")
         return STOPPED
     finally:
         ray.shutdown()

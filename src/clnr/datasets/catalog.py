@@ -64,7 +64,7 @@ class Dataset:
         for what, expected in sizes.items():
             actual = getattr(graph, f"num_{what}")
             if actual != expected:
-                raise DataError(f"{self.name}{where} has {actual:,} {what} where {expected:,} are right: altered data?")
+                raise DataError(f"{self.name}{where} has {actual:,} {what} instead of {expected:,}: altered data?")
         if self.content is not None and graph.digest != self.content:
             raise DataError(
                 f"{self.name}{where} has the right sizes but altered content (sha256 {graph.digest[:12]}..., not "

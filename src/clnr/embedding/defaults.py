@@ -151,7 +151,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
 
 
 def _structure(graph: Graph, featureless: bool) -> Choice:
-    """Columns from edges beside few features, unless edges tell little."""
+    """Structural features to add to few features, unless edges are uninformative."""
     few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
         return Choice("structure", 0, f"{few}; no structural ones are added, since the edges look random", matters=True)

@@ -41,7 +41,7 @@ _START = "import sys; sys.path[:] = {path!r}; from clnr.embedding.fit_worker imp
 def fit_in_memory(
     table_graph: TableGraph, settings: Settings, parameters: Mapping[str, Any], bar: Bar | None
 ) -> EmbeddingResult:
-    """Train on a graph in memory; several workers are told the parameters of the embedder."""
+    """Train on a graph in memory; several workers receive the parameters of the embedder."""
     workers = parameters["workers"]
     if workers > 1:
         plan(table_graph, settings, workers)
@@ -84,7 +84,7 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
 
 
 def _share(parameters: Mapping[str, Any], graph: TableGraph | Path, out: Path | None = None) -> dict[str, Any]:
-    """Have a ``Task`` done by several processes on this machine; returns what is learned of a graph in memory."""
+    """Run a ``Task`` in several processes on this machine; for a graph in memory, returns the fitted attributes."""
     task = Task({**parameters, "graph": None, "workers": 1}, graph, out)
     with TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

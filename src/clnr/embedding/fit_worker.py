@@ -27,7 +27,7 @@ TASK_FILE, RESULT_FILE, ERROR_FILE, CHECKPOINT_FILE = "task", "result", "error",
 
 
 class Task(NamedTuple):
-    """What workers are told.
+    """What a worker process needs to know.
 
     A graph is in memory; or it is the path of a graph folder, which is trained on from files into ``out``.
     """
@@ -72,7 +72,7 @@ def _work(folder: Path) -> None:
 
 
 def read_task(folder: Path) -> Task:
-    """What a worker is told."""
+    """Read the task of a worker from a folder."""
     try:
         return pickle.loads((folder / TASK_FILE).read_bytes())
     except (AttributeError, ImportError) as error:

@@ -43,8 +43,8 @@ UNKNOWN = Provenance()
 class FittedModel:
     """A trained method: everything needed to embed a graph.
 
-    Parameters are on the CPU; a node has ``features`` numbers, and weighs ``loop_weight`` beside its edges: the median
-    weight of the edges that it was trained on.
+    Parameters are on the CPU; a node has ``features`` numbers, and a self-loop of ``loop_weight``: the median
+    weight of the edges of the training graph.
     """
 
     method: Method
@@ -74,7 +74,7 @@ class FittedModel:
             return self.embed_on(self.to_device(graph, engine), engine).cpu().numpy()
 
     def to_device(self, graph: Graph, engine: Engine) -> DeviceGraph:
-        """A graph as ``embed_on`` takes it: without labels, its nodes weighing what those of the training graph do."""
+        """A graph as ``embed_on`` takes it: without labels, with the self-loop weight of the training graph."""
         return engine.to_device(dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight))
 
     def embed_on(self, device_graph: DeviceGraph, engine: Engine) -> Tensor:

@@ -29,8 +29,8 @@ from clnr.tables.table_graph import in_memory
 
 _SUPPORTED = (
     "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: edges, or "
-    "(edges, nodes), each a file or a data frame, or several by the names of their kinds, and edges also a list of pairs or an "
-    "array of two columns"
+    "(edges, nodes), each a file, a data frame or a dictionary of these by kind; edges can also be a list of pairs or an "
+    "array with two columns"
 )
 _GLOB = frozenset("*?[")
 _EDGE_COLUMNS = ("source", "target", "weight")
@@ -81,8 +81,8 @@ def _warned(table_graph: TableGraph) -> TableGraph:
         names = ", ".join(f"'{info.column}' of {info.table}" for info in unused)
         column = unused[0].column
         warnings.warn(
-            f"not used, though they hold numbers: {names}; weights are named by read_tables: "
-            f"fit(read_tables(edges, nodes, weight={column!r})), or ignore=[{column!r}] if they are none",
+            f"numeric columns not used: {names}; to use one as the weight: "
+            f"fit(read_tables(edges, nodes, weight={column!r})); else ignore=[{column!r}]",
             UserWarning,
             stacklevel=caller_level(),
         )
@@ -176,7 +176,7 @@ def _unused(graph: Any, used: set[str]) -> str | None:
         return None
     names = ", ".join([*sorted(of_nodes), *sorted(of_edges)])
     return one_line(
-        f"not used of this networkx graph: {names}; features are what nodes have as 'x', or columns of a node table"
+        f"not used of this networkx graph: {names}; features are the node attribute 'x', or columns of a node table"
     )
 
 

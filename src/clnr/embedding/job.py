@@ -157,7 +157,7 @@ def embed_folder(
 
 @contextlib.contextmanager
 def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
-    """Reserve the output folder, as the first worker; tells whether an earlier process has finished it."""
+    """Reserve the output folder, as the first worker; returns whether an earlier process has finished it."""
     if output is None or not settings.workers.first:
         settings.check_checkpoint()
         yield False

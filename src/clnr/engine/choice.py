@@ -43,12 +43,12 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
     has_cuda = torch.cuda.is_available()
     if device == "cuda" and not has_cuda:
         reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
-        raise DeviceError(f"device 'cuda' is not here: {reason}; use --device cpu, or auto")
+        raise DeviceError(f"device 'cuda' is not available: {reason}; use --device cpu, or auto")
     dtype = None if precision == "auto" else getattr(torch, precision)
     if has_cuda and device != "cpu":
         engine = gpu_engine(dtype)
     elif dtype == torch.bfloat16 != preferred_dtype() and not has_bfloat16():
-        raise DeviceError("this CPU cannot multiply bfloat16, and would be a hundred times slower; use float32, or auto")
+        raise DeviceError("this CPU has no bfloat16 instructions, and would be a hundred times slower; use float32, or auto")
     else:
         engine = cpu_engine(dtype or preferred_dtype())
     engine.asked, engine.threads = asked, threads
@@ -67,15 +67,15 @@ def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> 
         engine = choose(begun["device"], precision, begun["threads"] if asked.threads is None else asked.threads)
     except DeviceError as error:
         raise DeviceError(
-            f"it was begun on {begun['device']} in {begun['precision']}, and goes on there alone: {error}; to start anew here, "
-            "leave out --resume"
+            f"this run was started on {begun['device']} in {begun['precision']} and can only resume there: {error}; to start "
+            "again here, leave out --resume"
         ) from None
     engine.asked, most, here = asked, begun["most_threads"], usable_threads()
     if engine.threads is None and most is not None:
         if most > here and alone:
             raise DeviceError(
-                f"it was begun with up to {most} threads, and there are {here} here: add --threads {here}; "
-                "the result is as good, but its last bits differ"
+                f"this run was started with up to {most} threads, and this machine has {here}: add --threads {here}; "
+                "only the last bits of the result will differ"
             )
         engine.most_threads = most
     return engine

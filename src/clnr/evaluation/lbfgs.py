@@ -57,7 +57,7 @@ def minimize(
 
 
 def _times_inverse_hessian(gradient: Tensor, curvature: Tensor, moves: Tensor, changes: Tensor) -> Tensor:
-    """The gradients times what moves and changes of gradients tell of the inverse Hessian: the two-loop recursion."""
+    """The gradients times an inverse Hessian estimated from past steps and gradient changes (the two-loop recursion)."""
     q, steps = gradient.clone(), []
     # A pair that does not tell of positive curvature counts for nothing.
     products = _dot(moves, changes)

@@ -120,7 +120,7 @@ class _Fit:
         ]
 
     def _all(self, steps: int) -> list[tuple[Tensor, Tensor]]:
-        """So many steps, a hundred at a time; on a GPU these are captured once and replayed."""
+        """Run a number of steps, a hundred at a time; on a GPU a hundred steps are captured once and replayed."""
         device, whole = self._best.device, steps // _STEPS_PER_CAPTURE
         with own_stream(device):
             seen = [self._some(min(_STEPS_PER_CAPTURE, steps))]

@@ -49,7 +49,7 @@ class Trial:
 def grid(values: list[str]) -> list[dict[str, Any]]:
     """All combinations of ``key=a,b,c`` values, as in ``--grid``."""
     if not values:
-        raise RecipeError("--grid key=a,b,c says what to try; see: clnr recipe METHOD DATASET for the keys")
+        raise RecipeError("missing --grid key=a,b,c with the values to try; for the keys: clnr recipe METHOD DATASET")
     axes = []
     for word in values:
         name, equals, listed = word.partition("=")
@@ -63,7 +63,7 @@ def grid(values: list[str]) -> list[dict[str, Any]]:
 
 
 def some_of(combinations: list[dict[str, Any]], count: int | None) -> list[dict[str, Any]]:
-    """So many of the combinations, drawn at random, always the same ones; all of them where None."""
+    """A random sample of ``count`` combinations, the same at every call; all of them if None."""
     if count is None:
         return combinations
     if count < 1:

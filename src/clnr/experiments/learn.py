@@ -172,5 +172,5 @@ def check_seeds(seeds: Iterable[int]) -> list[int]:
     """The seeds, if all are valid and no two are alike."""
     wanted = [check_seed(seed) for seed in check_list("seeds", seeds, object, "a seed, as in range(20)")]
     if len(set(wanted)) < len(wanted):
-        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is given twice, and would be the same run")
+        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is given twice: both runs would be the same")
     return wanted

@@ -55,9 +55,9 @@ def as_int64(values: Any, what: str) -> Array:
         array = _cast(array, np.float64, what)
         odd = array[~(np.abs(array) < 2**63) | (array != np.floor(array))]
         if odd.size:
-            raise DataError(f"{what} must be whole numbers, not such as {odd[0]}")
+            raise DataError(f"{what} must be whole numbers, not {odd[0]}")
     if array.dtype.kind == "u" and array.size and array.max() >= 2**63:
-        raise DataError(f"{what} must be whole numbers below 2^63, not such as {array.max()}")
+        raise DataError(f"{what} must be whole numbers below 2^63, not {array.max()}")
     return array.astype(np.int64)
 
 

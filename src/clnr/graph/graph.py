@@ -56,7 +56,7 @@ class Graph:
         split: The published split, where there is one.
         name: What to call it in reports; it affects nothing else.
         dataset: The data set of the catalogue that it is, which has its own recipes; None for a user's graph.
-        loop_weight: What a node itself weighs beside its edges, where a convolution adds self-loops.
+        loop_weight: The weight of self-loops, where a convolution adds them.
     """
 
     features: Matrix
@@ -214,7 +214,7 @@ class Graph:
         return replace(self, labels=None, split=None)
 
     def with_median_loops(self) -> Graph:
-        """This graph, where a node itself weighs what an edge mostly does: the unit of weights then has no effect."""
+        """This graph with self-loops of the median edge weight, so that the unit of weights has no effect."""
         return replace(self, loop_weight=median_weight(self.incoming.weight))
 
     def row_normalize(self) -> Graph:

@@ -71,7 +71,7 @@ def check_nodes(count: int) -> None:
     if count > MOST_NODES:
         raise DataError(
             f"{count:,} nodes are too many: a graph folder has at most {MOST_NODES:,} (2^31 - 1); leave some out, or split it "
-            "into graphs that are embedded by themselves"
+            "into several graphs"
         )
 
 
@@ -111,11 +111,11 @@ class GraphFolder:
         for name, (size, _) in folder.files.items():
             with errors_name(path / name):
                 if (there := (path / name).stat().st_size) != size:
-                    raise DataError(f"it has {there:,} bytes where {size:,} are right: it is damaged, or was changed")
+                    raise DataError(f"it has {there:,} bytes instead of {size:,}: it is damaged, or was changed")
         for name, count in folder._places:
             array = folder.map(name)
             if array.values[[0, -1]].tolist() != [0, count]:
-                raise array.damaged(f"it goes from {array.values[0]} to {array.values[-1]} where 0 to {count} is right")
+                raise array.damaged(f"it goes from {array.values[0]} to {array.values[-1]} instead of from 0 to {count}")
         return folder
 
     @classmethod

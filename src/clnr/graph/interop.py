@@ -80,7 +80,7 @@ def to_pyg(x: Matrix, edges: Edges, labels: Array | None, ids: Array | None, spl
 def from_networkx(graph: networkx.Graph, features: str, labels: str | None, weight: str) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for a graph of networkx."""
     if not (hasattr(graph, "nodes") and hasattr(graph, "is_directed")):
-        raise DataError(f"a {type(graph).__name__} is no networkx graph")
+        raise DataError(f"a {type(graph).__name__} is not a networkx graph")
     for argument, attribute in (("features", features), ("labels", labels), ("weight", weight)):
         check_type(argument, attribute, str | None, "the name of an attribute", DataError)
     nodes = list(graph.nodes)

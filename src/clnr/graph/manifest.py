@@ -15,5 +15,5 @@ def find_manifest(folder: Path) -> Path:
         raise DataError(f"{folder}: there is no such folder")
     manifest = folder / MANIFEST
     if not manifest.is_file():
-        raise DataError(f"{folder}: it has no {MANIFEST}, so it is no graph folder; clnr ingest writes one")
+        raise DataError(f"{folder}: it has no {MANIFEST}, so it is not a graph folder; clnr ingest writes one")
     return manifest

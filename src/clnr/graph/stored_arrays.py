@@ -73,9 +73,9 @@ class MappedArray(NamedTuple):
         """All of it; ask for it anew for each part that is read: a file that shrinks or is written to is an error."""
         # To touch a page that a file no longer has would end the process.
         if self.pages is not None and (there := self.pages.size()) < len(self.pages):
-            raise self.damaged(f"it has {there:,} bytes, and had {len(self.pages):,} when it was opened")
+            raise self.damaged(f"it has {there:,} bytes instead of {len(self.pages):,} when it was opened")
         if is_wanted(self.path):
-            raise DataError(f"{self.path}: another program is about to write to it; start anew when it is as it should be")
+            raise DataError(f"{self.path}: another program is about to write to it; start again when it has finished")
         return self.mapped
 
     def damaged(self, what: str) -> DataError:

@@ -304,7 +304,7 @@ def _mistake(part: Any, kind: type) -> str | None:
     if not isinstance(part, type):
         return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its values"
     if not issubclass(part, kind):
-        return f"is no subclass of {kind.__name__}"
+        return f"is not a subclass of {kind.__name__}"
     if inspect.isabstract(part):
         missing = sorted(part.__abstractmethods__)  # type: ignore[attr-defined]
         return f"does not define {', '.join(missing)}"

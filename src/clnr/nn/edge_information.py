@@ -1,4 +1,4 @@
-"""How much the edges of a graph tell about its nodes: measured on some of them, without labels."""
+"""How informative the edges of a graph are about its nodes, measured on a sample of nodes, without labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clnr.graph.kind_rows import sparse_unit
 from clnr.nn.ranking import roc_auc
 
 LEAST_WEIGHT = 0.2
-"""What columns that come from edges weigh where these tell nothing."""
+"""The weight of columns that come from edges if edges are uninformative."""
 _USELESS_AUC, _SUFFICIENT_AUC = 0.51, 0.63
 _MEASURED_NODES, _NODES_PER_PART = 4096, 128
 _NEIGHBOURS_AROUND, _COMPARED_AXES = 32, 32
@@ -43,10 +43,10 @@ def edge_weight(draw: DrawNeighbours, readers: Sequence[ReadRows], count: int) -
 
 
 def edge_information(draw: DrawNeighbours, readers: Sequence[ReadRows], count: int) -> float | None:
-    """How often a node is told from others by its neighbours: 0.5 where edges are random, at most 1.
+    """How often neighbours identify a node among others, as an AUC: 0.5 if edges are random, at most 1.
 
-    Told by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None if one of these
-    cannot be said, as with few nodes or in a tree.
+    Measured by the nodes' own rows, then by where edges lead: the first AUC that is high enough counts, else the largest.
+    None if one of them cannot be measured, as with few nodes or in a tree.
     """
     nodes = some_nodes(count)
     scores: list[float] = []
@@ -76,11 +76,11 @@ def compared_nodes(draw: DrawNeighbours, count: int) -> Array:
 
 
 def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
-    """How often what its neighbours predict is more like a node's row than what those of another node predict.
+    """How often a node's row is closer to the prediction from its own neighbours than to that from another node's.
 
     A linear map predicts the row from the mean of the neighbours' rows: a ridge regression on the first principal directions of
-    these, fitted to one half of the nodes for the other. So neighbours may tell by being unlike the node, as long as they are
-    so alike everywhere. Nodes are in random order.
+    these, fitted to one half of the nodes for the other. So neighbours may also be informative by differing from the
+    node, if they differ in a consistent way. Nodes are in random order.
     """
     place, neighbour = draw(nodes, _NEIGHBOURS_AROUND)
     rows = read(nodes).double().numpy(force=True) if len(place) else np.empty((0, 0))
@@ -110,7 +110,7 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
 
 
 def by_edges(draw: DrawNeighbours, nodes: Array, count: int) -> float | None:
-    """How often one half of a node's neighbours lead more to where the other half lead than to where those of another do.
+    """How often the two halves of a node's neighbours lead to more similar places than halves of different nodes do.
 
     Where they lead: these neighbours and the nodes within two more steps that do not pass the node itself. None where too few
     lead to the same place to tell, as in a tree. Nodes are in random order, and the first of them are enough.

@@ -33,7 +33,7 @@ _TRIED_ROWS = 1 << 12
 
 
 class FittedRows(NamedTuple):
-    """Rows of the nodes that stand for all, of each of the blocks' matrices, the size of its block, and what it tells of."""
+    """For each matrix of the blocks: its rows at the sampled nodes, the size of its block, and its family."""
 
     sizes: list[float]
     families: list[Family]
@@ -266,12 +266,12 @@ def _length(matrix: Tensor, mean: Tensor) -> Tensor:
 
 
 def _some(rows: Tensor) -> Tensor:
-    """Every second row, third, ..., of many."""
+    """An evenly spaced sample of rows, if there are many."""
     return rows[:: -(-len(rows) // _TRIED_ROWS)] if len(rows) else rows
 
 
 def _moments(sizes: list[float], matrices: list[Tensor], workers: Workers) -> _Moments:
-    """Of matrices side by side, each centred, and scaled to a root mean square length of its rows, its size."""
+    """The moments of matrices side by side, each centred and scaled so that its root mean square row length is its size."""
     means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for matrix in matrices]
     scales = [size / _length(matrix, mean) for size, matrix, mean in zip(sizes, matrices, means, strict=True)]
     mean = torch.cat(means)
@@ -280,7 +280,7 @@ def _moments(sizes: list[float], matrices: list[Tensor], workers: Workers) -> _M
 
 
 def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor, workers: Workers) -> Tensor:
-    """Of the columns side by side, centred and scaled; in blocks of rows, so that they are never all side by side."""
+    """The covariance of all centred and scaled columns, computed in blocks of rows to save memory."""
     covariance = torch.zeros(len(mean), len(mean), device=mean.device)
     count = len(matrices[0])
     for begin in range(workers.rank * ROWS, count, workers.size * ROWS):

@@ -55,7 +55,7 @@ class Source(NamedTuple):
 
 
 class Family(enum.Enum):
-    """What the columns of a matrix tell of."""
+    """The kind of information in the columns of a matrix."""
 
     FEATURES = "features"
     OWN = "a node's own encoded features"
@@ -78,7 +78,7 @@ class Product(NamedTuple):
     weight: Tensor | None = None
 
     def family(self, own: Collection[int]) -> Family:
-        """What its columns tell of, given which encoders' outputs come from nodes' own features alone."""
+        """The family of its columns, given which encoder outputs depend only on nodes' own features."""
         encoder = self.source.encoder
         if self.source.walk_columns:
             return Family.WALKS

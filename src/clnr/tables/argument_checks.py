@@ -1,4 +1,4 @@
-"""Table arguments, checked: each by itself, and whether they go together."""
+"""Checks of table arguments: of each argument, and of their combinations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXPECTED: dict[Any, tuple[Any, str]] = {
 
 
 def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None, **others: Any) -> None:
-    """Fail before anything is read where a file is not there, or is none of a table."""
+    """Fail early if a file is missing, or is not in a format of tables."""
     for each in (*edges_by_kind(edges), *nodes_by_kind(nodes)):
         if isinstance(each.table, str | Path):
             check_table(os.fspath(each.table))
@@ -39,7 +39,7 @@ def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None
 
 
 def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **named: Any) -> TableArguments:
-    """What a function was called with, lists of columns as tuples; raises unless each is right and all go together."""
+    """The checked arguments of a call, with lists of columns as tuples; raises if one is wrong or two contradict each other."""
     known = [each.name for each in fields(TableArguments)]
     for name in named.keys() - known:
         near = did_you_mean(name, known).rstrip() or f"see help(clnr.{function})"
@@ -68,7 +68,7 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
 
 
 def _check_earlier(given: TableArguments) -> None:
-    """Without either, what they are is not imported, which would take long where only a mistake is to be told."""
+    """Check ``feature_encoder`` and ``base``; their classes, which are slow to import, are imported only if they are given."""
     if given.feature_encoder is not None:
         from clnr.tables.columns.feature_encoder import FeatureEncoder
 
@@ -117,12 +117,12 @@ def _check_times(given: TableArguments) -> None:
         raise DataError(f"--half-life must be above 0, not {given.half_life}")
     if given.base is not None:
         if given.half_life is not None and given.until is None:
-            raise DataError("edges that extend an earlier graph need the day that ages count from: --until")
+            raise DataError("edges added to an earlier graph need --until, the day from which ages count")
         if bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
-            has = "has" if given.base.ingest_report.edge_types else "does not have"
             raise DataError(
-                f"the earlier graph {has} edges of several kinds, and new ones must be alike: --edge-type, or "
-                "tables by the names of their kinds: --edges NAME=FILE"
+                "the earlier graph has kinds of edges: name those of new edges by --edge-type, or by --edges NAME=FILE"
+                if given.base.ingest_report.edge_types
+                else "the earlier graph has no kinds of edges: leave out --edge-type, and names in --edges NAME=FILE"
             )
 
 
@@ -133,11 +133,11 @@ def _no_edges(given: TableArguments) -> bool:
 def _check_tables(given: TableArguments) -> None:
     for role, table, query in (("edges", given.edges, given.edges_query), ("nodes", given.nodes, given.nodes_query)):
         if table is not None and query is not None:
-            raise DataError(f"{role} and {role}_query are one table; leave out one of them")
+            raise DataError(f"{role} and {role}_query give the same table; leave out one of them")
     base, encoder = given.base, given.feature_encoder
     no_nodes = given.nodes is None and given.nodes_query is None
     if _no_edges(given) and (base is None or no_nodes):
-        raise DataError("there is nothing to read: give a table of edges, or one of nodes that extend an earlier graph (base)")
+        raise DataError("there is nothing to read: pass a table of edges or, to extend an earlier graph (base), one of nodes")
     if base is not None and encoder is not None:
         raise DataError("an earlier graph is extended by its own feature encoder; leave out either feature_encoder or base")
     if base is not None and base.feature_encoder is None:

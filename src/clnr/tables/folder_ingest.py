@@ -61,9 +61,9 @@ def ingest(
     check_choice("dtype", dtype, FEATURE_TYPES)
     check_type("memory", memory, str, "text", DataError)
     if columns.get("base") is not None:
-        raise DataError("a graph folder is written from tables alone; extend a graph in memory with read_tables(base=...)")
+        raise DataError("ingest cannot extend a graph; use read_tables(base=...)")
     if columns.get("duckdb_memory") is not None:
-        raise DataError("memory is the limit of all that ingest takes: leave out duckdb_memory")
+        raise DataError("memory limits everything in ingest: leave out duckdb_memory")
     amount = parse_bytes(memory)
     if amount is None or amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:
         raise DataError(f"--memory must be an amount from 1 GB on, such as '4 GB', not '{memory}'")

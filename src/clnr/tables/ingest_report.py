@@ -72,7 +72,7 @@ def column_lines(columns: Iterable[ColumnInfo]) -> list[str]:
 
 
 def unused_numbers(columns: Iterable[ColumnInfo]) -> list[ColumnInfo]:
-    """Numbers beside the ends of edges that are not used, where there are no weights: they may be; distances come last."""
+    """Unused numeric columns of edges without weights, which may be meant as weights; likely distances come last."""
     edges = [info for info in columns if info.table.split()[0] == "edges"]
     weighted = {info.table for info in edges if info.role == "weight"}
     unused = [info for info in edges if (info.role, info.kind, info.note) == (NOT_USED, "number", "")]

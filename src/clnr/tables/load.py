@@ -151,7 +151,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         edge_table = edges[0][0].table if len(edges) == 1 else None
         node_table, repeated = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
         if matrix is not None and repeated:
-            raise DataError(f"{matrix.name}: row i of it is row i of the nodes, which repeat: {repeated[0]}")
+            raise DataError(f"{matrix.name}: row i of the matrix is row i of the nodes, but nodes repeat: {repeated[0]}")
         remarks += repeated
         merging = merging._replace(ids=roles.id)
     if not hint and earlier is None and arguments.feature_encoder is None and len(edges) == 1:
@@ -258,7 +258,7 @@ def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[s
     if len(lacks) == len(encoded) and any(roles.features for _, roles in nodes) and not arguments.allow_missing_columns:
         raise DataError(
             f"{title}: it has none of the columns that the model was trained with, such as {', '.join(lacks[:5])}, so it seems "
-            "to be of another data set; --allow-missing-columns embeds it anyway"
+            "to be from another data set; --allow-missing-columns embeds it anyway"
         )
     return [f"{title}: it lacks {', '.join(lacks)}; all values are missing"]
 

@@ -114,7 +114,7 @@ class MemorySink(GraphSink):
         if self._base is None:
             self._features = new
             columns = [] if self._labels is None else telling_columns(encoder, new, self._labels)
-            known = f"tells the label '{loaded.roles.label}' of nearly every node; if it was filled in after the label"
+            known = f"predicts the label '{loaded.roles.label}' of nearly every node; if it was filled in after the label"
             return [f"warning: '{each}' alone {known}: {option('--ignore', each)}" for each in columns]
         if sp.issparse(old := self._base.graph.features) or sp.issparse(new):
             self._features = sp.vstack([sp.csr_array(old), sp.csr_array(new)], format="csr")[self._rows]
@@ -176,7 +176,7 @@ def _merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList,
         _, i, j = np.intersect1d(before, after, assume_unique=True, return_indices=True)
         added[j] = first[i]
     unweighted = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
-    notes = [f"warning: the {what} edges have no weights, unlike the others: they weigh 1" for what in unweighted]
+    notes = [f"warning: the {what} edges have no weights, unlike the others, and count as 1" for what in unweighted]
     return EdgeList(source, target, np.concatenate([first[left], added])), notes
 
 

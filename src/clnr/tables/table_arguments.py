@@ -74,14 +74,14 @@ class TableArguments:
         metavar="FILE",
     )
     source: str | Iterable[str] | None = _option(
-        "Column of edge sources; found by name, such as source or from, if not given. Repeatable: each table takes its own.",
+        "Column of edge sources; default: found by name, such as source or from. Repeatable: each edge table takes its own.",
         *(list[str], "COLUMN"),
     )
     target: str | Iterable[str] | None = _option(
-        "Column of edge targets; found by name if not given. Repeatable, as --source.", list[str], "COLUMN"
+        "Column of edge targets; default: found by name. Repeatable, as --source.", list[str], "COLUMN"
     )
     weight: str | Iterable[str] | None = _option(
-        "Column of edge weights; found by name if not given. Repeatable, as --source.", list[str], "COLUMN"
+        "Column of edge weights; default: found by name. Repeatable, as --source.", list[str], "COLUMN"
     )
     negative_weights: str | None = _option(
         "Negative edge weights: refuse (the default), drop, or kind (a separate kind).", metavar="CHOICE"
@@ -96,26 +96,26 @@ class TableArguments:
         "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False
     )
     id: str | Iterable[str] | None = _option(
-        "Column of node ids; found by its values if not given. Repeatable, as --source.", list[str], "COLUMN"
+        "Column of node ids; default: found by its values. Repeatable, as --source.", list[str], "COLUMN"
     )
-    label: str | None = _option("Column of class labels: to evaluate, and for supervised methods; never a feature.")
+    label: str | None = _option("Column of class labels, for evaluation and supervised methods; never a feature.")
     names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
     time: str | None = _option("Column of timestamps, left out of the features.")
     features: Iterable[str] | None = _option(
-        "Node columns to use as features; by default all that can be.", list[str], "COLUMN"
+        "Node columns to use as features; default: all suitable columns.", list[str], "COLUMN"
     )
-    ignore: Iterable[str] = _option("Columns that are not used; repeatable, or with commas.", list[str], "COLUMN", default=())
+    ignore: Iterable[str] = _option("Columns to leave out; repeatable, or comma-separated.", list[str], "COLUMN", default=())
     types: Mapping[str, str] = _option(
         f"What a node column holds: {', '.join(COLUMN_WORDS[:-1])} or {COLUMN_WORDS[-1]}.",
         *(list[str], "COLUMN=KIND", "--as"),
         default_factory=dict,
     )
     header: bool | None = _option(
-        "Whether text files have a header line; detected if not given.", bool, flags="--header/--no-header"
+        "Whether text files have a header line; default: detected.", bool, flags="--header/--no-header"
     )
     edges_header: bool | None = _option("The same for the edge table only.", bool, flags="--edges-header/--no-edges-header")
     nodes_header: bool | None = _option("The same for the node table only.", bool, flags="--nodes-header/--no-nodes-header")
-    encoding: str | None = _option("Encoding of text files, such as cp1252; found if not given.", metavar="NAME")
+    encoding: str | None = _option("Encoding of text files, such as cp1252; default: detected.", metavar="NAME")
     directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None

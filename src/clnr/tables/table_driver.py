@@ -81,7 +81,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     edge_notes = sink.take_edges(loaded)
     encoder, encoder_notes = _encoder_for(db, loaded, arguments)
     if base is not None and encoder.encodes and loaded.from_edges and new_rows:
-        encoder_notes.append(f"without a row of values: {plural(new_rows, 'new node')}; a node table (--nodes) gives them")
+        encoder_notes.append(f"without values: {plural(new_rows, 'new node')}; a node table (--nodes) would give them")
     classes = () if base is None else base.class_names
     if node_table is not None and label is not None:
         known, classes = classes, register_classes(db, node_table, label, classes)
@@ -100,8 +100,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
             columns = (*columns[:i], info._replace(note=alone), *columns[i + 1 :])
     if fitted and (unused := unused_numbers(columns)):
         some = one_line(", ".join(f"'{info.column}'" for info in unused), 200)
-        cure = f"if they are weights of edges: {option('--weight', unused[0].column)}"
-        edge_notes.append(f"{loaded.edges_title}: not used, though they hold numbers: {some}; {cure}")
+        cure = f"to use one as the weight: {option('--weight', unused[0].column)}"
+        edge_notes.append(f"{loaded.edges_title}: numeric columns not used: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}
         columns += tuple(info for info in base.ingest_report.columns if info.table not in given)
@@ -179,7 +179,7 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
     if encoder.encodes or loaded.from_edges:
         return encoder, remarks
     why = "; ".join(f"{column}: {reason}" for column, reason in encoder.dropped.items())
-    why = why or "there are none besides ids, labels and times"
+    why = why or "it has only ids, labels and times"
     return encoder, [
         f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
     ]
@@ -192,7 +192,7 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         width = base.graph.num_features
         raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
     if loaded.from_edges and base is None and given.encodes:
-        raise DataError("the earlier model or feature_encoder takes features of a node table: pass one (--nodes)")
+        raise DataError("the earlier model or feature_encoder needs the features of a node table: pass one (--nodes)")
     if matrix is not None:
         if given.matrix is None:
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")

@@ -1,4 +1,4 @@
-"""The tables that were given, one or several by the names of their kinds, opened as relations of a DuckDB connection."""
+"""The given tables (one, or several by kind), opened as relations of a DuckDB connection."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
 
 
 def _query_table(db: Connection, role: str, given: TableArguments) -> tuple[NamedTable, ...]:
-    """A query as a table, if there is one; what reads it is not imported where only a mistake is to be told."""
+    """The table of a query, if there is one; the module that reads it is imported only then."""
     if (query := getattr(given, f"{role}_query")) is None:
         return ()
     from clnr.tables.io.query import query_table
@@ -203,10 +203,8 @@ def _one_of(argument: str, arguments: TableArguments, table: Table, kind: str | 
     named = (column_called(name, table, kind) for name in arguments.columns_named(argument))
     columns = list(dict.fromkeys(filter(None, named)))
     if len(columns) > 1:
-        option = f"--{argument.replace('_', '-')}"
-        raise DataError(
-            f"{table.name}: it has both '{columns[0]}' and '{columns[1]}', and a table has one {option}; leave out one"
-        )
+        both, option = f"both '{columns[0]}' and '{columns[1]}'", f"--{argument.replace('_', '-')}"
+        raise DataError(f"{table.name}: it has {both}, and a table has one {option}; leave out one")
     return columns[0] if columns else None
 
 

@@ -67,12 +67,12 @@ class Checkpoint:
             )
         differs = _differences(about, self._about)
         if differs:
-            raise DataError(f"{self.path} is of another training: {differs}; undo that, or start anew without --resume")
+            raise DataError(f"{self.path} belongs to another training: {differs}; undo that, or start again without --resume")
         threads, now = metadata.get("threads"), torch.get_num_threads()
         if self._say is not None and isinstance(threads, int) and threads != now:
             self._say(
-                f"it began with {plural(threads, 'thread')} and goes on with {now}: the result is as good, but its last bits "
-                f"differ; --threads {threads} gives the same"
+                f"training began with {plural(threads, 'thread')} and continues with {now}: only the last bits of the result "
+                f"will differ; --threads {threads} keeps them"
             )
         return done, state
 

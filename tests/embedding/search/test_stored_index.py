@@ -154,7 +154,7 @@ def test_without_room_it_is_used_but_not_kept(monkeypatch, caplog, home):
     ask()
     assert kept(home) == []
     assert "building and caching the index of 300 nodes: about 50 kB" in caplog.text
-    assert "the index is not kept: " in caplog.text
+    assert "the index was not cached: " in caplog.text
 
 
 @pytest.mark.parametrize("cache", ["a file", "no home"])

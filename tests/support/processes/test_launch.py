@@ -59,7 +59,7 @@ def test_a_lost_worker_starts_all_again(tmp_path):
     program = "if attempt == 0: time.sleep(600) if rank != 2 else os.kill(os.getpid(), signal.SIGKILL)"
     code, said, ran = started(tmp_path, program)
     assert (code, ran.count(".1")) == (0, 3)
-    assert said == ["worker 2 of 3 was killed by SIGKILL; all start again from the last checkpoint, if there is one (1 of 2)"]
+    assert said == ["worker 2 of 3 was killed by SIGKILL; all restart from the last checkpoint, if there is one (1 of 2)"]
 
 
 def test_an_error_that_was_told_ends_all_at_once(tmp_path):
@@ -77,7 +77,7 @@ def test_after_the_last_restart_it_gives_up(tmp_path):
 def test_an_exception_would_come_again_so_nothing_is_started_again(tmp_path):
     # The others lose that worker.
     program = f"if rank == 1: 1 / 0\ntime.sleep(0.3); sys.exit({LOST})"
-    assert started(tmp_path, program) == (FAILED, ["worker 1 of 3 failed; what was printed says why"], "0.0 1.0 2.0")
+    assert started(tmp_path, program) == (FAILED, ["worker 1 of 3 failed; see the output above"], "0.0 1.0 2.0")
 
 
 LAUNCHER = """

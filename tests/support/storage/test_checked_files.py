@@ -53,7 +53,7 @@ def test_what_is_wrong_with_a_folder_that_stays_is_said_at_once(tmp_path):
     with pytest.raises(DataError, match="the files do not agree"):
         read_stable(tmp_path / "one", "b", lambda: both(tmp_path / "one", lambda: read.append(1)))
     assert len(read) == 1
-    with pytest.raises(DataError, match="another process writes it again and again"):
+    with pytest.raises(DataError, match="another process keeps rewriting it"):
         read_stable(tmp_path / "one", "b", lambda: both(tmp_path / "one", lambda: replace(tmp_path / "one", "new")))
 
 

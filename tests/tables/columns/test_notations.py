@@ -161,7 +161,7 @@ def test_dates_are_told_with_a_query_that_reads_them_all(tmp_path, values, right
     assert read.columns[name].to_pylist() == moments
     assert read.ingest_report.remarks == ()
     timed = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values}, "timed")
-    with pytest.raises(DataError, match=r"(holds no times|is no time).*--edges-query") as caught:
+    with pytest.raises(DataError, match=r"(holds no times|is not a time).*--edges-query") as caught:
         read_tables(timed, edge_time=name)
     query = printed_query(str(caught.value), "--edges-query")
     kept = read_tables(edges_query=query, edge_time=name, until=str(max(moments) - timedelta(seconds=1)))

@@ -11,7 +11,7 @@ def lines(label, **columns):
     count = len(label)
     edges = pa.table({"source": range(count), "target": [*range(1, count), 0]})
     graph = read_tables(edges, pa.table({"id": range(count), "y": label, **columns}), label="y")
-    return [line for line in graph.ingest_report.remarks if "alone tells" in line]
+    return [line for line in graph.ingest_report.remarks if "alone predicts" in line]
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
@@ -27,7 +27,7 @@ def test_a_column_that_is_filled_in_after_the_label_is_told(dense):
     if not dense:
         others["town"] = rng.choice(["a", "b", "c"], 400)
     (line,) = lines(label, reason=reason, **others)
-    assert line.startswith("warning: 'reason' alone tells the label 'y' of nearly every node; ")
+    assert line.startswith("warning: 'reason' alone predicts the label 'y' of nearly every node; ")
     assert line.endswith(": --ignore reason")
     # The correlation is that of the table of both: np.corrcoef.
     has = np.array([each is not None for each in reason], float)

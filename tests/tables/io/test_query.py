@@ -135,9 +135,9 @@ def test_nothing_in_a_connection_can_be_unlocked():
 
 
 def test_a_table_is_given_by_one_way():
-    with pytest.raises(DataError, match="edges and edges_query are one table"):
+    with pytest.raises(DataError, match="edges and edges_query give the same table"):
         read_tables("e.csv", edges_query=PAIR)
-    with pytest.raises(DataError, match="nodes and nodes_query are one table"):
+    with pytest.raises(DataError, match="nodes and nodes_query give the same table"):
         read_tables("e.csv", "e.csv", nodes_query=PAIR)
     with pytest.raises(DataError, match="there is nothing to read"):
         read_tables()
@@ -232,7 +232,7 @@ def test_rows_of_one_file_and_an_order_by_keep_their_order(tmp_path, query, ids)
 def test_rows_beside_a_matrix_are_in_order(tmp_path):
     saved(tmp_path, "n.csv", "id,x\nc,3\nb,2\na,1\n")
     matrix, query = np.eye(3), "SELECT DISTINCT * FROM 'n.csv'"
-    with pytest.raises(DataError, match="the query of nodes: end it with ORDER BY: its rows come in any order, and row"):
+    with pytest.raises(DataError, match="the query of nodes: end it with ORDER BY: its rows have no fixed order, and row"):
         read_tables("e.csv", nodes_query=query, feature_matrix=matrix)
     read = read_tables("e.csv", nodes_query=f"{query} ORDER BY x", feature_matrix=matrix)
     assert read.graph.ids.tolist() == ["a", "b", "c"]

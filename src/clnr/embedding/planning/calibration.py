@@ -1,4 +1,4 @@
-"""What stages took on this machine before, beside what the plan thought: estimates are corrected by it, and nothing else is.
+"""Corrects estimated times by how long stages took on this machine before; nothing else depends on it.
 
 A small file in the cache folder has it, by hardware and stage: how many times longer it took, of the last few runs. Stages of
 a second and of an hour are kept apart, since a model of both is wrong in other ways.

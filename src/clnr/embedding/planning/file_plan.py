@@ -241,7 +241,7 @@ class FilePlan(Plan):
             f"structural features and read-out: {passes} passes over all edges read {gathered}{half}; with --method CLNR "
             "--set structure=0, none"
         )
-        step = f"a step reads up to {gigabytes(self.sizes.step_bytes)}; the time holds while the files stay in the page cache"
+        step = f"a step reads up to {gigabytes(self.sizes.step_bytes)}; the time assumes that the files stay in the page cache"
         return [f"{step}{shared if workers > 1 else ''}", *([read_out] if passes else [])]
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class PassColumns(NamedTuple):
         made: Columns of all nodes that are on disk, at most, until the read-out is fitted.
         written: The same while vectors are written.
         fitted: Columns of the nodes that the read-out is fitted to.
-        compared: Columns of the nodes by which it is measured what edges weigh.
+        compared: Columns of the nodes that decide the weight of edges.
     """
 
     passes: int = 0
@@ -139,7 +139,7 @@ class JobSizes(ABC):
 
     @abstractmethod
     def seconds(self) -> dict[str, float]:
-        """Of each stage that takes time, by its name: from counts, at typical rates."""
+        """Estimated seconds of each stage that takes time, by name, from counts and typical rates."""
 
     @property
     def machine(self) -> str:

@@ -188,7 +188,7 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
         scorer = Scorer(links, None, settings.seed)
     if scorer.labelled is not None and (trained := len(scorer.labelled[1].train)) < FEW_TRAINED:
         tested = plural(len(scorer.labelled[1].test), "node")
-        warnings.append(f"few labels: the probe learned from {trained} of them and was tested on {tested}, so trust it little")
+        warnings.append(f"few labels: the probe was trained on {trained} and tested on {tested}, so its accuracy is uncertain")
     with torch.no_grad():
         rows = samples.rows() if scorer.labelled is not None else None
         ours = scorer.score(samples.cosines(), rows, logits=model.method.supervised)

@@ -1,4 +1,4 @@
-"""What chooses between vectors for a purpose: labels of some nodes, or edges; test nodes and test edges have no part in it."""
+"""Choosing between vectors for a purpose, by labels of some nodes or by edges; never by test nodes or test edges."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from clnr.graph.csr import Array
 from clnr.support.processes.workers import ALONE, Workers
 
 MOST_NODES = 10_000
-"""The most labelled nodes that choose."""
+"""The maximum number of labelled nodes used to choose."""
 TOLD_NODES = 1_000
-"""The most labelled nodes by which is told what they would choose."""
+"""The maximum number of labelled nodes used for the note on what ``--for labels`` would choose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +119,10 @@ def _would_choose(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
 
 
 class Purpose(NamedTuple):
-    """Who chooses, in words, and what makes the judge from a graph with labels, held-out edges and a seed.
+    """A purpose: who chooses, in words, and how to make the judge from a labelled graph, held-out edges and a seed.
 
-    What is chosen is taken, or else only told. ``missing`` says what the judge needs and is not there, if anything is. Without
-    ``from_files``, the graph must be in memory.
+    If ``taken``, the choice is applied, else only reported. ``missing`` names what the judge lacks. Without ``from_files``, the
+    graph must be in memory.
     """
 
     who: str
@@ -156,7 +156,7 @@ class Verdict(NamedTuple):
 def settle(
     settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None], workers: Workers = ALONE
 ) -> Verdict:
-    """Which of the values that are tried is better than the usual one, given vectors with each; the first worker says."""
+    """The choice between the default and the tried hyper-parameters, given the vectors of each; rank 0 decides."""
     purpose, before = JUDGES[settings.purpose], judge.outcome(usual)
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
     best = workers.broadcast_object(judge.best(before, outcomes))

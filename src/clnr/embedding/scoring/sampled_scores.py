@@ -159,5 +159,5 @@ def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, label
     lines = [f"scores are computed on samples: {', '.join(of)}"]
     encoder = read_table_info(folder).feature_encoder
     if links is not None and encoder is not None and encoder.structure is not None:
-        lines.append("features from the structure were made with the held-out edges: link scores may be a little too high")
+        lines.append("structural features include the held-out edges, so link scores may be slightly too high")
     return lines

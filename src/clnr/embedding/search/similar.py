@@ -110,7 +110,7 @@ def most_similar(
     if kind is not None:
         nodes.check_kind(kind)
         if approximate:
-            raise ClnrError("nodes of one kind are searched exactly: leave out --approximate")
+            raise ClnrError("--kind always searches exactly: leave out --approximate")
     linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
     count = k + len(linked) if unlinked else k
     if kind is None:

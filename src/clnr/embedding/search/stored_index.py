@@ -25,7 +25,7 @@ from clnr.support.storage.checked_files import sha256
 _FORMAT_VERSION = 2
 _DTYPE, _NUMBER_BYTES, _NODE_BYTES = "f16", 2, 150
 _MOST_BYTES = 10_000_000_000
-"""Of all that are kept; the last one that was built is, whatever its size."""
+"""The limit on the size of all cached indexes; the latest one is kept even if it is larger."""
 logger = logging.getLogger("clnr")
 
 
@@ -104,7 +104,7 @@ def kept_index(shape: tuple[int, int], vectors: str, blocks: Callable[[], Iterab
     try:
         _save(index, name, size)
     except (ClnrError, OSError, RuntimeError) as error:  # The last one is usearch's.
-        logger.info("the index is not kept: %s", getattr(error, "strerror", None) or error)
+        logger.info("the index was not cached: %s", getattr(error, "strerror", None) or error)
     return index
 
 

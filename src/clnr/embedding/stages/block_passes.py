@@ -80,7 +80,7 @@ class BlockEdges:
         return self._engine.stored_product(self._neighbours.average(device_graph), source.stored)
 
     def propagate(self, device_graph: DeviceGraph, source: LayerFiles) -> Callable[[bool], Tensor]:
-        """What propagates rows to the nodes, or ReLU of them if it is given True."""
+        """A function that propagates rows to the nodes, or ReLU of the rows if called with True."""
         if len(self._some_nodes) > 1:
             return self._in_turn(functools.partial(propagation_rows, device_graph), source)
         key = id(device_graph.edges)

@@ -208,7 +208,7 @@ class Score(Stage):
 
 
 class TakeBest(Stage):
-    """Take the baseline that is better for the purpose, where baselines compete and one is; without a purpose, tell it."""
+    """Take the baseline that beats the method for the purpose, if there is one; without a purpose, only report it."""
 
     name = "take the best"
 

@@ -141,7 +141,7 @@ class StoredReadout:
             yield from self._propagated(Source(), sample, keeps)
 
     def _missing(self, source: Source, sample: SampleFiles | None) -> list[int]:
-        """After how many propagations rows of the sample are not there yet."""
+        """The numbers of propagations for which rows of the sample are still missing."""
         hops = [] if sample is None else sorted(set(self._hops[source]))
         return [hop for hop in hops if sample is not None and not sample.has(f"{_name(source)}-{hop}")]
 
@@ -222,7 +222,7 @@ class StoredReadout:
 
     @functools.cached_property
     def _near(self) -> Array:
-        """The nodes by whose own rows it is measured what edges weigh."""
+        """The nodes whose own rows decide the weight of edges."""
         return compared_nodes(functools.partial(draw_stored_neighbours, self._graph), self._passes.folder.num_nodes)
 
     def _own_rows(self, near: Callable[[str], Tensor], product: Product, nodes: Array) -> Tensor:

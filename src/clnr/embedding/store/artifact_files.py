@@ -57,7 +57,7 @@ def check_artifact(folder: Path) -> None:
 
 
 def check_output(folder: Path, force: bool, resume: bool) -> bool:
-    """Fail where nothing may be written; tells whether an earlier process has finished a folder that is to be resumed."""
+    """Fail if the folder cannot be written; returns whether the run to be resumed has already finished it."""
     finished = resume and (folder / RECIPE).is_file()
     if force or not finished:
         check_folder(folder, force, OWNED_FILES)

@@ -148,7 +148,7 @@ class WorkFolder:
         """Raise if the graph is another one by now than when the job began: arrays that are mapped are those of then."""
         path = self._folder.path
         if GraphFolder.open(path).digest != self._folder.digest:
-            raise DataError(f"{path} has changed during this run; start anew")
+            raise DataError(f"{path} has changed during this run; start again")
 
     @contextmanager
     def becomes_output(self, force: bool) -> Iterator[Path]:

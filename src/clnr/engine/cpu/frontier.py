@@ -99,7 +99,7 @@ class Frontier:
 
 @contextmanager
 def numbering(links: Any) -> Iterator[Array]:
-    """A number of 4 bytes for each column of a matrix, all -1, and so it is given back; the next one is given the same."""
+    """A reusable int32 array with one entry per column of a matrix, all -1; the caller must reset it to -1."""
     # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
     place = links.made.pop("place", None)
     place = np.full(links.shape[1], -1, np.int32) if place is None else place

@@ -174,14 +174,14 @@ class WorkerGroup(Workers):
             if now != latest:
                 latest, since = now, time.monotonic()
             elif time.monotonic() > since + self.timeout:
-                raise LostWorker(f"worker {self.rank} of {self.size} has waited for worker {rank} in vain")
+                raise LostWorker(f"worker {self.rank} of {self.size} timed out waiting for worker {rank}")
             time.sleep(pause)
             pause = min(_POLL_SECONDS, 2 * pause)
         return int(self.store.get(f"{name} {rank}"))
 
     def _check_errors(self) -> None:
         if self.store.check(["error"]):
-            raise LostWorker(f"worker {self.rank} of {self.size} lost another one, which tells of an error")
+            raise LostWorker(f"worker {self.rank} of {self.size} stopped: another worker reported an error")
 
     @property
     def sent(self) -> int:

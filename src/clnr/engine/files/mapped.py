@@ -207,7 +207,7 @@ class StoredKeptRows(KeptRows):
 
 
 def row_parts(count: int) -> list[slice]:
-    """So many rows, in parts that are read at a time."""
+    """A range of rows split into parts that are read at a time."""
     return [slice(first, min(first + _ROWS_PER_READ, count)) for first in range(0, count, _ROWS_PER_READ)]
 
 

@@ -32,7 +32,7 @@ def describe(device: torch.device) -> str:
 
 
 def computed_by(device: torch.device) -> dict[str, str | None]:
-    """What a result depends on besides the code and the number of threads: torch and the hardware."""
+    """The version of torch and the hardware, on which a result depends besides code and number of threads."""
     on_gpu = device.type == "cuda"
     return {
         "torch": str(torch.__version__),

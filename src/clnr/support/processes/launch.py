@@ -119,12 +119,12 @@ def launch(
         attempt = _Attempt(command, workers, restarts, folder)
         code = attempt.run()
         if attempt.stopped_silently:
-            print_line("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+            print_line("stopped; run the same command with --resume to continue from the last checkpoint, if there is one")
         if code == FAILED:
-            print_line(f"{attempt.trouble}; what was printed says why")
+            print_line(f"{attempt.trouble}; see the output above")
         if code != LOST:
             return code
-        again = f"all start again from the last checkpoint, if there is one ({restarts + 1} of {max_restarts})"
+        again = f"all restart from the last checkpoint, if there is one ({restarts + 1} of {max_restarts})"
         again = again if restarts < max_restarts else "given up; --resume continues from the last checkpoint"
         print_line(f"{attempt.trouble}; {again}")
     return FAILED

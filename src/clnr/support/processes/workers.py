@@ -81,7 +81,7 @@ class Workers:
         return slice(0, count)
 
     def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
-        """So many rows, each from the worker whose own it is; without gradients."""
+        """All ``count`` rows, each from the worker that computed it; without gradients."""
         return own
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
@@ -123,7 +123,7 @@ class Workers:
     # -- the end ------------------------------------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Whether this worker is the one to tell of an error: the first that asks."""
+        """Whether this worker is the one that reports an error: the first that asks."""
         return True
 
     def leave(self) -> None:

@@ -196,7 +196,7 @@ def move_folder(part: Path, path: Path, force: bool, owned: OwnedFiles) -> None:
     try:
         _flush(part)
     except OSError as error:
-        raise ClnrError(f"{path} cannot be written: {error.strerror or error}; {part} has what is there") from None
+        raise ClnrError(f"{path} cannot be written: {error.strerror or error}; what was written is in {part}") from None
     _move_into_place(part, resolve_path(path), force, owned)
 
 

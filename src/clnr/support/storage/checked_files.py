@@ -53,7 +53,7 @@ def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
         else:
             if _identity(folder, name) == before:
                 return content
-    raise DataError(f"{folder}: another process writes it again and again; try again later")
+    raise DataError(f"{folder}: another process keeps rewriting it; try again later")
 
 
 def _identity(folder: Path, name: str) -> list[int]:

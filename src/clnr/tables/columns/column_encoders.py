@@ -87,7 +87,7 @@ class ColumnEncoder:
             raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
         if len(set(self.values)) < len(self.values) or not _is_unicode(self.values):
             raise DataError(
-                f"not a valid saved feature encoder: column {self.column!r} has a value twice, or one that is no text"
+                f"not a valid saved feature encoder: column {self.column!r} has a value twice, or one that is not text"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Queries about many columns of a table, which are few: those that are alike are one.
+"""Aggregates over many columns of a table in few queries: similar queries are run as one.
 
 How a column is read is found step by step: by a generator that yields a ``ColumnQuery`` and is sent its result. All columns
 take their steps side by side.
@@ -45,7 +45,7 @@ ColumnQueries = Generator[ColumnQuery, tuple[Any, ...], T]
 def run_column_queries(
     db: Connection, name: str, columns: Sequence[ColumnQueries[T]], progress: Callable[[int], None] | None = None
 ) -> list[T]:
-    """What the steps of each of some columns of a table return; ``progress`` is called with how many are done."""
+    """Run the generators of several columns side by side and return their results; ``progress`` gets the number done."""
     results: dict[int, T] = {}
     waiting: dict[int, ColumnQuery] = {}
 

@@ -18,7 +18,7 @@ _SPAN = _BITS - 53
 
 
 def power_of_two(largest: float) -> float:
-    """The power of two by which a number above 0 is divided to lie from 1 to 2, which rounds nothing."""
+    """The power of two that scales a positive number to lie from 1 to 2, without rounding."""
     return math.ldexp(1, math.frexp(largest)[1] - 1)
 
 
@@ -40,7 +40,7 @@ class SumRange(NamedTuple):
 
     @classmethod
     def of(cls, db: Connection, value: str, rows: str, name: str) -> SumRange:
-        """That of some rows; the last argument is what to call them in messages."""
+        """The range of the values in some rows; the last argument is their name in messages."""
         ((low, high),) = run(db, f"SELECT min({value}) FILTER ({value} > 0), max({value}) FROM {rows}", name)
         return cls(low, high)
 

@@ -48,7 +48,7 @@ _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|u
 
 
 Inferred = ColumnEncoder | str
-"""The encoder of a column, or the reason why it is no feature."""
+"""The encoder of a column, or the reason why it is not a feature."""
 
 
 def query_encoder(db: Connection, table: Table, column: str, wanted: str | None) -> ColumnQueries[Inferred]:
@@ -188,7 +188,7 @@ def _query_shares_words(table: Table, column: str, rows: int) -> ColumnQueries[b
 
 
 def _categories(table: Table, column: str, distinct: int, missing: bool) -> ColumnQueries[ColumnEncoder]:
-    """A feature each; of many, the most frequent, and of equally frequent ones, the first in order."""
+    """One-hot features. Of too many values, the most frequent have a feature; ties are broken by the order of values."""
     if distinct <= _FEW_VALUES:
         of_column = ("list(DISTINCT v) FILTER (v IS NOT NULL)",)
         (values,) = yield ColumnQuery(table.columns[column], table.sql, of_column, trimmed("c"))
@@ -291,7 +291,7 @@ def _nested(db: Connection, table: Table, column: str) -> str:
 
 
 def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQueries[Inferred | None]:
-    """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be."""
+    """Lists of numbers, divided by their root mean square; None if they are tags: not numbers, or ids in any number."""
     c, kind = table.columns[column]
     values = f"(SELECT {sql} AS numbers, {c if kind.endswith(']') else trimmed(c)} AS given, i FROM {table.sql})"
     spans = ("count(given)", "count(v)", "min(len(v))", "max(len(v))", "count(*)")

@@ -1,4 +1,4 @@
-"""Rows that lack what they need; ids as integers or text throughout; labels, and the other columns of a node table."""
+"""The node table: incomplete rows, ids (all integers or all text), labels and other columns."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def id_sql(table: Table, column: str, whole: bool = False) -> str:
 
 
 def plain_id(text: str) -> str:
-    """An id without what people write in two ways: case, blanks, signs, leading zeros and a final .0, in SQL."""
+    """SQL that normalises an id, to find other spellings of it: no case, blanks, signs, leading zeros or final .0."""
     return f"regexp_replace(lower({text}), '(^|:)0+|\\.0$|[-_.:\\s\\p{{Z}}]', '', 'g')"
 
 
@@ -144,7 +144,7 @@ def load_nodes(
 
 
 def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Table | None) -> None:
-    """Raise if a row of a node differs from the first one: where, and what keeps one of them."""
+    """Raise if two rows of a node differ; the error names the rows and a query that keeps one of them."""
     others = [column for column in table.columns if column != key]
     tests = ["false", *(f"a.{c} IS DISTINCT FROM b.{c}" for c in (table.columns[other].sql for other in others))]
     place = f"list_position([{', '.join(tests)}], true) AS place"
@@ -208,7 +208,7 @@ def case_twins(values: Iterable[str]) -> str:
 
 
 def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[str], known: Collection[str]) -> list[str]:
-    """Lines about classes of a stored table: those beside the ``known`` ones of a model, words for nothing, and too many."""
+    """Lines about suspicious classes: unknown to a model (``known``), words for missing values, or too many."""
     twins, name = case_twins(classes), sql_name(db, label)
     lines = [f"{table.name}: the label '{label}' has {twins} as two classes"] if twins else []
     if known:
@@ -220,7 +220,7 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
         words = ", ".join(map(quoted, missing))
         others = f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END"
         query = in_place(table, "nodes", "leaves them empty", name, others)
-        lines.append(f"{table.name}: '{label}' has the class {words}; if that is no label, {query}")
+        lines.append(f"{table.name}: '{label}' has the class {words}; if that is not a label, {query}")
     value = trimmed(table.columns[label].sql)
     ((labelled, numbers),) = run(db, f"SELECT count({value}), count(TRY_CAST({value} AS DOUBLE)) FROM {table.sql}", table.name)
     if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:

@@ -57,7 +57,7 @@ def notation_words(notation: str) -> str:
 
 
 def usual_sql(text: str, notation: str) -> str:
-    """Text of a number or date in the notation that is always read, in SQL; text in no such notation stays as it is."""
+    """SQL that rewrites a number or date from this notation to the standard one; other text is unchanged."""
     if notation in _ORDERS:
         return f"regexp_replace({text}, {quoted(_DATE_PATTERN)}, {quoted(_ORDERS[notation])})"
     parts = f"array_to_string(regexp_extract_all({text}, {quoted(_FRACTION)}), ';')"
@@ -72,14 +72,14 @@ def usual_sql(text: str, notation: str) -> str:
 
 
 def pattern_tests(v: str, notation: str) -> tuple[str, str]:
-    """Whether a text can be read in a notation, and whether it proves it, in SQL."""
+    """SQL tests: whether a text fits a notation, and whether it fits no other."""
     pattern, proof = map(quoted, _PATTERNS[notation])
     matches = f"regexp_full_match({v}, {pattern})"
     return matches, f"{matches} AND regexp_matches({v}, {proof})"
 
 
 def find_notation(db: Connection, table: Table, column: str) -> str:
-    """The notation that all values of a column of text can be read in, and at least one in no other; "" if there is none."""
+    """The notation that fits all values of a text column and is proved by at least one of them; "" if there is none."""
     return run_column_queries(db, table.name, [query_notation(table, column)])[0]
 
 
@@ -159,7 +159,7 @@ def sql_name(db: Connection, column: str) -> str:
 
 
 def in_place(table: Table, role: str, does: str, name: str, value: str, where: str = "") -> str:
-    """What a query with another value of a column does in place of a table; of what no query can replace, this value alone."""
+    """Advice: the query to pass instead of a table, with a column replaced by ``value``; only this value for data frames."""
     if not table.from_sql:
         return f"in the table itself, DuckDB's SQL {does}: {value if value != name else ''}{where}"
     query = f"SELECT {f'* REPLACE ({value} AS {name})' if value != name else '*'} FROM {table.from_sql}{where}"
@@ -237,7 +237,7 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
         first = first if value[0] not in "[<" else f"trim({first}, '[]<> ' || chr(34) || chr(39))"
         raise DataError(
             f"{table.name}: the label '{label}' has several values in a row, such as '{one_line(value, 80)}' in row "
-            f"{row + 1:,}, and a node is of one class; {in_place(table, 'nodes', 'takes the first of them', name, first)}"
+            f"{row + 1:,}, but a node has one class; {in_place(table, 'nodes', 'takes the first of them', name, first)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Columns that tell the label by themselves: mostly, they were filled in when it was known."""
+"""Label leakage: columns that predict the label alone, mostly because they were filled in after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK_ROWS = 65_536
 
 
 def telling_columns(encoder: FeatureEncoder, features: Array | sp.csr_array, labels: Array) -> list[str]:
-    """The columns in which a single value, or whether there is one, tells the class of nearly every labelled node."""
+    """The columns in which one value, or whether there is a value, predicts the class of nearly every labelled node."""
     labelled = np.flatnonzero(labels >= 0)
     sizes = np.bincount(labels[labelled]).astype(float)
     large = sizes >= _LEAST_NODES_OF_CLASS

@@ -182,7 +182,7 @@ def _dangling_hint(db: Connection, title: str, rows: int, lost: int, whole: bool
 
 
 def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str = "the node table") -> str:
-    """How many ids differ from known ones only by what people write in two ways, both as what stands after FROM; "" if none."""
+    """How many unknown ids are other spellings of known ones; both arguments are SQL relations. "" if there are none."""
     plain = f"{plain_id('id')} AS plain"
     spelled = f"(SELECT {plain}, min(id) AS meant FROM {known} GROUP BY 1)"
     near = f"(SELECT DISTINCT id, {plain} FROM {unknown}) JOIN {spelled} USING (plain)"
@@ -190,9 +190,9 @@ def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str 
     if not count:
         return ""
     # Other blanks than spaces are shown by their codes.
-    example = f"as {shorten(given, 40)!r} for {shorten(meant, 40)!r}"
-    ways = "only case, blanks, - _ . :, leading zeros or a final .0"
-    return f"{ways} tell {plural(count, 'unknown id')} from those of {of}, {example}; write ids alike"
+    example = f"such as {shorten(given, 40)!r} for {shorten(meant, 40)!r}"
+    ways = f"{'differs' if count == 1 else 'differ'} only by case, blanks, - _ . :, leading zeros or a final .0"
+    return f"{plural(count, 'unknown id')} {ways} from those of {of}, {example}; write ids alike"
 
 
 def _kept_if_swapped(db: Connection, title: str, a: str, b: str) -> int:

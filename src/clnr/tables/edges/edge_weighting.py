@@ -90,7 +90,7 @@ class EdgeTimes(NamedTuple):
             try:
                 return math.nextafter(float(plain), math.inf)
             except ValueError:
-                raise DataError(f"--until must be a number, as those in '{self.column}' are, not '{until}'") from None
+                raise DataError(f"--until must be a number, like those in '{self.column}', not '{until}'") from None
         span, first = "1 MICROSECOND", plain
         if _DATE_PATTERN.fullmatch(plain):
             span, first = _SPAN_BY_LETTERS[len(plain)], plain + "-01-01"[: 10 - len(plain)]
@@ -115,9 +115,9 @@ def fade_edges(
 ) -> tuple[float, list[str]]:
     """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
 
-    One number for all then keeps their total: ``clnr.embed`` and ``clnr.run`` count each node itself with weight 1 (``clnr
-    embed`` and ``NodeEmbedder`` do not), and edges that all weigh little would tell them little. Returns this number, and
-    lines to be said; one that is known from an earlier graph is taken as it is.
+    All weights are then scaled to keep their total, since self-loops of weight 1, which ``clnr.embed`` and ``clnr.run`` add
+    (``clnr embed`` and ``NodeEmbedder`` do not), would otherwise outweigh faded edges. Returns this scale, and notes; a scale
+    that is known from an earlier graph is used as it is.
     """
     unit = half_life * (_DAY_SECONDS if times.as_dates else 1.0)
     if until is None:

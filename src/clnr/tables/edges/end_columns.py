@@ -1,4 +1,4 @@
-"""Which columns have the ends of edges, where no name tells: the first two, unless values show that these cannot be."""
+"""Which columns are the ends of edges if no name decides: the first two, unless their values show otherwise."""
 
 from __future__ import annotations
 
@@ -61,12 +61,13 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     if _NO_IDS in forms.values() and not (table.is_text and has_nodes):
         doubt = doubt or f"'{a if forms[0] == _NO_IDS else b}' holds fractions or dates, not ids"
     elif len(set(forms.values())) > 1 and not table.is_text:
-        doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, and edges have ids of one type"
+        doubt = doubt or f"'{a}' holds {forms[0]} and '{b}' holds {forms[1]}, but both ends need ids of one type"
     ids = ", ".join(f"count(DISTINCT {id_sql(table, end)})" for end in (a, b))
     both = f"({id_sql(table, a)}, {id_sql(table, b)})"
     ((rows, pairs, *values),) = run(db, f"SELECT count(*), count(DISTINCT {both}), {ids} FROM {table.first_rows}", table.name)
-    if not doubt and pairs < _FEW_PAIRS * rows and min(values) < _LEAST_VALUES:
-        few = f"they have {plural(pairs, 'pair')} of values in the first {rows:,} rows"
+    is_star = min(values) == 1 and rows >= _LEAST_ROWS
+    if not doubt and (is_star or (pairs < _FEW_PAIRS * rows and min(values) < _LEAST_VALUES)):
+        few = "one of them has a single value" if is_star else f"the first {rows:,} rows have {plural(pairs, 'pair')} of values"
         cure = "name the columns of the ends: --source, --target"
         raise DataError(f"{table.name}: '{a}' and '{b}', its first columns, are hardly the ends of edges: {few}; {cure}")
     if doubt:
@@ -75,14 +76,14 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     both = f"SELECT 1 FROM {ids_in(table, a)} SEMI JOIN {ids_in(table, b)} USING (id) LIMIT 1"
     if has_ids and not has_nodes and not run(db, both, table.name):
         raise DataError(
-            f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
-            f"one, give it as --nodes; if its rows are edges, say so: --source '{a}' --target '{b}'"
+            f"{table.name}: it may be a table of nodes: '{a}' differs in every row, and '{b}' has none of its values; "
+            f"if so, give it as --nodes; if its rows are edges, add --source '{a}' --target '{b}'"
         )
     return roles, ""
 
 
 def known_ends(db: Connection, table: Table, roles: Roles, nodes: Table, key: str) -> tuple[Roles, str]:
-    """Likewise of a table where a name told one end alone: the other may have ids of the edges, and the node table tells."""
+    """Like ``find_ends``, for a table in which only one end was found by name; the node table decides about the other."""
     by_place = [end for end, usual in ((roles.source, SOURCES), (roles.target, TARGETS)) if end.strip().casefold() not in usual]
     if len(by_place) == 1 and is_distinct(db, table, by_place[0], table.first_rows, _LEAST_ROWS):
         other = _other_ends(db, table, roles._replace(source=by_place[0]), nodes, key)
@@ -103,7 +104,7 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
         if table.columns[end].kind.endswith("]"):
             field = re.match(r"STRUCT\((\"[^\"]+\"|\w+) ", table.columns[end].kind)
             cure = in_place(table, "edges", does, name, f"unnest({name})" + (f".{field[1]}" if field else ""))
-            raise DataError(f"{title}: '{end}' has a list of ids in each row, and an edge has one; {cure}")
+            raise DataError(f"{title}: '{end}' has a list of ids in each row, but an edge needs one; {cure}")
     rows, around = stacked_ids(table, ends, _FIRST_ROWS), "'[] ' || chr(34) || chr(39)"
     run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS SELECT DISTINCT id, place FROM ({rows})", title)
     part = f"trim(unnest(string_split(id, sign)), if(starts_with(id, '['), {around}, ' ')) AS part"
@@ -187,7 +188,7 @@ def _are_called_ends(source: str, target: str) -> bool:
     """Whether the names of two columns differ by words for a start and an end alone."""
     names = (re.sub("(?<=[a-z])(?=[A-Z])", " ", each).casefold() for each in (source, target))
     a, b = (set(re.findall(r"[^\W_]+", name)) for name in names)
-    return len(a - b) == len(b - a) == 1 and not (b - a).isdisjoint(_DIRECTIONS.get(*(a - b), ()))
+    return len(a - b) == len(b - a) == 1 and not (b - a).isdisjoint(_DIRECTIONS.get(next(iter(a - b)), ()))
 
 
 def _forms(db: Connection, title: str, rows: str) -> dict[int, str]:

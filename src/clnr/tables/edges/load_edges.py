@@ -66,18 +66,20 @@ def _load_table(
             _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w)])[0]
             convert = convert or _readable_weights(db, table, roles, value, f"{unread:,} of {rows:,} rows")
             out = number_query(db, table, "edges", w) or f"{convert}; or {out}"
-            check_rows(db, table, into, wrong, w, "is not a weight; weights are numbers from 0 on, such as 0.5", out, "given")
+            check_rows(
+                db, table, into, wrong, w, "is not a weight; weights are numbers of 0 or more, such as 0.5", out, "given"
+            )
     no_time = "moment IS NULL OR NOT isfinite(moment)"
     if times is not None and run(db, f"SELECT 1 FROM {into} WHERE {no_time} LIMIT 1", table.name):
         query = date_query(db, table, "edges", times.column)
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
             raise DataError(
-                f"{table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
+                f"{table.name}: '{times.column}' holds no times: row 1 has '{one_line(str(first), 80)}'; times are "
                 f"dates such as 2020-12-31, or numbers; {query or 'name another column: --edge-time'}"
             )
         cure = query or "correct it, or leave the row out"
-        check_rows(db, table, into, no_time, times.column, "is no time", cure, "no_time")
+        check_rows(db, table, into, no_time, times.column, "is not a time", cure, "no_time")
     return [] if w is None else _negative_weights(db, table, w, negative, into)
 
 
@@ -117,10 +119,10 @@ def _negative_weights(db: Connection, table: Table, weight: str, choice: str, ro
     if choice == "kind":
         sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
         run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        kind = f"{table.name}: kept as a separate kind of edges, because their weights are negative: {below:,} of {count:,}"
+        kind = f"{table.name}: kept as a separate kind: {plural(below, 'edge')} of {count:,} with a negative weight"
         return [kind] if below else []
     if below == count:
-        raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
+        raise DataError(f"{table.name}: all its weights are negative, so no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
     return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
 
@@ -142,7 +144,7 @@ def load_edges(
     by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
     asked = (arguments.negative_weights or "refuse") != "refuse"
     if (asked or by_sign) and not any(roles.weight for _, roles in edges):
-        raise DataError("--negative-weights needs weights, and there is no column of them: name it by --weight")
+        raise DataError("--negative-weights needs a column of weights: name it by --weight")
     form = MergeForm(
         directed=arguments.is_directed,
         kinds=known if arguments.has_edge_kinds else None,
@@ -166,7 +168,7 @@ def load_edges(
         remarks += notes if roles.weight is None or earlier else [*notes, *_about_distances(db, each.table, roles, into)]
         if roles.weight is not None and earlier is None and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
             out = f"{option('--ignore', roles.weight)} leaves weights out"
-            raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and an edge of weight 0 is none; {out}")
+            raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and edges of weight 0 are dropped; {out}")
         if len(edges) > 1:
             has = {"w": form.weighted, "kind": form.kinds is not None, "moment": times is not None}
             rows = f"SELECT {', '.join(['s', 't', *(column for column in has if has[column])])} FROM some_edges"

@@ -49,7 +49,7 @@ class KnownNames(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the first lines of a text file tell.
+    """The format of a text file, as found from its first lines.
 
     Attributes:
         in_file: Whether the names are the file's first line.

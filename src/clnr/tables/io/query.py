@@ -36,7 +36,7 @@ def query_table(db: Connection, query: str, what: str, encoding: str | None = No
     parsed = _check(db, sql, name)
     order = "" if _keeps_order(parsed["statements"][0]["node"]) else "ORDER BY ALL"
     if ordered and order:
-        raise DataError(f"{name}: end it with ORDER BY: its rows come in any order, and row i of a matrix belongs to row i")
+        raise DataError(f"{name}: end it with ORDER BY: its rows have no fixed order, and row i of the matrix belongs to row i")
     with _decoded(db, parsed, encoding) as (changed, found):
         if changed:
             ((sql,),) = run(db, "SELECT json_deserialize_sql(?::JSON)", name, [json.dumps(parsed)])
@@ -92,7 +92,7 @@ def _check(db: Connection, sql: str, name: str) -> Any:
     for each in _objects(parsed["statements"][0]):
         kind = str(each.get("type"))
         if kind.endswith("_NODE") and kind not in _NODES:
-            raise DataError(f"{name}: a query only reads, also within WITH")
+            raise DataError(f"{name}: a query may only read, also within WITH")
         if kind == "TABLE_FUNCTION" and (function := each["function"]["function_name"].lower()) not in READERS:
             raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
         for file in _files(db, each, kind):

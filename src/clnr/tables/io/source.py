@@ -101,7 +101,7 @@ def check_table(path: str) -> None:
 
 
 def _ending(path: str) -> str:
-    """How the name of a table's file ends, without that of a compression; it tells the format."""
+    """How the name of a table's file ends, without that of a compression; it determines the format."""
     if (ending := ending_of(path)) not in ENDINGS:
         raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {', '.join(ENDINGS)}")
     return ending

@@ -29,7 +29,7 @@ _SPECIAL = re.compile(r"~|[^/\\]{2,}:")
 
 
 def ending_of(path: str) -> str:
-    """How a file's name ends, in lower case and without that of a compression; it tells the format."""
+    """How a file's name ends, in lower case and without that of a compression; it determines the format."""
     return Path(unpacked(path)).suffix.lower()
 
 

@@ -23,7 +23,7 @@ _UNREAD = {
     "dates": (r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T].*)?", "2020-12-31"),
     "numbers": (r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 }
-# What some values of a column may not be, how the others are written, and what becomes of those.
+# For each type of column: what its values should be, how they are usually written, and what happens to values that do not fit.
 _READ_AS = {
     "number": ("numbers", "", "count as empty"),
     "datetime": ("dates", " such as 2020-12-31", "count as empty"),
@@ -134,7 +134,7 @@ def _query_kind(table: Table, column: str) -> ColumnQueries[str]:
 def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder], chosen: Collection[str] = ()) -> list[str]:
     """Lines about columns that are not read as numbers although most values are, and about values that differ by case.
 
-    Of ``chosen`` columns, whose type a user has named, only about values that it does not have.
+    For ``chosen`` columns, whose type the user named, only values that do not fit that type are reported.
     """
     lines = []
     outside = unread_warnings(db, table, [each for each in encoders if each.missing and (each.unit or each.column in chosen)])
@@ -150,9 +150,9 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
 
 
 def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncoder], is_earlier: bool = False) -> list[str]:
-    """Lines about columns some of whose values are no numbers, dates or bools, or have another unit.
+    """Lines about columns with values that cannot be read: not a number, date or bool, or in another unit.
 
-    Encoders of an earlier training read what they have always read, and know the categories that there were.
+    With encoders of an earlier training, also values that are none of the categories of training.
     """
     there = [each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets]
     queries = [_query_unread_values(db, table, encoder, is_earlier) for encoder in there]
@@ -161,7 +161,7 @@ def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncod
 
 
 def _query_misread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
-    """A line if most numbers are far from those of training, or points count as those of thousands, and there is no comma."""
+    """A line if most numbers are far from those of training, or if all points were read as thousands separators."""
     given, text, reach = table.columns[encoder.column], trimmed("c"), _FAR * abs(encoder.scale)
     value, far, pointed = encoder.sql(given._replace(sql="c")), "isfinite(v) AND v NOT BETWEEN p0 AND p1", "false"
     if encoder.notation == DECIMAL_COMMA and given.kind == "VARCHAR":
@@ -221,7 +221,7 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
 
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
-    """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
+    """A line if the first values of a column look like dates or numbers in a notation that is not read."""
     units, query = yield from query_units(db, table, "nodes", encoder.column)
     if units:
         number = f"{option('--as', f'{encoder.column}=number')} reads those in {next(iter(units))} and leaves the others empty"

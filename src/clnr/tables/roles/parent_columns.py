@@ -39,10 +39,10 @@ def parent_columns(db: Connection, table: Table, key: str, columns: Sequence[str
 
 
 def about_parents(db: Connection, table: Table, key: str, parents: Sequence[str], are_edges: bool = False) -> str:
-    """A line about such columns, with the query that reads them as edges, unless they are read so, or no query can read them."""
-    one = len(parents) == 1
+    """A line about such columns, with the query that reads them as edges, unless they are edges already."""
     names = ", ".join(f"'{name}'" for name in parents)
-    line = f"{table.name}: {names} {'holds' if one else 'hold'} ids of other nodes, so {'it is no feature' if one else 'they are no features'}"
+    holds = "holds ids of other nodes, so it is not a feature"
+    line = f"{table.name}: {names} {holds if len(parents) == 1 else 'hold ids of other nodes, so they are not features'}"
     if are_edges or not table.from_sql:
         return line
     source, *columns = (sql_name(db, column) for column in (key, *parents))

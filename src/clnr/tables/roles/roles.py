@@ -64,7 +64,7 @@ class Roles(NamedTuple):
 
 
 def _as_before(arguments: TableArguments, table: Table, role: str, kind: str | None) -> TableArguments:
-    """Columns that had a role in the graph that is extended have it again, where they are there and no other is named."""
+    """Keep the roles of columns from the graph that is extended, unless the user names other columns."""
     if arguments.base is None:
         return arguments
     named = {getattr(arguments, argument) for argument in (*_REMEMBERED["edges"], *_REMEMBERED["nodes"], *_NAMED)}
@@ -163,7 +163,7 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
     label = find_column(table, label, LABELS, "label", (key, time, *ignored, *asked))
     if label is not None and table.columns[label].kind.endswith("]"):
         raise DataError(
-            f"{table.name}: the label '{label}' has a list of values in each row, and a node is of one class; select one of "
+            f"{table.name}: the label '{label}' has a list of values in each row, but a node has one class; select one of "
             f"them by --nodes-query, such as {label}[1]"
         )
     if label is not None and label in (*asked, *types):
