@@ -30,7 +30,6 @@ from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.id_column import find_id_column
 from clnr.tables.roles.node_names import guess_name
-from clnr.tables.roles.parent_columns import about_parents, parent_columns
 from clnr.tables.roles.roles import Roles, edge_roles, node_roles, table_title
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_kinds import NamedTable, OpenTables, check_named, for_edges, for_nodes
@@ -212,10 +211,6 @@ def _with_ends(
     said = arguments.source or arguments.target or arguments.base is not None
     for each, roles in edges:
         note = ""
-        if roles.guessed and node_table is not None and each.table.name == node_table.name:
-            columns = [name for name in node_table.columns if name != key]
-            if parents := parent_columns(db, node_table, key, columns):
-                raise DataError(about_parents(db, node_table, key, parents))
         if roles.guessed and (each.ends is None or roles.doubt):
             roles, note = find_ends(db, each.table, roles, None if each.ends else node_table, key, has_nodes)
         elif node_table is not None and each.ends is None and not said:

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from itertools import combinations, islice
 
 from clnr.errors import DataError, command_with, one_line
-from clnr.support.humanize import plural
+from clnr.support.humanize import option, plural
 from clnr.tables.columns.node_columns import id_sql, ids_in, is_distinct, stacked_ids
 from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
 from clnr.tables.roles.column_names import SOURCES, TARGETS
+from clnr.tables.roles.parent_columns import about_parents, parent_columns
 from clnr.tables.roles.roles import Roles
 
 # Smaller tables hardly tell.
@@ -49,6 +50,10 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     if called := _called_ends(db, table, roles):
         return _told(table, roles, *called, "they are called as ends are")
     has_ids = all(is_distinct(db, table, a, rows, _LEAST_ROWS) for rows in (table.first_rows, table.sql))
+    if has_ids and (nodes is None or nodes.name == table.name):
+        if parents := parent_columns(db, table, a, [name for name in table.columns if name != a]):
+            also = "" if has_nodes or not table.from_sql else f" {option('--nodes', table.name)}"
+            raise DataError(f"{about_parents(db, table, a, parents)}{also}")
     if has_ids and (other := _other_ends(db, table, roles, nodes, key)):
         x, y, share = other
         why = f"{share or 'both hold ids of the nodes'}, and '{a}' is distinct in every row"
@@ -68,7 +73,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     is_star = min(values) == 1 and rows >= _LEAST_ROWS
     if not doubt and (is_star or (pairs < _FEW_PAIRS * rows and min(values) < _LEAST_VALUES)):
         few = "one of them has a single value" if is_star else f"the first {rows:,} rows have {plural(pairs, 'pair')} of values"
-        cure = "name the columns of the ends: --source, --target"
+        cure = "name the columns of the ends: --source, --target; if its rows are nodes, give it as --nodes"
         raise DataError(f"{table.name}: '{a}' and '{b}', its first columns, are hardly the ends of edges: {few}; {cure}")
     if doubt:
         cure = "give it as --nodes, or name the two columns of edges: --source, --target"

@@ -210,7 +210,7 @@ def _read_head(path: Path) -> _Head:
 
 
 def _names_in(comment: str, delimiter: str, count: int) -> list[str]:
-    """The names of columns in a comment, as in '#node1 node2'; none unless it has as many distinct ones as there are columns."""
+    """The names of columns in a comment, as in '#node1 node2'; none unless it has a name for each column."""
     names = [name.strip() for name in comment.lstrip("#").strip().split(delimiter)]
     return names if len(names) == count > 1 and len({name.casefold() for name in names if name}) == count else []
 

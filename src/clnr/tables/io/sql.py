@@ -179,7 +179,7 @@ _LARGEST_FILE_BYTES = 1 << 26
 _REASONS = {
     "not utf-8": NOT_UTF_8,
     "nvalid unicode": NOT_UTF_8,
-    "unterminated quote": "a quote is opened and not closed; a query with read_csv('FILE', quote = '', all_varchar = true) takes quotes as text",
+    "unterminated quote": "a quote is opened and not closed; read_csv('FILE', quote = '') in a query reads it as text",
     "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
     "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
     "maximum_object_size": "a row is longer than it may be in JSON, 16,777,216 bytes; Parquet has no such limit",

@@ -10,18 +10,21 @@ from clnr.tables.columns.node_columns import id_sql, ids_in
 from clnr.tables.columns.notations import sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, is_missing, run
+from clnr.tables.roles.column_names import IDS
 
 _MOST_COLUMNS, _LEAST_VALUES = 300, 5
 # The share of values that are ids of the table, and of those that are the node's own.
 _NEARLY_ALL, _HALF = 0.95, 0.5
-# Small whole numbers are ids of other nodes by chance, unless the column has a name of ids.
-_ID_NAME = re.compile(r"(?i:(^|[_\W])(id|parent|manager)$)|[a-z](ID|Id)$")
+# Whole numbers may be ids of other rows by chance, unless the column is called so, or as the column of ids is: parent_taxid.
+_PARENT_NAME = re.compile("parent|father|mother|manager|supervisor|boss", re.IGNORECASE)
 
 
 def parent_columns(db: Connection, table: Table, key: str, columns: Sequence[str]) -> list[str]:
     """Those of some columns whose values are ids of other rows."""
     kinds = ("VARCHAR", "UUID", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "DOUBLE")
     some = [name for name in columns if table.columns[name].kind in kinds][:_MOST_COLUMNS]
+    if not some:
+        return []
     values = ", ".join(id_sql(table, name) for name in some)
     stacked = f"unnest(CAST([{values}] AS VARCHAR[])) AS id, unnest(range({len(some)})) AS place"
     rows = f"(SELECT {stacked}, {id_sql(table, key)} AS own FROM {table.first_rows})"
@@ -34,8 +37,12 @@ def parent_columns(db: Connection, table: Table, key: str, columns: Sequence[str
         table.name,
     )
     name = key.strip().casefold()
-    called = (lambda column: _ID_NAME.search(column) or column.casefold().endswith(name)) if len(name) > 1 else _ID_NAME.search
-    return [some[place] for place, numbers in found if not numbers or called(some[place].strip())]
+
+    def is_called_so(column: str) -> bool:
+        plain = column.strip().casefold()
+        return _PARENT_NAME.search(plain) is not None or (name not in IDS and plain.endswith(name))
+
+    return [some[place] for place, numbers in found if not numbers or is_called_so(some[place])]
 
 
 def about_parents(db: Connection, table: Table, key: str, parents: Sequence[str], are_edges: bool = False) -> str:
