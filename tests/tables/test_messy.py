@@ -38,7 +38,10 @@ from tests.tables.files import EDGES, columns_of, dense, edge_weights, saved, wr
         ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is '1e39' in row 2, which is not a weight"),
         ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: the weights of a repeated edge add up to more"),
         ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns instead of 2"),
-        (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
+        (
+            EDGES + '"b,c\nd,e\n',
+            "e.csv: line 4: a quote is opened and not closed; read_csv('FILE', quote = '') in a query reads it as text",
+        ),
         (b"\x00\x01\x02,a\n", "e.csv: line 1: it is not text: it holds a zero byte"),
         (EDGES.encode("utf-16")[:-1], "e.csv: line 3: it is not text in UTF-16; set its encoding: --encoding"),
         ("source,target,\na,b,\n", "e.csv: it has a column without a name"),
@@ -121,7 +124,7 @@ def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
     [
         (300_000, b"c\n", "it has 1 column instead of 2"),
         (300_000, b"\xcf\xf0\xe8\xe2\xe5\xf2,c\n", NOT_UTF_8),
-        (1000, b'"c,d\n', "a quote is opened and not closed"),
+        (1000, b'"c,d\n', "a quote is opened and not closed; read_csv('FILE', quote = '') in a query reads it as text"),
     ],
 )
 def test_a_line_far_down_is_named(tmp_path, rows, wrong, said):
@@ -291,7 +294,7 @@ def test_tables_of_another_model_are_told_by_their_columns(tmp_path):
     earlier = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,age,job\na,1,x\nb,5,y\nc,2,x\n"))
     flights = saved(tmp_path, "flights.csv", "airline,start,end,hour\nLH,FRA,TXL,5\nBA,LHR,FRA,7\n")
     ports = saved(tmp_path, "ports.csv", "code,city,area\nFRA,Frankfurt,1\nTXL,Berlin,2\nLHR,London,3\n")
-    said = f"{ports}: it has none of the columns that the model was trained with, such as 'age', 'job', so it seems to be of"
+    said = f"{ports}: it has none of the columns that the model was trained with, such as 'age', 'job', so it seems to be from"
     for how in ({"base": earlier}, {"feature_encoder": earlier.feature_encoder}):
         with pytest.raises(DataError) as caught:
             read_tables(flights, ports, **how)

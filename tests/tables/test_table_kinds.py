@@ -85,7 +85,7 @@ def test_times_hold_for_all_tables(tmp_path):
     for second, times, said in (
         (years, "day", r"dates in .*dated\.csv and numbers in .*years\.csv; write them alike"),
         (plain, "day", r"plain\.csv: there is no column 'day' for edge times"),
-        (other, ["day", "source", "sent"], r"it has both 'day' and 'source', and times are one column.* --edge-time"),
+        (other, ["day", "source", "sent"], r"it has both 'day' and 'source', and a table has one.* --edge-time"),
     ):
         with pytest.raises(DataError, match=said):
             read_tables({"one": dated, "two": second}, edge_time=times)

@@ -71,7 +71,49 @@ def test_an_id_of_edges_is_no_end_where_two_columns_hold_ids_of_nodes(tmp_path, 
     assert more.graph.num_nodes == read.graph.num_nodes
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["lines", "transfers", "called id", "addresses"])
+def test_without_a_node_table_columns_called_as_ends_are_taken(tmp_path, shape):
+    columns, _ = columns_of_shape(shape)
+    a, b, c, _ = columns
+    read = read_tables(edges := written(tmp_path, "csv", columns, "e"))
+    assert read.graph.num_nodes == len({*columns[b], *columns[c]})
+    why = "their names differ by words for a start and an end; others: --source, --target"
+    assert f"{edges}: ends of edges are read from '{b}' and '{c}': {why}" in read.ingest_report.remarks
+    assert read_tables(edges, source=a, target=b).graph.num_nodes == len({*columns[a], *columns[b]})
+
+
+def test_columns_called_as_ends_are_taken_wherever_they_are(tmp_path):
+    flows = {"Flow ID": [f"f{i // 2}" for i in range(200)]}
+    for what, form in (("IP", "10.0.0.{}"), ("Port", "{}")):
+        for end, name in enumerate(("Source", "Destination")):
+            flows[f"{name} {what}"] = [form.format(pair[end]) for pair in pairs()]
+    read = read_tables(written(tmp_path, "csv", flows, "e"))
+    assert linked(read) == linked(
+        read_tables(written(tmp_path, "csv", flows, "e"), source="Source IP", target="Destination IP")
+    )
+    # Days and times of a start and an end are no ends.
+    shifts = {"who": [f"p{x}" for x, _ in pairs()], "where": [f"r{y}" for _, y in pairs()]}
+    times = {"start_time": [f"{8 + x % 9}:15" for x, _ in pairs()], "end_time": [f"{9 + x % 9}:15" for x, _ in pairs()]}
+    days = {"start_date": [f"2020-01-{1 + x % 9:02}" for x, _ in pairs()], "end_date": ["2020-02-01"] * 200}
+    read = read_tables(written(tmp_path, "csv", shifts | times | days, "e"))
+    assert [info.column for info in read.ingest_report.columns if info.role in ("source", "target")] == ["who", "where"]
+
+
+@pytest.mark.parametrize("form", ["csv", "arrow"])
+def test_columns_of_few_values_are_hardly_ends(tmp_path, form):
+    votes = {"congress": ["c117"] * 100 + ["c118"] * 100, "chamber": ["House", "Senate"] * 100}
+    votes |= {"member": [f"m{x}" for x, _ in pairs()], "vote": [f"v{y}" for _, y in pairs()]}
+    few = "'congress' and 'chamber', its first columns, are hardly the ends of edges: .* 4 pairs of values"
+    votes = {name: values * 3 for name, values in votes.items()}
+    with pytest.raises(DataError, match=few):
+        read_tables(written(tmp_path, form, votes, "e"))
+    star = {"a": [f"a{i}" for i in range(20)], "b": ["|"] * 20, "c": [f"a{i}" for i in range(20)]}
+    with pytest.raises(DataError, match="hardly the ends of edges: one of them has a single value"):
+        read_tables(written(tmp_path, form, star, "e"))
+    assert read_tables(written(tmp_path, form, votes, "e"), source="congress", target="chamber").graph.num_nodes == 4
+
+
+@pytest.mark.parametrize("shape", ["no words for ends", "numbers"])
 def test_without_a_node_table_it_stops_with_a_command_that_works_as_printed(tmp_path, monkeypatch, capsys, shape):
     call, (columns, _) = entry_point(monkeypatch, capsys), columns_of_shape(shape)
     edges = written(tmp_path, "csv", columns, "e")

@@ -132,3 +132,13 @@ def test_ids_that_are_written_in_another_way_are_still_those_of_their_column(tmp
     )
     with pytest.raises(DataError, match=r"no edge has an id .* in 'iban'; 40 unknown ids differ only by case, .* from those"):
         read_tables(edges, nodes)
+
+
+def test_a_column_that_repeats_one_id_is_not_that_of_many(tmp_path):
+    """Each row has the number of the congress, which is also that of a vote."""
+    votes = "".join(f"{member},{vote}\n" for vote in range(1, 40) for member in ("ann", "bob"))
+    rows = "".join(f"18,House,{vote},1\n" for vote in range(1, 61))
+    edges = {("member", "voted", "rollcall"): saved(tmp_path, "e.csv", f"member,rollnumber\n{votes}")}
+    nodes = {"rollcall": saved(tmp_path, "n.csv", f"congress,chamber,rollnumber,size\n{rows}")}
+    read = read_tables(edges, nodes, source="member", target="rollnumber")
+    assert (ids_of(read), read.graph.num_nodes) == (["rollnumber"], 62)

@@ -20,12 +20,14 @@ from clnr.tables.roles.roles import Roles
 _LEAST_ROWS = 10
 # Rows whose values are compared, and the most columns, of edges and of nodes.
 _FIRST_ROWS, _MOST_COLUMNS, _MOST_NODE_COLUMNS = 10_000, 12, 5
+# A table of children and parents with at most as many columns beside the children has edges; with more, nodes.
+_FEW_COLUMNS = 2
 # Of an end, the node table has nearly all ids; of an id of edges, at most half. Of two ends, the larger shares half of its ids
 # with the other; fewer values are categories.
 _NEARLY_ALL, _HALF, _LEAST_VALUES, _FEW_PAIRS = 0.95, 0.5, 5, 0.01
 _NO_IDS = "no ids"
 _DAY = r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))([ T].*)?"
-_NUMBER_OR_DAY = rf"[-+]?\d*([.,]\d+)?([eE][-+]?\d+)?|{_DAY}"
+_NUMBER_OR_DAY = rf"[-+]?\d*([.,]\d+)?([eE][-+]?\d+)?|{_DAY}|\d{{1,2}}:\d\d(:\d\d)?( ?[aApP][mM])?"
 # Signs between the ids of a list; and the share of rows with lists that no longer are single mistakes.
 _SEPARATORS, _MANY_LISTS = (";", "|", ","), 0.1
 # Names of columns that differ by these words alone: patient_from and patient_to.
@@ -47,18 +49,20 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     rather a table of nodes if the second column has none of these ids.
     """
     a, b = roles.source, roles.target
-    if called := _called_ends(db, table, roles):
-        return _told(table, roles, *called, "they are called as ends are")
     has_ids = all(is_distinct(db, table, a, rows, _LEAST_ROWS) for rows in (table.first_rows, table.sql))
-    if has_ids and (nodes is None or nodes.name == table.name):
-        if parents := parent_columns(db, table, a, [name for name in table.columns if name != a]):
-            also = "" if has_nodes or not table.from_sql else f" {option('--nodes', table.name)}"
-            raise DataError(f"{about_parents(db, table, a, parents)}{also}")
-    if has_ids and (other := _other_ends(db, table, roles, nodes, key)):
+    is_alone, others = nodes is None or nodes.name == table.name, [name for name in table.columns if name != a]
+    parents = parent_columns(db, table, a, others) if has_ids and is_alone else []
+    if parents and (parents != [b] or len(others) > _FEW_COLUMNS):
+        also = "" if has_nodes or not table.from_sql else f" {option('--nodes', table.name)}"
+        raise DataError(f"{about_parents(db, table, a, parents)}{also}")
+    other = _other_ends(db, table, roles, nodes, key) if has_ids else None
+    if other and not other[2]:
+        return _told(table, roles, *other[:2], f"both hold ids of the nodes, and '{a}' is distinct in every row")
+    if called := _called_ends(db, table, roles):
+        return _told(table, roles, *called, "their names differ by words for a start and an end")
+    if other:
         x, y, share = other
-        why = f"{share or 'both hold ids of the nodes'}, and '{a}' is distinct in every row"
-        if not share:
-            return _told(table, roles, x, y, why)
+        why = f"{share}, and '{a}' is distinct in every row"
         guessed = f"if the ends are '{a}' and '{b}', add --source '{a}' --target '{b}'; if not, run:"
         command = command_with({"--source": x, "--target": y}) or f"source={x!r}, target={y!r}"
         raise DataError(f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; {guessed}", command)
@@ -171,7 +175,8 @@ def _other_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None,
         if known.get(0, 0) > _HALF * shared[0, 0] and not (is_known and named[x, y]):
             continue
         apart = words[x] and words[y] and (0, x) not in shared and (0, y) not in shared
-        if is_known or (alike and (apart or named[x, y])):
+        both_ids = all(columns[end].strip().casefold().endswith("id") for end in (0, x, y))
+        if is_known or (alike and (apart or named[x, y] or both_ids)):
             return columns[x], columns[y], "" if is_known else f"they share {both:,} of {larger:,} values"
     return None
 

@@ -53,8 +53,9 @@ def about_parents(db: Connection, table: Table, key: str, parents: Sequence[str]
     if are_edges or not table.from_sql:
         return line
     source, *columns = (sql_name(db, column) for column in (key, *parents))
-    target, rest = f"{columns[0]} AS target", f" WHERE {columns[0]} IS NOT NULL"
+    column, target, rows = columns[0], f"{columns[0]} AS target", table.from_sql
     if len(columns) > 1:
-        target, rest = "target", f" UNPIVOT (target FOR parent IN ({', '.join(columns)}))"
-    query = f"SELECT {source} AS source, {target} FROM {table.from_sql}{rest}"
+        column, target, rows = "target", "target", f"{rows} UNPIVOT (target FOR parent IN ({', '.join(columns)}))"
+    there = "<> ''" if table.is_text else "IS NOT NULL"
+    query = f"SELECT {source} AS source, {target} FROM {rows} WHERE {column} {there}"
     return f"{line}; to read them as edges, in place of --edges: {option('--edges-query', query)}"

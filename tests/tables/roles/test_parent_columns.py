@@ -1,0 +1,98 @@
+"""Columns of a node table that hold ids of other nodes."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import load_graph_folder, read_tables
+from tests.command_line import entry_point
+from tests.tables.files import columns_of, saved, written
+
+COUNT = 40
+
+
+def people(form="p{}", names=("person", "father", "mother")):
+    """A binary tree: each node's parents have about half of its number."""
+    key, *parents = names
+    columns = {key: [form.format(i) for i in range(1, COUNT + 1)]}
+    for step, parent in enumerate(parents):
+        columns[parent] = [form.format(i // 2 + step) if i > 3 else None for i in range(1, COUNT + 1)]
+    return columns | {"born": [1900 + i % 17 for i in range(COUNT)], "town": ["a", "b", "c", "d"] * (COUNT // 4)}
+
+
+def edges_of(columns):
+    key, *parents = list(columns)[:-2]
+    pairs = {frozenset((a, b)) for parent in parents for a, b in zip(columns[key], columns[parent], strict=True) if b}
+    return {pair for pair in pairs if len(pair) == 2}
+
+
+def linked(graph):
+    source, target, _ = graph.edges()
+    ids = [str(each) for each in graph.ids.tolist()]
+    return {frozenset((ids[a], ids[b])) for a, b in zip(source.tolist(), target.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        ("p{}", ("person", "father", "mother")),
+        ("{}", ("taxid", "parent_taxid")),
+        ("{}", ("Employee ID", "Manager ID")),
+        ("1{:03}", ("id", "parent")),
+    ],
+)
+def test_they_are_edges_and_no_features(tmp_path, form, ids, names):
+    columns = people(ids, names)
+    nodes = written(tmp_path, form, columns)
+    edges = written(tmp_path, form, {"source": columns[names[0]][:20], "target": columns[names[0]][20:]}, "e")
+    read = read_tables(edges, nodes)
+    assert list(columns_of(read)) == ["born", "town"]
+    (line,) = (line for line in read.ingest_report.remarks if "of other nodes" in line)
+    assert all(f"'{name}'" in line for name in names[1:])
+    if form != "arrow":
+        query = shlex.split(line.partition("in place of --edges: ")[2])[1]
+        again = read_tables(None, nodes, edges_query=query)
+        assert linked(again.graph) == edges_of(columns)
+        assert not [line for line in again.ingest_report.remarks if "to read them as edges" in line]
+        assert list(columns_of(again)) == ["born", "town"]
+
+
+def test_a_user_may_say_that_they_are_features(tmp_path):
+    columns = people()
+    nodes = written(tmp_path, "csv", columns)
+    edges = written(tmp_path, "csv", {"source": columns["person"][:20], "target": columns["person"][20:]}, "e")
+    assert "father" in columns_of(read_tables(edges, nodes, types={"father": "category"}))
+    assert list(columns_of(read_tables(edges, nodes, features=["father"]))) == ["father"]
+
+
+@pytest.mark.parametrize("column", ["age", "city_id"])
+def test_whole_numbers_are_ids_by_chance(tmp_path, column):
+    columns = people("{}", ("id",)) | {column: [1 + i % 20 for i in range(COUNT)]}
+    edges = written(tmp_path, "csv", {"source": columns["id"][:20], "target": columns["id"][20:]}, "e")
+    read = read_tables(edges, written(tmp_path, "csv", columns))
+    assert column in columns_of(read)
+    assert not [line for line in read.ingest_report.remarks if "of other nodes" in line]
+
+
+@pytest.mark.parametrize("names", [("person", "father", "mother"), ("taxid", "parent_taxid")])
+def test_a_single_table_is_answered_with_a_command_that_works(tmp_path, monkeypatch, capsys, names):
+    columns, call = people("p{}" if "person" in names else "{}", names), entry_point(monkeypatch, capsys)
+    table = written(tmp_path, "csv", columns)
+    for given in (["--edges", table], ["--edges", table, "--nodes", table]):
+        ended = call("ingest", *given, "--out", tmp_path / "graph", "--force")
+        assert ended.code == 2
+        cure = shlex.split(" ".join(ended.err.split()).partition("in place of --edges: ")[2])
+        nodes = [] if "--nodes" in cure else ["--nodes", table]
+        assert call("ingest", *cure, *nodes, "--out", tmp_path / "graph", "--force").code == 0
+        assert linked(load_graph_folder(tmp_path / "graph").graph) == edges_of(columns)
+
+
+def test_ids_of_edges_beside_two_columns_of_ids_are_no_nodes(tmp_path):
+    """Buyers and sellers have the numbers of some trades."""
+    trades = "".join(f"{i},{i * 7 % 30 + 1},{i * 11 % 30 + 1}\n" for i in range(1, 200))
+    with pytest.raises(DataError, match="'buyer_id' and 'seller_id' may be the ends of edges"):
+        read_tables(saved(tmp_path, "e.csv", f"trade_id,buyer_id,seller_id\n{trades}"))
