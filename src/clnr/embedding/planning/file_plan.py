@@ -218,7 +218,7 @@ class FilePlan(Plan):
 
     @property
     def memory(self) -> float:
-        return min(self.sizes.usable, super().memory)
+        return min(max(self.sizes.usable, self.sizes.needed), super().memory)
 
     @property
     def step_bytes(self) -> float:
@@ -252,7 +252,13 @@ class FilePlan(Plan):
             "--set structure=0, none"
         )
         step = f"a step reads up to {gigabytes(self.step_bytes)}; the time holds while the files stay in the page cache"
-        return [f"{step}{shared if workers > 1 else ''}", *([read_out] if self.passes else [])]
+        lines = [f"{step}{shared if workers > 1 else ''}", *([read_out] if self.passes else [])]
+        if self.memory > self.sizes.usable:
+            program = f"Python and torch alone take {gigabytes(_PROGRAM_BYTES)} in each process"
+            lines.append(
+                f"memory: more than the {gigabytes(self.sizes.local_workers * self.sizes.usable)} that may be used: {program}"
+            )
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -297,11 +303,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     settings.check_workers(total, recipe, folder.num_nodes)
     usable = _usable(bound, 1 << 32) / beside
     sizes = FileSizes(settings, recipe, total, beside, folder, model, usable)
-    if sizes.needed > usable:
-        if sizes.needed - _PROGRAM_BYTES > SMALL_BYTES:
-            raise _refusal(sizes, bound)
-        # A small graph: it is Python and torch that take more, and no setting would change that.
-        sizes = replace(sizes, usable=sizes.needed)
+    if sizes.needed > max(usable, _PROGRAM_BYTES + SMALL_BYTES):
+        raise _refusal(sizes, bound)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
