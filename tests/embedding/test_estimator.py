@@ -284,6 +284,17 @@ def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
         made.extend(nodes=pa.table({"id": ["x"], "zone": ["01"], "day": ["2020-01-05"]}))
 
 
+def test_tables_that_transform_cannot_read_are_for_extend():
+    ids = [f"n{i}" for i in range(12)]
+    played = pa.table({"id": range(12), "rated": ["yes", "no"] * 6, "white": ids, "black": [*ids[1:], ids[0]]})
+    made = embedder().fit(read_tables(played, source="white", target="black"))
+    with pytest.raises(DataError, match=r"; to add tables to the graph of this model: extend\(edges, nodes\)$"):
+        made.transform(played)
+    assert made.extend(played).embedding_.shape == made.embedding_.shape
+    with pytest.raises(DataError, match=r"is not a graph; pass .* an array of two columns$"):
+        embedder().fit(tiny()).transform(3)
+
+
 def test_save_and_load(tmp_path):
     made = embedder(seed=3).fit(named(tiny()))
     made.save(tmp_path / "model")
