@@ -324,7 +324,6 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     nodes, dimension = map(int, result.z.shape)
     shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
-    sentence = None if compared is None else compared.sentence
     files = sorted(path.name for path in folder.iterdir())
     took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
     if as_json:
@@ -341,7 +340,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             **took,
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
-            "comparison": sentence,
+            "comparison": compared.sentence or None if compared else None,
             "warnings": [*tables, *result.warnings],
         }
         print_json(content)
@@ -379,7 +378,8 @@ def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, 
         out.print(table)
     if compared is not None:
         out.print(console_tables.baselines(compared))
-        out.print(compared.sentence)
+        if compared.sentence:
+            out.print(compared.sentence)
     _print_warnings(warning for warning in warnings if compared is None or warning != compared.sentence)
 
 

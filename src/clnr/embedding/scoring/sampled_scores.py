@@ -160,7 +160,7 @@ def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, label
     if scorer.labels is not None:
         of.append(f"{len(scorer.labels):,} of {labelled:,} labelled nodes")
     of.append(f"{min(folder.num_nodes, MEASURED):,} nodes for the rank")
-    lines = [f"scores are computed on samples: {', '.join(of)}"]
+    lines = [f"scores are computed on samples: {', '.join(of)}; from files, training-free baselines are not scored"]
     encoder = read_table_info(folder).feature_encoder
     if links is not None and encoder is not None and encoder.structure is not None:
         lines.append("features from the structure were made with the held-out edges: link scores may be a little too high")
