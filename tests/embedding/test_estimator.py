@@ -271,7 +271,7 @@ def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
     messages = [str(each.message) for each in caught]
     for said in (
         "left out: 1 edge of 3 (33%) with an end that is not in the node table, such as 'new 1'",
-        "embedded by features alone: 2 of 3 new nodes without edges",
+        "2 of 3 new nodes have no edges: their vectors come from their features alone",
         "the new edges have no weights, unlike the others: they weigh 1",
         "the data frame of nodes: 'zone' is read as the values of training; 3 of 3 values are not, such as '1'",
         "the data frame of nodes: 'day' is read as dates such as 2020-12-31; 3 of 3 values are not, such as '13.1.2020'",

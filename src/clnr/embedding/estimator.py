@@ -338,7 +338,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if name is not None:
             result = name_nodes(result, name)
         title = result.nodes.title if title is None else title
-        return write_atomic(file, report_html(result, title, layout, colour=colour))
+        return write_atomic(file, report_html(result, title, layout, colour))
 
     @names_unknown
     def save(
