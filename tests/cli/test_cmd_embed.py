@@ -415,6 +415,8 @@ def test_similar_nodes(clnr, files):
     assert all(row["label"].startswith("field ") for row in nearest)
     shown = clnr("similar", "mine", "paper:5", "-k", "4")
     assert all(row["id"] in shown.out for row in nearest)
+    in_capitals = clnr("similar", "mine", "PAPER:5", "-k", "4")
+    assert (in_capitals.out, in_capitals.err) == (shown.out, "")
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
     assert assert_refused(clnr("similar", "mine", "Zebra")).endswith("ids are such as 'paper:0', 'paper:1', 'paper:2'\n")

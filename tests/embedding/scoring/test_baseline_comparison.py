@@ -145,6 +145,9 @@ def test_of_two_that_only_guess_the_largest_class_none_is_better():
         (line,) = score_warnings(RING, CLNR, own, baselines)
         assert line == f"the accuracy of {ours:.1f} % is not above the majority-class baseline, 60.0 %"
     assert compare(CLNR, scored(60, majority_accuracy=50), {"A": scored(61)}).sentence.endswith(TAKEN)
+    assert compare(CLNR, scored(61, majority_accuracy=50), {"A": scored(50)}).sentence.endswith("accuracy 61.0 against 50.0 %")
+    level = compare(CLNR, scored(53, majority_accuracy=50), {"A": scored(52)})
+    assert level.sentence == f"{LEVEL} 52.0 against 53.0 %"
 
 
 @pytest.mark.parametrize(

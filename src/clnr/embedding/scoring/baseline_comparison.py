@@ -157,8 +157,9 @@ def _sentence(
     baselines: Mapping[str, Scores],
     purpose: str | None,
 ) -> str:
-    higher = max(scores[measure.key], baselines[rival][measure.key])
-    if measure is _ACCURACY and _is_poor(higher, scores.get("majority_accuracy", -inf)):
+    majority = scores.get("majority_accuracy", -inf) if measure is _ACCURACY else -inf
+    guesses = _is_poor(baselines[rival][measure.key], majority)
+    if guesses and _is_poor(scores[measure.key], majority):
         return ""
     called, several = _called(rival), rival == RAW.name
     if few := measure.few(scores):
@@ -170,8 +171,9 @@ def _sentence(
         return f"{measure.task}{method.name} scores higher than {best}{called}: {against}"
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
-    # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
-    advised = measure is _ACCURACY or purpose == LINKS
+    # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy; and what only guesses
+    # the largest class is not worth taking.
+    advised = (measure is _ACCURACY or purpose == LINKS) and not guesses
     advice = f"; to use {called}{free}: --method {rival}" if advised else ""
     if method.objective is None and (several or (ahead > 0 and advised)):
         advice += "; --effort standard trains, and may score higher"
