@@ -72,7 +72,7 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     table = pq.read_table(files / "mine" / "embeddings.parquet")
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
-    structure = "structure=0: nodes have only 12 features; no structural ones are added, since the edges look random"
+    structure = "structure=0: adds no structural features, though nodes have only 12, since the edges look random"
     for said in ("read: 80 nodes", structure, "rough estimate"):
         assert said in ended.err
     for said in ("80 nodes in 8 dimensions", "link AUC: held-out edges", "macro-F1", "linear probe on test nodes, %"):
@@ -268,7 +268,8 @@ def test_a_plan_writes_nothing(clnr, files):
         ([*EMBED, "--out", "edges.csv"], "is a file"),
         (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
         (["embed", "--graph", "g", "--no-nodes-header", "--out", "mine"], "leave out --nodes-header"),
-        (["embed", "--graph", "g", "--memory", "much", "--out", "mine"], "--memory must be an amount such as '4 GB'"),
+        (["embed", "--graph", "g", "--memory", "much", "--out", "mine"], "--memory must be an amount from 1 GB on"),
+        (["embed", "--graph", "g", "--memory", "300 MB", "--dry-run"], "from 1 GB on, such as '4 GB', not '300 MB'"),
         (["embed", "--graph", "g", "--duckdb-memory", "1 GB", "--out", "mine"], "leave out --duckdb-memory"),
         ([*EMBED, "--out", "mine", "--memory", "1 GB"], "the limit while tables are read is --duckdb-memory"),
         ([*EMBED, "--out", "mine", "--duckdb-memory", "much"], "--duckdb-memory must be an amount such as '4 GB'"),
@@ -414,6 +415,8 @@ def test_similar_nodes(clnr, files):
     assert all(row["label"].startswith("field ") for row in nearest)
     shown = clnr("similar", "mine", "paper:5", "-k", "4")
     assert all(row["id"] in shown.out for row in nearest)
+    in_capitals = clnr("similar", "mine", "PAPER:5", "-k", "4")
+    assert (in_capitals.out, in_capitals.err) == (shown.out, "")
     assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
     assert assert_refused(clnr("similar", "mine", "Zebra")).endswith("ids are such as 'paper:0', 'paper:1', 'paper:2'\n")

@@ -271,7 +271,7 @@ def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
     messages = [str(each.message) for each in caught]
     for said in (
         "left out: 1 edge of 3 (33%) with an end that is not in the node table, such as 'new 1'",
-        "embedded by features alone: 2 of 3 new nodes without edges",
+        "2 of 3 new nodes have no edges: their vectors come from their features alone",
         "the new edges have no weights, unlike the others, and count as 1",
         "the data frame of nodes: 'zone' is read as the values of training; 3 of 3 values are not, such as '1'",
         "the data frame of nodes: 'day' is read as dates such as 2020-12-31; 3 of 3 values are not, such as '13.1.2020'",
@@ -282,6 +282,17 @@ def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
     # Of nodes without edges on purpose, nothing is said.
     with warnings.catch_warnings(action="error"):
         made.extend(nodes=pa.table({"id": ["x"], "zone": ["01"], "day": ["2020-01-05"]}))
+
+
+def test_tables_that_transform_cannot_read_are_for_extend():
+    ids = [f"n{i}" for i in range(12)]
+    played = pa.table({"id": range(12), "rated": ["yes", "no"] * 6, "white": ids, "black": [*ids[1:], ids[0]]})
+    made = embedder().fit(read_tables(played, source="white", target="black"))
+    with pytest.raises(DataError, match=r"; to add tables to the graph of this model: extend\(edges, nodes\)$"):
+        made.transform(played)
+    assert made.extend(played).embedding_.shape == made.embedding_.shape
+    with pytest.raises(DataError, match=r"is not a graph; pass .* an array of two columns$"):
+        embedder().fit(tiny()).transform(3)
 
 
 def test_save_and_load(tmp_path):

@@ -14,8 +14,7 @@ from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, o
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
-from clnr.support.arguments import check_hold_out, check_natural, check_seed
-from clnr.support.humanize import parse_bytes
+from clnr.support.arguments import check_hold_out, check_memory, check_natural, check_seed
 from clnr.support.processes.launch import Place, restarted
 
 if TYPE_CHECKING:
@@ -57,8 +56,8 @@ def _check(
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: {other}")
-        if memory is not None and parse_bytes(memory) is None:
-            raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
+        if memory is not None:
+            check_memory(memory)
     elif options["from_files"]:
         raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     elif model is None:
@@ -190,7 +189,7 @@ def embed(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="With --graph: memory limit, such as '4 GB'; a larger graph is trained from its files."),
+        typer.Option(help="With --graph: memory limit, from '1 GB' on; a larger graph is trained from its files."),
     ] = None,
     from_files: Annotated[
         bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
@@ -219,7 +218,7 @@ def embed(
 
     method_settings, recipe, exports = choose_method(method, effort, purpose), parse(assign or []), parse_formats(formats or [])
     drawn = (layout or DEFAULT_LAYOUT) if report else None
-    bound = None if graph is None or memory is None else parse_bytes(memory)
+    bound = None if graph is None or memory is None else check_memory(memory)
     allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
     tables = {"graph": graph} if graph is not None else {**tables, "duckdb_memory": duckdb_memory, **allowed}
 
@@ -319,7 +318,6 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     nodes, dimension = map(int, result.z.shape)
     shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
-    sentence = None if compared is None else compared.sentence
     files = sorted(path.name for path in folder.iterdir())
     took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
     if as_json:
@@ -336,7 +334,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             **took,
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
-            "comparison": sentence,
+            "comparison": compared.sentence or None if compared else None,
             "warnings": [*tables, *result.warnings],
         }
         print_json(content)
@@ -374,7 +372,8 @@ def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, 
         out.print(table)
     if compared is not None:
         out.print(console_tables.baselines(compared))
-        out.print(compared.sentence)
+        if compared.sentence:
+            out.print(compared.sentence)
     _print_warnings(warning for warning in warnings if compared is None or warning != compared.sentence)
 
 

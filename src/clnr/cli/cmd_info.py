@@ -219,7 +219,7 @@ def similar(
 
     with log_progress(verbose=True):
         answer = similar_nodes(folder, node, k, approximate=approximate, kind=kind, unlinked=unlinked)
-    if answer.id != node:
+    if answer.id.casefold() != node.casefold():
         print_stderr(f"'{node}' is the name of '{answer.id}'")
     if as_json:
         known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.label_column else [])]

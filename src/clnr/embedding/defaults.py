@@ -152,10 +152,11 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
 
 def _structure(graph: Graph, featureless: bool) -> Choice:
     """Structural features to add to few features, unless edges are uninformative."""
-    few = f"nodes have only {plural(graph.num_features, 'feature')}"
     if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING_WEIGHT:
-        return Choice("structure", 0, f"{few}; no structural ones are added, since the edges look random", matters=True)
-    return Choice("structure", _STRUCTURE_COLUMNS, f"{few}, so structural ones are added", matters=True)
+        why = f"adds no structural features, though nodes have only {graph.num_features}, since the edges look random"
+        return Choice("structure", 0, why, matters=True)
+    why = f"adds structural features, since nodes have only {plural(graph.num_features, 'feature')}"
+    return Choice("structure", _STRUCTURE_COLUMNS, why, matters=True)
 
 
 def _edge_weight(graph: Graph) -> float:

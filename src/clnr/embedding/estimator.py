@@ -32,7 +32,7 @@ from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import Output, write_folder
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
-from clnr.errors import ClnrError, spoken
+from clnr.errors import ClnrError, DataError, spoken
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
@@ -219,7 +219,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             settings = Settings(model.method, engine, recipe=model.recipe)
             if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
                 return embed_files(model, folder, settings)
-        table_graph = as_table_graph(X, result.nodes.info.feature_encoder)
+        info = result.nodes.info
+        try:
+            table_graph = as_table_graph(X, info.feature_encoder)
+        except DataError as error:
+            hint = "; to add tables to the graph of this model: extend(edges, nodes)" if info.ingest_report.columns else ""
+            raise DataError(f"{error}{hint}") from None
         if result.nodes.is_of(table_graph.graph):
             return result.z.copy()
         _warn_of(table_graph)
@@ -333,7 +338,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if name is not None:
             result = name_nodes(result, name)
         title = result.nodes.title if title is None else title
-        return write_atomic(file, report_html(result, title, layout, colour=colour))
+        return write_atomic(file, report_html(result, title, layout, colour))
 
     @names_unknown
     def save(

@@ -11,9 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import ClnrError, RecipeError, UnknownName
+from clnr.errors import ClnrError, DataError, RecipeError, UnknownName
+from clnr.support.humanize import parse_bytes
 
 LARGEST_SEED = 2**63 - 1
+LEAST_MEMORY = 1_000_000_000
+"""Bytes of memory with which a small graph is written as a graph folder or trained from its files."""
 
 
 def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:
@@ -68,6 +71,14 @@ def check_hold_out(share: float) -> float:
     if not (isinstance(share, numbers.Real) and 0 <= share < 1):
         raise RecipeError(f"--hold-out must be from 0 to less than 1, not {share!r}")
     return float(share)
+
+
+def check_memory(amount: str) -> int:
+    """The bytes of a limit on memory that leaves Python, torch and DuckDB what they take."""
+    count = parse_bytes(amount)
+    if count is None or count < LEAST_MEMORY:
+        raise DataError(f"--memory must be an amount from 1 GB on, such as '4 GB', not '{amount}'")
+    return count
 
 
 def check_path(argument: str, value: Any) -> Path:

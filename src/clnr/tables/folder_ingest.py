@@ -13,8 +13,8 @@ from clnr.graph.folder_writer import FolderWriter
 from clnr.graph.graph_folder import ARRAYS, GraphFolder, is_graph_folder
 from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
-from clnr.support.arguments import check_choice, check_type
-from clnr.support.humanize import gigabytes, parse_bytes
+from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
+from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.file_locks import temporary_name
@@ -28,9 +28,8 @@ from clnr.tables.table_driver import build_graph
 MEMORY = "4 GB"
 OWNED_FILES = OwnedFiles(frozenset([MANIFEST, TABLES, NODES, *map(array_file, ARRAYS)]), is_graph_folder)
 """How to recognise a graph folder that clnr wrote."""
-# What Python needs beside DuckDB, for rows that are being encoded and written; and the least that DuckDB works with.
+# What Python needs beside DuckDB, for rows that are being encoded and written.
 _PYTHON_BYTES = 800_000_000
-_LEAST_DUCKDB_BYTES = 200_000_000
 
 
 def ingest(
@@ -64,12 +63,10 @@ def ingest(
         raise DataError("ingest cannot extend a graph; use read_tables(base=...)")
     if columns.get("duckdb_memory") is not None:
         raise DataError("memory limits everything in ingest: leave out duckdb_memory")
-    amount = parse_bytes(memory)
-    if amount is None or amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:
-        raise DataError(f"--memory must be an amount from 1 GB on, such as '4 GB', not '{memory}'")
+    amount = check_memory(memory)
     unused = unused_memory()
     amount = amount if unused is None else min(amount, unused)
-    if amount < _PYTHON_BYTES + _LEAST_DUCKDB_BYTES:
+    if amount < LEAST_MEMORY:
         raise DataError(f"1 GB of memory is needed to write a graph folder, and {gigabytes(amount)} are free; free some")
     arguments = check_arguments("ingest", edges, nodes, progress=progress, **columns)
     path = Path(out)

@@ -38,10 +38,12 @@ def test_the_plan_tells_memory_and_disk(folder):
 
 
 def test_a_small_graph_is_not_refused_for_what_python_and_torch_take(folder):
-    """They take 750 MB for each worker, whatever is asked for."""
-    _, one = plan(folder, settings(), 500_000_000)
+    """They take 750 MB for each worker, and the plan says so where that is more than may be used."""
+    _, one = plan(folder, settings(), 1_000_000_000)
     _, two = plan(folder, settings(), 1_000_000_000, 2)
     assert all(7.5e8 < each.memory < 8e8 for each in (one, two))
+    more = "more than the 1.0 GB that may be used: Python and torch alone take 750 MB in each process"
+    assert [more in str(each) for each in (one, two)] == [False, True]
 
 
 @pytest.mark.parametrize(("bound", "workers"), [(800_000_000, 1), (1_600_000_000, 2)])

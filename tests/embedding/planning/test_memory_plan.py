@@ -61,7 +61,12 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
     (tmp_path / "e.csv").write_text("source,target\na,b\na,b\nb,b\nc,ghost\n")
     (tmp_path / "n.csv").write_text("id,age,same\na,1,x\nb,2,x\nc,3,x\nd,4,x\n")
     made = planned(read_tables(tmp_path / "e.csv", tmp_path / "n.csv"))
-    for part in ("'ghost'", "1 edge from a node to itself", "1 row repeating an edge", "2 nodes without edges"):
+    for part in (
+        "'ghost'",
+        "1 edge from a node to itself",
+        "1 row repeating an edge",
+        "2 nodes have no edges: their vectors come from their features alone",
+    ):
         assert part in "\n".join(made.warnings)
     assert "nodes 'age': feature, number" in made.columns[3]
     assert all(f"- {line}" in made.lines for line in (*made.columns, *made.warnings))

@@ -10,6 +10,7 @@ import pytest
 from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.reporting import map_layouts
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import drawing_code
 from clnr.embedding.search import nodes
@@ -75,7 +76,9 @@ COLUMNS = {
         ([], "cluster"),
     ],
 )
-def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(columns, first):
+def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(columns, first, monkeypatch):
+    lines = []
+    monkeypatch.setattr(map_layouts, "_SLOW_MAP_SECONDS", 0.0)
     edges = pa.table({"source": range(60), "target": [i * 7 % 60 for i in range(60)]})
     nodes = pa.table({"id": range(60)} | {name: COLUMNS[name] for name in columns}) if columns else None
     result = fitted(read_tables(edges, nodes), method="Raw" if columns else "SVD")
@@ -86,7 +89,10 @@ def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(co
     for name in ("cluster", *(["motto"] if "motto" in columns else [])):
         assert report_data(result, "mine", colour=name).columns[0].name == name
     with pytest.raises(UnknownName, match="unknown column 'clusters'; did you mean 'cluster'"):
-        report_data(result, "mine", colour="clusters")
+        report_data(result, "mine", colour="clusters", log=lines.append)
+    assert lines == []
+    report_data(result, "mine", log=lines.append)
+    assert [line.split("(")[0] for line in lines] == ["drawing the map "]
 
 
 def test_values_that_hardly_any_two_nodes_share_are_no_colour():

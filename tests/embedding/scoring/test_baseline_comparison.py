@@ -138,10 +138,16 @@ def test_for_links_edges_decide_and_a_method_is_recommended():
     assert made.sentence == f"for predicting edges, A scores higher than CLNR: link AUC 0.900 against 0.700{TAKEN}"
 
 
-def test_what_only_guesses_the_largest_class_is_not_recommended():
-    ours, baselines = scored(60, majority_accuracy=60), {"A": scored(61)}
-    assert compare(CLNR, ours, baselines).sentence.endswith("accuracy 61.0 against 60.0 %")
-    assert compare(CLNR, scored(60, majority_accuracy=50), baselines).sentence.endswith(TAKEN)
+def test_of_two_that_only_guess_the_largest_class_none_is_better():
+    for ours in (60, 22):
+        own, baselines = scored(ours, majority_accuracy=60), {"Raw": scored(61)}
+        assert compare(CLNR, own, baselines).sentence == ""
+        (line,) = score_warnings(RING, CLNR, own, baselines)
+        assert line == f"the accuracy of {ours:.1f} % is not above the majority-class baseline, 60.0 %"
+    assert compare(CLNR, scored(60, majority_accuracy=50), {"A": scored(61)}).sentence.endswith(TAKEN)
+    assert compare(CLNR, scored(61, majority_accuracy=50), {"A": scored(50)}).sentence.endswith("accuracy 61.0 against 50.0 %")
+    level = compare(CLNR, scored(53, majority_accuracy=50), {"A": scored(52)})
+    assert level.sentence == f"{LEVEL} 52.0 against 53.0 %"
 
 
 @pytest.mark.parametrize(
@@ -156,8 +162,12 @@ def test_by_edges_alone_no_method_is_recommended(auc, said):
     baselines = {"Raw": scored(auc=0.7), "A": scored(auc=0.9), "B": scored(auc=0.85)}
     found = compare(CLNR, scored(auc=auc), baselines)
     assert found.headings == ("", "link AUC")
+    assert found.sentence == f"for predicting edges, {said}"
     hint = "to see which helps your task, give labels of some nodes: --label COLUMN"
-    assert found.sentence == f"for predicting edges, {said}; {hint}"
+    assert hint in score_warnings(RING, CLNR, scored(auc=auc), baselines)
+    # Labels may be given, and be of one class.
+    assert hint not in score_warnings(tiny(), CLNR, scored(auc=auc), baselines)
+    assert hint not in score_warnings(RING, CLNR, scored(auc=auc), baselines, LINKS)
 
 
 def test_an_unknown_error_is_noise_and_nothing_is_compared_with_nothing():
@@ -181,7 +191,7 @@ def test_the_reason_of_a_link_auc_near_chance_may_be_the_graph():
     assert "; the graph is bipartite, where linked nodes need not be alike; --edges KIND,NAME,KIND=FILE" in line
     (line,) = score_warnings(SQUARE, CLNR, scored(auc=0.4), {}, has_kinds=True)
     assert line.endswith("is below chance, 0.5")
-    (line,) = score_warnings(RING, CLNR, scored(auc=0.5), {"Raw": scored(auc=0.45)})
+    (line,) = score_warnings(tiny(), CLNR, scored(auc=0.5), {"Raw": scored(auc=0.45)})
     assert line.endswith("; linked nodes are hardly more alike than others (raw features: 0.450)")
 
 
@@ -221,6 +231,14 @@ def test_what_is_not_above_the_majority_is_a_warning(strict, warned):
     assert lines == [said] * bool(warned)
 
 
+def test_a_baseline_without_others_is_called_the_only_one():
+    assert compare(CLNR, scored(80, 0.9), {"Raw": scored(70, 0.8)}).rows[0] == (
+        "raw features: the only baseline",
+        "0.800",
+        "70.0",
+    )
+
+
 def test_what_a_baseline_beats_is_a_warning_once():
     beaten = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(65, 0.7), "A": scored(75, 0.7)})
     assert beaten == [compare(CLNR, scored(70), {"A": scored(75)}).sentence]
@@ -231,8 +249,8 @@ def test_what_a_baseline_beats_is_a_warning_once():
     labels = [f"for predicting labels, {each}" for each in ("A scores higher than CLNR", raw)]
     assert [line.split(":")[0] for line in both] == [*labels, f"for predicting edges, {raw}"]
     assert score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(71, 0.81), "A": scored(71, 0.7)}) == []
-    assert score_warnings(RING, CLNR, scored(auc=0.8), {"A": scored(auc=0.9)}) == []
-    assert len(score_warnings(RING, CLNR, scored(auc=0.8), {"Raw": scored(auc=0.9)})) == 1
+    assert score_warnings(tiny(), CLNR, scored(auc=0.8), {"A": scored(auc=0.9)}) == []
+    assert len(score_warnings(tiny(), CLNR, scored(auc=0.8), {"Raw": scored(auc=0.9)})) == 1
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,7 @@ def test_scores_are_those_of_the_sample(folder, made):
     assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
     of_samples = f"{held.shape[1]} held-out edges and as many non-edges, 134 of {NODES // 3 + 1} labelled nodes"
     assert any(f"scores are computed on samples: {of_samples}" in line for line in result.warnings)
+    assert any(line.endswith("; from files, training-free baselines are not scored") for line in result.warnings)
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):

@@ -111,7 +111,11 @@ def test_a_value_of_few_nodes_in_a_large_cluster_is_no_title():
     rows = [{"id": i, "note": "odd" if i in rare else "plain", "trade": "smith" if common[i] else "baker"} for i in range(800)]
     edges = pa.table({"source": range(800), "target": [(i + 1) % 800 for i in range(800)]})
     nodes = TableNodes(read_tables(edges, pa.Table.from_pylist(rows)))
-    assert [each.title for each in find_clusters(ArrayRows(z), nodes, 2).clusters] == ["0: baker", "1: smith"]
+    found = find_clusters(ArrayRows(z), nodes, 2)
+    assert [each.title for each in found.clusters] == ["0: baker", "1: smith"]
+    assert [line.partition(" nodes, typical: ")[0] for line in repr(found).splitlines()] == [
+        f"{each.title}: {each.size}" for each in found.clusters
+    ]
 
 
 def test_without_clear_clusters_there_are_eight_or_fewer_in_a_small_graph():

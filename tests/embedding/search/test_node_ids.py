@@ -138,7 +138,7 @@ def test_few_are_compared_and_the_most_alike_are_among_them(monkeypatch):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("p1", r"did you mean 'P1' \(Deep Sea\)\?"),
+        ("p11", r"did you mean 'P1' \(Deep Sea\)"),
         ("sea", r"did you mean 'P1' \(Deep Sea\), 'P2' \(Deep Seas\)\?"),
         ("montain", r"did you mean 'P3' \(High Mountain, far away\)\?"),
         ("(", "and no id or name is like it; ids are such as 'P1' .Deep Sea., 'P2' .Deep Seas., 'P3'"),
@@ -154,9 +154,11 @@ def test_an_unknown_node_is_answered_with_near_ones(wanted, said):
 
 def test_a_name_is_found_in_its_own_case_first():
     texts = NodeTexts(lambda: parts(list("abcd"), 2), lambda: parts(["Oak", "oak", "Elm", None], 2))
-    assert [texts.find_named(name) for name in ("Oak", "oak", "ELM")] == [0, 1, 2]
+    assert [texts.find_named(name) for name in ("Oak", "oak", "ELM", "D")] == [0, 1, 2, 3]
     with pytest.raises(DataError, match="2 nodes are called 'OAK'; use the id of one: 'a', 'b'"):
         texts.find_named("OAK")
+    with pytest.raises(DataError, match="2 nodes are called 'OAK'; use the id of one: 'Oak', 'oak'"):
+        NodeTexts(lambda: parts(["Oak", "oak", "Elm"])).find_named("OAK")
 
 
 def test_an_id_without_its_kind_is_answered_with_that_of_each_kind():

@@ -196,6 +196,9 @@ def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
     assert read.graph.labels.tolist() == [*first.graph.labels.tolist(), first.graph.labels[1]]
     again = read_tables(pa.table({"sender": ["d"], "x": ["?"], "recipient": ["a"]}), base=read_tables(more, base=first))
     assert again.graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    # As pandas reads a header with blanks after its commas.
+    blank = read_tables(pa.table({"when": ["?"], " Sender": ["c"], " recipient": ["a"]}), base=first)
+    assert (blank.graph.num_nodes, blank.graph.num_edges) == (3, 6)
     other = read_tables(pa.table({"sender": ["a"], "recipient": ["?"], "boss": ["c"]}), target="boss", base=first)
     assert other.graph.num_nodes == 3
 

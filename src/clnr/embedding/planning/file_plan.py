@@ -174,7 +174,7 @@ class FileSizes(JobSizes):
     def memory(self) -> float:
         # A block of many edges has the row of a node once.
         blocks = min(self.usable / 4, self._row_bytes * min(self.block_rows, self.folder.num_nodes))
-        return min(self.usable, max(self.needed, self.fixed + blocks))
+        return min(max(self.usable, self.needed), max(self.needed, self.fixed + blocks))
 
     @functools.cached_property
     def _step(self) -> StepWork:
@@ -242,7 +242,13 @@ class FilePlan(Plan):
             "--set structure=0, none"
         )
         step = f"a step reads up to {gigabytes(self.sizes.step_bytes)}; the time assumes that the files stay in the page cache"
-        return [f"{step}{shared if workers > 1 else ''}", *([read_out] if passes else [])]
+        lines = [f"{step}{shared if workers > 1 else ''}", *([read_out] if passes else [])]
+        if self.memory > self.sizes.usable:
+            program = f"Python and torch alone take {gigabytes(_PROGRAM_BYTES)} in each process"
+            lines.append(
+                f"memory: more than the {gigabytes(self.sizes.local_workers * self.sizes.usable)} that may be used: {program}"
+            )
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -288,11 +294,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     settings.check_workers(total, recipe, folder.num_nodes)
     usable = _usable(bound, 1 << 32) / beside
     sizes = FileSizes(settings, recipe, total, beside, folder, model, usable)
-    if sizes.needed > usable:
-        if sizes.needed - _PROGRAM_BYTES > SMALL_BYTES:
-            raise _refusal(sizes, bound)
-        # A small graph: it is Python and torch that take more, and no setting would change that.
-        sizes = replace(sizes, usable=sizes.needed)
+    if sizes.needed > max(usable, _PROGRAM_BYTES + SMALL_BYTES):
+        raise _refusal(sizes, bound)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"

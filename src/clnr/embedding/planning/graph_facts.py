@@ -139,7 +139,8 @@ def table_warnings(table_graph: TableGraph, known: int = 0) -> list[str]:
     if isolated:
         much = "warning: " if known and report.rows and isolated > MUCH_SHARE * len(degrees) else ""
         count = f"{isolated:,} of {plural(len(degrees), 'new node')}" if known else plural(isolated, "node")
-        lines.append(f"{much}embedded by features alone: {count} without edges")
+        has, come = ("has", "its vector comes from its") if isolated == 1 else ("have", "their vectors come from their")
+        lines.append(f"{much}{count} {has} no edges: {come} features alone")
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     lines = sorted((*lines, *report.remarks), key=lambda line: not line.startswith("warning: "))

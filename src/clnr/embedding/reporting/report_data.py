@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, drawing_note
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
@@ -19,7 +20,6 @@ from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, ReportData, render_html
 from clnr.support.arguments import check_choice
-from clnr.support.humanize import plural
 from clnr.support.machine.environment import versions
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.ingest_report import column_lines
@@ -59,20 +59,29 @@ def format_scores(scores: dict[str, float], details: bool = True) -> list[tuple[
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
-def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, colour: str | None = None) -> bytes:
+def report_html(result: EmbeddingResult, title: str, *options: Any) -> bytes:
     """The report as the bytes of an HTML file."""
-    return render_html(report_data(result, title, layout, colour)).encode()
+    return render_html(report_data(result, title, *options)).encode()
 
 
-def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, colour: str | None = None) -> ReportData:
+def report_data(
+    result: EmbeddingResult,
+    title: str,
+    layout: str = DEFAULT_LAYOUT,
+    colour: str | None = None,
+    log: Callable[[str], None] = lambda _: None,
+) -> ReportData:
     """Everything that the report shows, of all nodes or of a sample.
 
-    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
+    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters. What
+    takes long is logged before.
     """
     model, shown = result.model, result.nodes.shown()
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
     colours = _columns(shown, result.clusters, colour)
+    if note := drawing_note(total, z.shape[1], layout):
+        log(note)
     near = neighbor_lists(z, _NEAR_NODES)
     start, links = _neighbours(table_graph.graph, shown.places)
     names = [_shorten(name) for name in table_graph.names_of(shown.places)]
@@ -140,9 +149,8 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
 
 
 def _cluster_lines(cluster: Cluster) -> list[str]:
-    typical = f"{plural(cluster.size, 'node')}, typical: {'; '.join(cluster.typical_texts)}"
     apart = f"inside (outside): {'; '.join(map(str, cluster.traits))}"
-    return [typical, *([apart] if cluster.traits else [])]
+    return [cluster.summary, *([apart] if cluster.traits else [])]
 
 
 def _columns(shown: ShownNodes, clusters: Clusters, colour: str | None) -> list[Column]:

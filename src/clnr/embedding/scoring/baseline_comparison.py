@@ -46,8 +46,7 @@ class _Measure(NamedTuple):
     """What is compared.
 
     The best baseline is ``chosen_by`` another score. ``task`` says what it is a score for, and ``reason`` why raw features may
-    do better; where the score is by edges, ``counted`` names how many, and ``hint`` what would tell more: with a hint, no
-    method is recommended.
+    do better; where the score is by edges, ``counted`` names how many.
     """
 
     key: str
@@ -57,7 +56,6 @@ class _Measure(NamedTuple):
     unit: str
     task: str
     reason: str = ""
-    hint: str = ""
     counted: str = ""
 
     def cell(self, scores: Scores) -> str:
@@ -81,9 +79,7 @@ class _Measure(NamedTuple):
         return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(others)}{self.unit}"
 
 
-# In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
-_HINT = "; to see which helps your task, give labels of some nodes: --label COLUMN"
-_LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "for predicting edges, ", hint=_HINT, counted="links_held_out")
+_LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "for predicting edges, ", counted="links_held_out")
 _UNLIKE = "; perhaps linked nodes are too unlike"
 _ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "for predicting labels, ", _UNLIKE)
 
@@ -109,15 +105,13 @@ def compare(
     """An embedding beside its baselines; None if there is nothing to compare.
 
     With labels, the best baseline is the one of highest validation accuracy, and strict accuracies are compared; without them,
-    or for links, the link AUC decides both.
+    or for links, the link AUC decides both. Where both only guess the largest class, the sentence is empty.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
     best = {each: name for each in columns if (name := _best(each, baselines)) is not None}
     if not best:
         return None
     measure, rival = [*best.items()][0 if purpose == LINKS else -1]
-    if purpose == LINKS:
-        measure = measure._replace(hint="")
     shown = dict.fromkeys([*({RAW.name} & baselines.keys()), *best.values()])
     rows = [(_title(name, best, len(baselines)), baselines[name]) for name in shown]
     rows.append((f"{method.name}: this embedding", scores))
@@ -125,7 +119,7 @@ def compare(
     return BaselineComparison(
         ("", *(each.heading for each in columns)),
         tuple((name, *(each.cell(values) for each in columns)) for name, values in rows),
-        spoken(_sentence(method, measure, rival, ahead, scores, baselines)),
+        spoken(_sentence(method, measure, rival, ahead, scores, baselines, purpose)),
         measure.key,
         rival,
         ahead > 0,
@@ -143,7 +137,9 @@ def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
 def _title(baseline: str, best: Mapping[_Measure, str], count: int) -> str:
     """What a row of the table is called: a baseline, and by which measure it is the best of how many."""
     by = [each.chosen_by.replace("_", " ").replace("auc", "AUC") for each, name in best.items() if name == baseline]
-    if not by or count == 1:
+    if count == 1:
+        return f"{_called(baseline)}: the only baseline"
+    if not by:
         return _called(baseline)
     return f"{_called(baseline)}: the best of {count} {'baselines' if len(by) == len(best) else f'by {by[0]}'}"
 
@@ -153,8 +149,18 @@ def _called(baseline: str) -> str:
 
 
 def _sentence(
-    method: Method, measure: _Measure, rival: str, ahead: int, scores: Scores, baselines: Mapping[str, Scores]
+    method: Method,
+    measure: _Measure,
+    rival: str,
+    ahead: int,
+    scores: Scores,
+    baselines: Mapping[str, Scores],
+    purpose: str | None,
 ) -> str:
+    majority = scores.get("majority_accuracy", -inf) if measure is _ACCURACY else -inf
+    guesses = _is_poor(baselines[rival][measure.key], majority)
+    if guesses and _is_poor(scores[measure.key], majority):
+        return ""
     called, several = _called(rival), rival == RAW.name
     if few := measure.few(scores):
         against = f"{measure.against(scores, baselines[rival])} of {called}"
@@ -162,13 +168,14 @@ def _sentence(
     if ahead < 0:
         best = "" if len(baselines) == 1 else "the best baseline, "
         against = measure.against(scores, baselines[rival])
-        return f"{measure.task}{method.name} scores higher than {best}{called}: {against}{measure.hint}"
+        return f"{measure.task}{method.name} scores higher than {best}{called}: {against}"
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else ", without training"
-    # What only guesses the largest class is not worth taking.
-    guesses = measure is _ACCURACY and _is_poor(baselines[rival][measure.key], scores.get("majority_accuracy", -inf))
-    advice = measure.hint or ("" if guesses else f"; to use {called}{free}: --method {rival}")
-    if method.objective is None and (several or (ahead > 0 and not measure.hint)):
+    # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy; and what only guesses
+    # the largest class is not worth taking.
+    advised = (measure is _ACCURACY or purpose == LINKS) and not guesses
+    advice = f"; to use {called}{free}: --method {rival}" if advised else ""
+    if method.objective is None and (several or (ahead > 0 and advised)):
         advice += "; --effort standard trains, and may score higher"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
@@ -202,8 +209,10 @@ def score_warnings(
             f"the accuracy of {_ACCURACY.cell(scores)} % is {level} above the majority-class baseline, {majority:.1f} %"
         )
     told = None
+    if comparison is not None and comparison.measure == _LINKS.key and purpose != LINKS and graph.labels is None:
+        lines.append("to see which helps your task, give labels of some nodes: --label COLUMN")
     if comparison is not None and comparison.beaten and (comparison.rival == RAW.name or comparison.measure == _ACCURACY.key):
-        lines.append(comparison.sentence)
+        lines += [comparison.sentence] if comparison.sentence else []
         told = comparison.rival, comparison.measure
     for each in (_ACCURACY, _LINKS):
         if told != (RAW.name, each.key) and each.key in raw and each.key in scores and each.ahead(raw, scores) > 0:

@@ -161,8 +161,8 @@ def settle(
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
     best = workers.broadcast_object(judge.best(before, outcomes))
     if best is None:
-        others = f"none of {len(outcomes)} other choices is better by more than noise, on {judge.counted}"
-        told = f"{purpose.who} choose all columns: {others}"
+        others = f"none of {len(outcomes)} alternatives is better by {NOISE:g} standard errors, on {judge.counted}"
+        told = f"--for {settings.purpose} keeps all columns: {others}"
         return Verdict({}, before, [told] if purpose.taken else [])
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())

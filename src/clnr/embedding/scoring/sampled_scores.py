@@ -156,7 +156,7 @@ def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, label
     if scorer.labelled is not None:
         of.append(f"{len(scorer.labelled[0]):,} of {labelled:,} labelled nodes")
     of.append(f"{min(folder.num_nodes, MEASURED):,} nodes for the rank")
-    lines = [f"scores are computed on samples: {', '.join(of)}"]
+    lines = [f"scores are computed on samples: {', '.join(of)}; from files, training-free baselines are not scored"]
     encoder = read_table_info(folder).feature_encoder
     if links is not None and encoder is not None and encoder.structure is not None:
         lines.append("structural features include the held-out edges, so link scores may be slightly too high")

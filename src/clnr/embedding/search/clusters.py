@@ -17,6 +17,7 @@ from clnr.embedding.search.traits import Trait, traits_of
 from clnr.errors import ClnrError, shorten
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
+from clnr.support.humanize import plural
 
 USUAL_CLUSTERS, CLEAR_SILHOUETTE = 8, 0.25
 """How many clusters are taken where none are clear, and from which silhouette on they are (Kaufman and Rousseeuw, 1990)."""
@@ -54,6 +55,11 @@ class Cluster:
         """Its typical nodes by name, or by id, none of them long."""
         return [shorten(name or str(node), _MOST_LETTERS) for node, name in zip(self.typical, self.names, strict=True)]
 
+    @property
+    def summary(self) -> str:
+        """Its size and its typical nodes."""
+        return f"{plural(self.size, 'node')}, typical: {'; '.join(self.typical_texts)}"
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
         typical = [{"id": json_id(node), "name": name or None} for node, name in zip(self.typical, self.names, strict=True)]
@@ -63,7 +69,7 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """All nodes in clusters, or those of a kind.
+    """All nodes in clusters, or those of a kind; ``print`` shows a line for each cluster.
 
     Attributes:
         assignment: The number of each node's cluster; -1 for a node of another kind.
@@ -74,6 +80,9 @@ class Clusters:
     assignment: Array
     clusters: tuple[Cluster, ...]
     silhouette: float
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{each.title}: {each.summary}" for each in self.clusters)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the assignment, as plain values."""

@@ -156,9 +156,9 @@ class NodeTexts:
     hint: Callable[[str], str] = lambda _: ""
 
     def find_named(self, text: Any) -> int:
-        """The node of this name, whatever its case if none has it in this one; an error lists near matches, by id or name."""
-        if isinstance(text, str) and self.names is not None:
-            nodes = equal_texts(self.names(), text)
+        """The node of this name, or else of this id, whatever its case if none has it in this one; an error lists near ones."""
+        for texts in filter(None, (self.names, self.ids)) if isinstance(text, str) else ():
+            nodes = equal_texts(texts(), text)
             if len(nodes) == 1:
                 return int(nodes[0])
             if len(nodes):

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout, drawing_note
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.result import EmbeddingResult
@@ -117,10 +117,8 @@ def write_report(
     result = load_result(folder)
     if name is not None:
         result = name_nodes(result, name, folder)
-    if note := drawing_note(len(result.z), int(result.z.shape[1]), layout):
-        log(note)
     title = resolve_path(folder).name
-    html = report_html(result, title, layout, colour)
+    html = report_html(result, title, layout, colour, log)
     if name is not None:
         save_names(result, folder)
     return write_report_file(folder, title, html)

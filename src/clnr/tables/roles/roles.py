@@ -18,6 +18,7 @@ from clnr.tables.roles.column_names import (
     SOURCES,
     TARGETS,
     WEIGHTS,
+    column_called,
     end_names,
     find_column,
     id_names,
@@ -70,10 +71,10 @@ def _as_before(arguments: TableArguments, table: Table, role: str, kind: str | N
     named = {getattr(arguments, argument) for argument in (*_REMEMBERED["edges"], *_REMEMBERED["nodes"], *_NAMED)}
     remembered: dict[str, Any] = {}
     for info in arguments.base.ingest_report.columns:
-        there = info.table == table_title(role, kind) and info.column in table.columns
-        if there and info.column not in (*named, *arguments.ignore):
+        column = column_called(info.column, table) if info.table == table_title(role, kind) else None
+        if column not in (None, *named, *arguments.ignore):
             roles = (each for each in info.role.split(" and ") if each in _REMEMBERED[role])
-            remembered |= {each: info.column for each in roles if getattr(arguments, each) is None}
+            remembered |= {each: column for each in roles if getattr(arguments, each) is None}
     return replace(arguments, **remembered)
 
 
