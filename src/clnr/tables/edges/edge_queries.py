@@ -29,7 +29,7 @@ def keeping_query(db: Connection, edges: TablesAndRoles, nodes: Table, key: str)
     """The query that adds the ends of edges to the node table, with empty values; "" if no query can replace it."""
     (table, *_), roles = edges[0]
     columns = [(nodes, key), (table, roles.source), (table, roles.target)]
-    as_text = len({of.columns[column].kind for of, column in columns}) > 1
+    as_text = len({of.columns[column].kind == "VARCHAR" for of, column in columns}) > 1
     node, *ends = (_id_in_query(db, of, column, as_text) for of, column in columns)
     if len(edges) > 1 or not nodes.from_sql or not table.from_sql or not (node and all(ends)):
         return ""
