@@ -153,7 +153,7 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
     (files / "e.csv").write_text("buyer,seller,year\nann,bob,1999\nbob,cy,2000\n")
     (files / "n.csv").write_text("person,age,zip,code\nann,30,1000,7\nbob,40,1000,9\ncy,31,2000,9\n")
     np.save(files / "x.npy", np.eye(3))
-    words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category", "--as", "code=number"]
+    words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category,code=number"]
     words += ["--ignore", "year", "--feature-matrix", "x.npy", "--header"]
     columns = only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"]
     assert columns[2] == "edges 'year': not used, number: ignored"

@@ -57,6 +57,7 @@ def test_nodes_alone_and_edges_alone(earlier):
     assert only.graph.labels.tolist() == [0, 1, -1, -1]
     assert only.columns["kind"].to_pylist() == ["u", "v", "u", None]
     more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), base=earlier)
+    assert "merged: 1 edge that the earlier graph has; each edge counts once" in more.ingest_report.remarks
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
     assert dense(more.graph.features)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
     assert more.ingest_report.remarks[-1] == "without values: 2 new nodes; a node table (--nodes) would give them"
@@ -86,7 +87,11 @@ def test_edges_without_weights_weigh_one_and_leave_those_that_are_there(bare):
     first, second = tables.values() if bare == "new" else reversed(tables.values())
     found = read_tables(second, base=read_tables(first))
     assert edge_weights(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == (f"warning: the {bare} edges have no weights, unlike the others, and count as 1",)
+    other = {"new": "the earlier", "earlier": "the new"}[bare]
+    assert found.ingest_report.remarks == (
+        f"warning: the {bare} edges have no weights, unlike the others, and count as 1",
+        f"merged: 1 edge that the earlier graph has; {other} weight counts",
+    )
 
 
 def test_directed_stays_so():

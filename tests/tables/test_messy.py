@@ -205,6 +205,14 @@ def test_weights_that_are_no_numbers_are_refused_with_a_query_that_works(tmp_pat
     assert sorted(set(weights.tolist())) == sorted(right)
 
 
+def test_a_column_of_words_is_no_weight(tmp_path):
+    games = saved(tmp_path, "e.csv", "source,target,winner\na,b,white\nb,c,draw\nc,a,3\n")
+    with pytest.raises(DataError) as caught:
+        read_tables(games, weight="winner")
+    cure = "name another --weight, or --ignore winner leaves weights out"
+    assert str(caught.value) == f"{games}: 'winner' holds no numbers in 2 of 3 rows, such as 'white'; {cure}"
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_infinite_weights_are_refused_with_a_query_that_works(tmp_path, form):
     weights = [0.5, np.inf, 1e300, 4.0]
@@ -242,22 +250,32 @@ def test_distances_as_weights_are_told_with_a_query_that_works(tmp_path, form, v
 def test_numbers_beside_the_ends_that_are_not_used_are_told_once(tmp_path):
     edges = saved(tmp_path, "e.csv", "buyer,seller,the amount,year,how\na,b,5,1999,x\nb,c,7,2000,y\n")
     said = f"{edges}: numeric columns not used: {{}}; to use one as the weight: --weight {{}}"
-    assert read_tables(edges).ingest_report.remarks == (said.format("'the amount', 'year'", "'the amount'"),)
+    assert read_tables(edges).ingest_report.remarks == (said.format("'the amount', 'year'", "COLUMN"),)
     asked = read_tables(edges, ignore=["the amount"]).ingest_report.remarks
     assert asked == (said.format("'year'", "year"),)
     for more in ({"weight": "the amount"}, {"ignore": ["the amount", "year"]}):
         assert read_tables(edges, **more).ingest_report.remarks == ()
     first = read_tables(edges)
-    assert read_tables(edges, base=first).ingest_report.remarks == ()
+    merged = "merged: 2 edges that the earlier graph has; each edge counts once"
+    assert read_tables(edges, base=first).ingest_report.remarks == (merged,)
 
 
-def test_a_number_of_rows_is_no_weight_and_distances_come_last(tmp_path):
+def test_numbers_of_several_tables_are_named_once_and_those_that_are_all_the_same_not(tmp_path):
+    yes = saved(tmp_path, "yes.csv", "a,b,year,prob,congress\nx,y,1,5,118\ny,z,2,7,118\n")
+    no = saved(tmp_path, "no.csv", "a,b,prob,congress\nx,z,0.5,118\nz,w,2,118\n")
+    read = read_tables({"yes": yes, "no": no}, ignore=["year"])
+    said = "numeric columns not used: 'prob'; to use one as the weight: --weight prob"
+    assert read.ingest_report.remarks == (f"{yes}, {no}: {said}",)
+    assert "edges no 'congress': not used, number: its values are all the same" in column_lines(read.ingest_report.columns)
+
+
+def test_a_number_of_rows_is_no_weight(tmp_path):
     rows = "".join(f"{i},a{i % 5},b{i % 3},{1000 - 7 * i},{i % 4}.5,{i % 6}\n" for i in range(120))
     edges = saved(tmp_path, "e.csv", f"nr,from,to,serial,Länge_km,uses\n{rows}")
     said = f"{edges}: numeric columns not used: {{}}; to use one as the weight: --weight {{}}"
-    assert read_tables(edges).ingest_report.remarks == (said.format("'uses', 'Länge_km'", "uses"),)
+    assert read_tables(edges).ingest_report.remarks[-1:] == (said.format("'Länge_km', 'uses'", "COLUMN"),)
     asked = read_tables(edges, ignore=["uses"]).ingest_report.remarks
-    assert asked == (said.format("'Länge_km'", "'Länge_km'"),)
+    assert asked[-1:] == (said.format("'Länge_km'", "'Länge_km'"),)
     lines = column_lines(read_tables(edges).ingest_report.columns)
     assert lines[0] == "edges 'nr': not used, number: its values are distinct whole numbers, like ids"
     assert "like ids" in lines[3]
@@ -268,23 +286,37 @@ def test_a_number_of_rows_is_no_weight_and_distances_come_last(tmp_path):
 def test_a_column_of_the_other_table_is_told(tmp_path):
     ratings = saved(tmp_path, "ratings.csv", "user,film,rating\na,b,5\nb,c,3\nc,a,4\n")
     films = saved(tmp_path, "films.csv", "film,year,genre\na,1,x\nb,2,y\nc,3,x\n")
-    swap = "; if these are swapped, exchange --edges and --nodes"
+    swap = "; if the tables are swapped, exchange --edges and --nodes"
+    of_nodes = "; ids, labels, times and features of nodes are columns of the node table"
+    of_edges = "; sources, targets, weights, kinds and times of edges are columns of the edge table"
+    both, label = {"label": "rating", "source": "user"}, f"'rating' for label is a column of {ratings} (--edges), "
     for edges, nodes, named, said in (
-        (ratings, films, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), not of {films}{swap}"),
-        (films, ratings, {"label": "Genre"}, f"'Genre' for label is a column of {films} (--edges), not of {ratings}{swap}"),
-        (films, ratings, {"weight": "rating"}, f"'rating' for weight is a column of {ratings} (--nodes), not of {films}{swap}"),
-        (ratings, None, {"label": "rating"}, f"'rating' for label is a column of {ratings} (--edges), and --nodes is missing"),
+        (ratings, films, {"label": "rating"}, f"{label}not of {films}{of_nodes}{swap}"),
+        (ratings, films, both, f"{label}not of {films}{of_nodes}"),
+        (
+            films,
+            ratings,
+            {"label": "Genre"},
+            f"'Genre' for label is a column of {films} (--edges), not of {ratings}{of_nodes}{swap}",
+        ),
+        (
+            films,
+            ratings,
+            {"weight": "rating"},
+            f"'rating' for weight is a column of {ratings} (--nodes), not of {films}{of_edges}{swap}",
+        ),
+        (ratings, None, {"label": "rating"}, f"{label}and --nodes is missing{of_nodes}"),
         (ratings, None, {"id": "film2"}, "column 'film2' for id needs a node table: --nodes"),
         (
             {("u", "saw", "f"): ratings},
             {"f": films},
             {"label": "rating"},
-            f"'rating' for label is a column of {ratings} (--edges)",
+            f"{label}not of {films}{of_nodes}{swap}",
         ),
     ):
         with pytest.raises(DataError) as caught:
             read_tables(edges, nodes, **named)
-        assert str(caught.value).startswith(said)
+        assert str(caught.value) == said
     with pytest.raises(DataError, match=r"films\.csv: there is no column 'genres' for label; did you mean 'genre'\?"):
         read_tables(ratings, films, label="genres")
 

@@ -58,7 +58,7 @@ def ingest(
     from clnr.support.humanize import gigabytes
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
-    from clnr.tables.ingest_report import column_lines, dangling_warning, loses_much
+    from clnr.tables.ingest_report import column_lines, count_lines
     from clnr.tables.table_graph import read_table_info
 
     with progress_bar(quiet) as bar:
@@ -69,14 +69,15 @@ def ingest(
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
         report = read_table_info(graph).ingest_report
-        for line in (*column_lines(report.columns), *report.remarks):
+        counts = folder_counts(graph)
+        lines = count_lines(report, counts["weighted"])
+        for line in (*column_lines(report.columns), *lines, *report.remarks):
             bar.note(f"- {line}")
     size = sum(info.bytes for info in graph.files.values())
-    counts = folder_counts(graph)
     if report.hint:
         print(f"clnr: {report.hint}", file=sys.stderr)
-    if loses_much(report):
-        print_stderr(f"warning: {dangling_warning(report)}")
+    for warning in (line for line in lines if quiet and line.startswith("warning: ")):
+        print_stderr(warning)
     if as_json:
         shown = {name: counts[name] for name in ("nodes", "edges", "directed", "features")}
         print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})

@@ -261,6 +261,8 @@ def _split_name(given: str, alone: bool) -> tuple[str | None, str]:
 
 
 def _types(given: list[str]) -> dict[str, str]:
+    # A comma may also be part of a name.
+    given = [part for each in given for part in (each.split(",") if all("=" in part for part in each.split(",")) else [each])]
     pairs = [each.rpartition("=") for each in given]
     for each, (column, _, kind) in zip(given, pairs, strict=True):
         if not (column and kind):

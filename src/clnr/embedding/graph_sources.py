@@ -78,11 +78,10 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 def _warned(table_graph: TableGraph) -> TableGraph:
     """The same graph; a warning names numbers beside the ends of edges that are not used, since they may be weights."""
     if unused := unused_numbers(table_graph.ingest_report.columns):
-        names = ", ".join(f"'{info.column}' of {info.table}" for info in unused)
-        column = unused[0].column
+        names, column = ", ".join(f"'{column}'" for column in unused), unused[0] if len(unused) == 1 else "COLUMN"
         warnings.warn(
             f"numeric columns not used: {names}; to use one as the weight: "
-            f"fit(read_tables(edges, nodes, weight={column!r})); else ignore=[{column!r}]",
+            f"fit(read_tables(edges, nodes, weight={column!r})); else ignore={unused!r}",
             UserWarning,
             stacklevel=caller_level(),
         )

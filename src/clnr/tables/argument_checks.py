@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind,
 # What a value must be an instance of, and how that is called, by the type of its field.
 _EXPECTED: dict[Any, tuple[Any, str]] = {
     "str | None": (str | None, "text"),
+    "str | date | None": (str | date | None, "a date, or text"),
     "bool": (bool | None, "True or False"),
     "bool | None": (bool | None, "True or False"),
     "float | None": (int | float | None, "a number"),

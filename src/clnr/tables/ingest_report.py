@@ -71,13 +71,18 @@ def column_lines(columns: Iterable[ColumnInfo]) -> list[str]:
     return lines
 
 
-def unused_numbers(columns: Iterable[ColumnInfo]) -> list[ColumnInfo]:
-    """Unused numeric columns of edges without weights, which may be meant as weights; likely distances come last."""
+def unused_numbers(columns: Iterable[ColumnInfo]) -> list[str]:
+    """The names of unused numeric columns of edges without weights: one of them may be the weight."""
     edges = [info for info in columns if info.table.split()[0] == "edges"]
     weighted = {info.table for info in edges if info.role == "weight"}
     unused = [info for info in edges if (info.role, info.kind, info.note) == (NOT_USED, "number", "")]
-    unused.sort(key=lambda info: DISTANCE_NAME.search(info.column) is not None)
-    return [info for info in unused if info.table not in weighted]
+    return list(dict.fromkeys(info.column for info in unused if info.table not in weighted))
+
+
+def isolated_line(count: int, nodes: str) -> str:
+    """What becomes of nodes without edges, given their number, and the same in words."""
+    has, come = ("has", "its vector comes from its") if count == 1 else ("have", "their vectors come from their")
+    return f"{nodes} {has} no edges: {come} features alone"
 
 
 def _line(info: ColumnInfo, names: str, count: int) -> str:
@@ -141,6 +146,24 @@ class IngestReport:
         """What labels are called: their column's name, or ``label`` if they have none or several."""
         names = {each.column for each in self.columns if each.role.startswith("label")}
         return names.pop() if len(names) == 1 else "label"
+
+
+def count_lines(report: IngestReport, weighted: bool) -> list[str]:
+    """Edges and rows that were left out or merged, and nodes without edges, a line each; ``weighted`` is the graph."""
+    lines: list[str] = []
+    if dangling := dangling_warning(report):
+        lines.append(f"warning: {dangling}" if loses_much(report) else dangling)
+    if report.loops:
+        lines.append(f"left out: {plural(report.loops, 'edge')} from a node to itself")
+    if report.duplicates:
+        # Not if a weight is only that of its kind.
+        roles = [info.role for info in report.columns if info.table.startswith("edges")]
+        adds = weighted and (not roles or "weight" in roles or report.fading != 1)
+        how = "their weights are added" if adds else "each edge counts once"
+        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
+    if report.isolated:
+        lines.append(isolated_line(report.isolated, plural(report.isolated, "node")))
+    return lines
 
 
 def loses_much(report: IngestReport) -> bool:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.humanize import gigabytes, option
+from clnr.support.humanize import gigabytes, option, plural
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
@@ -169,14 +169,16 @@ def _merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList,
     before, after = (ends.source * count + ends.target for ends in (old, new))
     left = ~np.isin(before, after, assume_unique=True)
     source, target = np.concatenate([old.source[left], new.source]), np.concatenate([old.target[left], new.target])
+    both = f"{plural(int((~left).sum()), 'edge')} that the earlier graph has"
     if old.weight is None and new.weight is None:
-        return EdgeList(source, target, None), []
+        return EdgeList(source, target, None), [] if left.all() else [f"merged: {both}; each edge counts once"]
     first, added = (np.ones(len(ends.source), np.float32) if ends.weight is None else ends.weight for ends in (old, new))
     if new.weight is None:
         _, i, j = np.intersect1d(before, after, assume_unique=True, return_indices=True)
         added[j] = first[i]
     unweighted = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
     notes = [f"warning: the {what} edges have no weights, unlike the others, and count as 1" for what in unweighted]
+    notes += [] if left.all() else [f"merged: {both}; {'the new' if new.weight is not None else 'the earlier'} weight counts"]
     return EdgeList(source, target, np.concatenate([first[left], added])), notes
 
 

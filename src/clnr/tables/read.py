@@ -52,7 +52,7 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
             weights above 0. Default: as in ``base``, else ``refuse``.
         edge_type: Column with the kinds of edges. The weights of each kind are normalised by the degrees in that kind.
         edge_time: Column with the times of edges, dates or numbers; never a weight. A list, as for ``weight``.
-        until: Drop edges later than this day (or month, year, number).
+        until: Drop edges later than this day (or month, year, number), as text or as a ``date``, ``datetime`` or ``Timestamp``.
         half_life: Days (or units of a number) after which an edge's weight has halved, as of ``until`` or of the last edge.
         drop_empty: Whether to drop rows without an end, kind, weight or time of an edge, or without the id of a node, instead
             of raising an error. Rows are then counted without them.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
@@ -90,7 +91,9 @@ class TableArguments:
     edge_time: str | Iterable[str] | None = _option(
         "Column of edge times, dates or numbers. Repeatable, as --source.", list[str], "COLUMN"
     )
-    until: str | None = _option("With --edge-time: leave out later edges.", metavar="DATE")
+    until: str | date | None = _option(  # noqa: RUF009
+        "With --edge-time: leave out later edges.", metavar="DATE"
+    )
     half_life: float | None = _option("With --edge-time: the age at which an edge's weight has halved.", float, "DAYS")
     drop_empty: bool = _option(
         "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False

@@ -15,7 +15,8 @@ from clnr.tables.columns.node_columns import class_warnings, register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import ENDS, merge_rows
-from clnr.tables.ingest_report import IngestReport, unused_numbers
+from clnr.tables.edges.edge_queries import counting_query, keeping_query
+from clnr.tables.ingest_report import MUCH_SHARE, IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
@@ -26,6 +27,9 @@ from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables, open_tables
+
+# The share of rows that repeat an edge from which on they may be meant as weights.
+_MANY_REPEATS = 0.1
 
 
 class GraphSink(ABC):
@@ -78,7 +82,15 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     new_rows = _number_nodes(db, None if base is None else base.graph.num_nodes, node_table is None)
     sink.take_ids(loaded.as_integers)
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
+    fitted = arguments.feature_encoder is None and base is None
+    if node_table is not None and not report.dangling_hint and report.dangling > MUCH_SHARE * report.rows:
+        plain = base is None and loaded.matrix is None and not loaded.node_kinds
+        query = keeping_query(db, loaded.edges, node_table, loaded.roles.id) if plain else ""
+        report = replace(report, dangling_hint=query or "to keep them, leave out --nodes, or add their nodes to it")
     edge_notes = sink.take_edges(loaded)
+    if fitted and report.duplicates and report.duplicates >= _MANY_REPEATS * report.rows:
+        query = counting_query(db, loaded.edges, arguments.is_directed)
+        edge_notes += [f"{loaded.edges_title}: {query}"] if query else []
     encoder, encoder_notes = _encoder_for(db, loaded, arguments)
     if base is not None and encoder.encodes and loaded.from_edges and new_rows:
         encoder_notes.append(f"without values: {plural(new_rows, 'new node')}; a node table (--nodes) would give them")
@@ -93,14 +105,13 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
-    fitted = arguments.feature_encoder is None and base is None
     for i, info in enumerate(columns):
         if fitted and info.role == "feature and name":
             alone = f"{info.note} ({option('--as', f'{info.column}=id')} makes it a name alone)"
             columns = (*columns[:i], info._replace(note=alone), *columns[i + 1 :])
     if fitted and (unused := unused_numbers(columns)):
-        some = one_line(", ".join(f"'{info.column}'" for info in unused), 200)
-        cure = f"to use one as the weight: {option('--weight', unused[0].column)}"
+        some = one_line(", ".join(f"'{column}'" for column in unused), 200)
+        cure = f"to use one as the weight: {option('--weight', unused[0] if len(unused) == 1 else 'COLUMN')}"
         edge_notes.append(f"{loaded.edges_title}: numeric columns not used: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}

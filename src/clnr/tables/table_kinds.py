@@ -27,6 +27,10 @@ from clnr.tables.table_arguments import TableArguments
 
 _OF_EDGES = {"source": "for source", "target": "for target", "weight": "for weight", "edge_time": "for edge times"}
 _OF_NODES = ("label", "time")
+_BELONGS = {
+    "edges": "sources, targets, weights, kinds and times of edges are columns of the edge table",
+    "nodes": "ids, labels, times and features of nodes are columns of the node table",
+}
 _EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
 
 
@@ -226,9 +230,12 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
             other = None if columns else next((each for each, _ in (*edges, *nodes) if column_called(name, each)), None)
             if other is not None:
                 own, others = ("nodes", "edges") if of is nodes else ("edges", "nodes")
-                lacks = "not of " + ", ".join(each.name for each, _ in of)
-                cure = f"{lacks}; if these are swapped, exchange --edges and --nodes" if of else f"and --{own} is missing"
-                raise DataError(f"'{one_line(name, 80)}' {role} is a column of {other.name} (--{others}), {cure}")
+                lacks = f"not of {', '.join(each.name for each, _ in of)}" if of else f"and --{own} is missing"
+                said = f"'{one_line(name, 80)}' {role} is a column of {other.name} (--{others}), {lacks}; {_BELONGS[own]}"
+                ends = (*arguments.columns_named("source"), *arguments.columns_named("target"), *SOURCES, *TARGETS)
+                is_right = any(column_called(end, table) for end in ends for table, _ in edges)
+                swap = "" if is_right or not of else "; if the tables are swapped, exchange --edges and --nodes"
+                raise DataError(said + swap)
             if not columns and of:
                 raise no_column(name, role, [each for each, _ in of])
             if not columns and arguments.base is None:

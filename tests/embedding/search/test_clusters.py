@@ -132,7 +132,7 @@ def test_without_clear_clusters_there_are_eight_or_fewer_in_a_small_graph():
     "z", [np.zeros((9, 4)), np.ones((9, 4)), np.ones((1, 4)), np.zeros((9, 0))], ids=["zeros", "ones", "one", "empty"]
 )
 def test_rows_that_are_alike_are_one_cluster(z):
-    for count in (None, min(3, len(z))):
+    for count in (None, *([3] if len(z) > 1 else [])):
         found = find_clusters(ArrayRows(z), nodes_of(len(z)), count)
         assert [each.size for each in found.clusters] == [len(z)]
         assert math.isnan(found.silhouette)
@@ -144,9 +144,9 @@ def test_no_nodes_have_no_clusters_and_two_nodes_one():
     assert [each.size for each in find_clusters(ArrayRows(np.eye(2)), nodes_of(2)).clusters] == [2]
 
 
-@pytest.mark.parametrize("count", [0, -1, 10])
+@pytest.mark.parametrize("count", [1, -1, 10])
 def test_a_wrong_number_is_refused(count):
-    with pytest.raises(ClnrError, match=rf"number of clusters \(-k\) must be from 1 to 9, not {count}"):
+    with pytest.raises(ClnrError, match=rf"number of clusters \(-k\) must be from 2 to 9, not {count}"):
         find_clusters(ArrayRows(np.eye(9)), nodes_of(9), count)
 
 

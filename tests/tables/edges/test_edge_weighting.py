@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from clnr.errors import DataError
+from clnr.errors import DataError, spoken
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import edge_weights, saved
@@ -90,13 +92,23 @@ def test_new_edges_are_multiplied_as_those_of_their_kind():
 
 
 @pytest.mark.parametrize(
-    ("until", "count"), [("2020-01-01", 1), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)]
+    ("until", "count"),
+    [
+        *[("2020-01-01", 1), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)],
+        *[(date(2020, 1, 31), 4), (datetime(2020, 1, 31, 11, 59), 3), (pd.Timestamp("2020-01-31 12:00"), 4)],
+    ],
 )
 def test_the_graph_as_of_a_day(until, count):
     read = read_tables(EDGES, edge_time="day", until=until)
     assert weights(read) == pytest.approx(added([row[:3] for row in ROWS[:count]]))
     left = f"left out: {4 - count} edge{'s' if count < 3 else ''} of 4 after {until}"
     assert [line.partition(": ")[2] for line in read.ingest_report.remarks] == ([left] if count < 4 else [])
+
+
+def test_times_without_a_use_are_named():
+    for named, note in (({}, "used only with --until or --half-life"), ({"until": "2020"}, ""), ({"half_life": 3.0}, "")):
+        columns = read_tables(EDGES, edge_time="day", **named).ingest_report.columns
+        assert [each.note for each in columns if each.role == "time"] == [spoken(note)]
 
 
 def faded(now):
@@ -169,7 +181,8 @@ def test_edges_that_fade_to_nothing_are_warned_of():
         ({"half_life": 3.0}, "--half-life needs the column"),
         ({"edge_time": "day", "half_life": 0}, "--half-life must be above 0"),
         ({"edge_time": "day", "half_life": float("nan")}, "--half-life must be above 0"),
-        ({"edge_time": "day", "until": "soon"}, "until must be a date such as 2020-12-31"),
+        ({"edge_time": "day", "until": "soon"}, "until must be a date such as 2020-12-31, the year first, not 'soon'"),
+        ({"edge_time": "day", "until": 2020}, "until must be a date, or text"),
         ({"edge_time": "none"}, "there is no column 'none' for edge times"),
         ({"edge_type": "none"}, "there is no column 'none' for edge types"),
     ],

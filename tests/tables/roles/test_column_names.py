@@ -109,7 +109,7 @@ def test_a_column_of_a_frame_is_no_attribute_of_it():
     pandas = pytest.importorskip("pandas")
     names = ("edge_index", "adj", "is_directed", "column_names", "collect_schema")
     edges = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]} | {name: [1, 2] for name in names})
-    with pytest.warns(UserWarning, match="'edge_index' of edges, 'adj' of edges"):
+    with pytest.warns(UserWarning, match="'edge_index', 'adj'"):
         assert as_table_graph(edges).graph.ids.tolist() == ["a", "b", "c"]
 
 

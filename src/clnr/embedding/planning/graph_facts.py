@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from clnr.graph.csr import median_weight
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import plural
 from clnr.tables import TableGraph
-from clnr.tables.ingest_report import MUCH_SHARE, dangling_warning, loses_much
+from clnr.tables.ingest_report import MUCH_SHARE, count_lines, isolated_line
 
 # As long as errors may be: a query that is cut does not work.
 _LONGEST_WARNING_LETTERS = 1000
@@ -102,13 +103,6 @@ def facts_line(facts: dict[str, str]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in facts.items())
 
 
-def _adds_weights(table_graph: TableGraph) -> bool:
-    """Whether rows that repeat an edge add to its weight: not if its weight is only that of its kind."""
-    report = table_graph.ingest_report
-    given = [info.role for info in report.columns if info.table.startswith("edges")]
-    return table_graph.graph.incoming.weight is not None and (not given or "weight" in given or report.fading != 1)
-
-
 def kind_weights(table_graph: TableGraph) -> list[str]:
     """By what the weights of each kind of edges were multiplied, in a line; none if there is one kind."""
     kinds = table_graph.ingest_report.edge_types
@@ -122,25 +116,18 @@ def table_warnings(table_graph: TableGraph, known: int = 0) -> list[str]:
     The first ``known`` nodes were in an earlier graph.
     """
     report, encoder = table_graph.ingest_report, table_graph.feature_encoder
-    lines: list[str] = []
-    if dangling := dangling_warning(report):
-        lines.append(f"warning: {dangling}" if loses_much(report) else dangling)
-    if report.loops:
-        lines.append(f"left out: {plural(report.loops, 'edge')} from a node to itself")
-    if report.duplicates:
-        how = "their weights are added" if _adds_weights(table_graph) else "each edge counts once"
-        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
+    # Nodes without edges may also be those of the earlier graph.
+    counted = replace(report, isolated=0) if known else report
+    lines = count_lines(counted, table_graph.graph.incoming.weight is not None)
     labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
     labelled = 0 if labels is None else int((labels >= 0).sum())
     if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:
         lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
     degrees = table_graph.graph.degrees[known:]
-    isolated = int((degrees == 0).sum()) if known else report.isolated
-    if isolated:
-        much = "warning: " if known and report.rows and isolated > MUCH_SHARE * len(degrees) else ""
-        count = f"{isolated:,} of {plural(len(degrees), 'new node')}" if known else plural(isolated, "node")
-        has, come = ("has", "its vector comes from its") if isolated == 1 else ("have", "their vectors come from their")
-        lines.append(f"{much}{count} {has} no edges: {come} features alone")
+    if known and (isolated := int((degrees == 0).sum())):
+        much = "warning: " if report.rows and isolated > MUCH_SHARE * len(degrees) else ""
+        count = f"{isolated:,} of {plural(len(degrees), 'new node')}"
+        lines.append(f"{much}{isolated_line(isolated, count)}")
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     lines = sorted((*lines, *report.remarks), key=lambda line: not line.startswith("warning: "))

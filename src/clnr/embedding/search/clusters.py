@@ -101,8 +101,8 @@ def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None, kind:
         nodes.check_kind(kind)
         everyone = np.concatenate([first + places for first, _, places in rows_of_kind(rows, nodes.ids.texts, kind)])
     sample = everyone[sample_nodes(len(everyone), _FITTED_NODES)]
-    if count is not None and not 1 <= count <= len(sample):
-        raise ClnrError(f"the number of clusters (-k) must be from 1 to {len(sample):,}, not {count:,}")
+    if count is not None and not 2 <= count <= len(sample):
+        raise ClnrError(f"the number of clusters (-k) must be from 2 to {len(sample):,}, not {count:,}")
     z = unit(rows[sample])
     judged = sample_nodes(len(z), _JUDGED_NODES)
     distances = _distances(z[judged])

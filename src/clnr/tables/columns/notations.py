@@ -162,7 +162,12 @@ def in_place(table: Table, role: str, does: str, name: str, value: str, where: s
     """Advice: the query to pass instead of a table, with a column replaced by ``value``; only this value for data frames."""
     if not table.from_sql:
         return f"in the table itself, DuckDB's SQL {does}: {value if value != name else ''}{where}"
-    query = f"SELECT {f'* REPLACE ({value} AS {name})' if value != name else '*'} FROM {table.from_sql}{where}"
+    selected = f"* REPLACE ({value} AS {name})" if value != name else "*"
+    return by_query(role, does, f"SELECT {selected} FROM {table.from_sql}{where}")
+
+
+def by_query(role: str, does: str, query: str) -> str:
+    """What a query does in place of a table."""
     return f"in place of --{role}, a query {does}: {option(f'--{role}-query', query)}"
 
 

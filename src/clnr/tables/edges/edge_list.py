@@ -190,9 +190,9 @@ def spelling_hint(db: Connection, title: str, unknown: str, known: str, of: str 
     if not count:
         return ""
     # Other blanks than spaces are shown by their codes.
-    example = f"such as {shorten(given, 40)!r} for {shorten(meant, 40)!r}"
-    ways = f"{'differs' if count == 1 else 'differ'} only by case, blanks, - _ . :, leading zeros or a final .0"
-    return f"{plural(count, 'unknown id')} {ways} from those of {of}, {example}; write ids alike"
+    ways = "case, blanks, - _ . :, leading zeros and a final .0"
+    example = f"such as {shorten(given, 40)!r} and {shorten(meant, 40)!r}; make them equal by a query, such as lower(name)"
+    return f"{plural(count, 'unknown id')} would match {of} if {ways} were ignored, {example}"
 
 
 def _kept_if_swapped(db: Connection, title: str, a: str, b: str) -> int:

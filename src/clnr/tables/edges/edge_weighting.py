@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import NamedTuple
 
 from clnr.errors import DataError, one_line
@@ -83,9 +84,9 @@ class EdgeTimes(NamedTuple):
                 return cls(column, f"epoch({day})", True, f"'{column}' is read as days, such as 20201231")
         return cls(column, number, False)
 
-    def end_of(self, db: Connection, until: str) -> float:
+    def end_of(self, db: Connection, until: str | date) -> float:
         """The first time after ``until``; a date lasts until its end."""
-        plain = until.strip()
+        plain = (until if isinstance(until, str) else until.isoformat()).strip()
         if not self.as_dates:
             try:
                 return math.nextafter(float(plain), math.inf)
@@ -96,11 +97,11 @@ class EdgeTimes(NamedTuple):
             span, first = _SPAN_BY_LETTERS[len(plain)], plain + "-01-01"[: 10 - len(plain)]
         ((end,),) = run(db, f"SELECT epoch(TRY_CAST({quoted(first)} AS TIMESTAMP) + INTERVAL {span})", "until")
         if end is None:
-            raise DataError(f"--until must be a date such as 2020-12-31, not '{one_line(until, 80)}'")
+            raise DataError(f"--until must be a date such as 2020-12-31, the year first, not '{one_line(plain, 80)}'")
         return float(end)
 
 
-def keep_until(db: Connection, title: str, times: EdgeTimes, until: str) -> list[str]:
+def keep_until(db: Connection, title: str, times: EdgeTimes, until: str | date) -> list[str]:
     """Remove edges from the SQL table ``edges`` whose ``moment`` is later; a note says how many there were."""
     end = times.end_of(db, until)
     ((later, rows),) = run(db, f"SELECT count(*) FILTER (moment >= {end!r}), count(*) FROM edges", title)
@@ -111,7 +112,7 @@ def keep_until(db: Connection, title: str, times: EdgeTimes, until: str) -> list
 
 
 def fade_edges(
-    db: Connection, title: str, times: EdgeTimes, half_life: float, until: str | None, known: float | None
+    db: Connection, title: str, times: EdgeTimes, half_life: float, until: str | date | None, known: float | None
 ) -> tuple[float, list[str]]:
     """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
 
@@ -125,7 +126,7 @@ def fade_edges(
         ((now, day),) = run(db, f"SELECT max(moment), {day} FROM edges", title)
         as_of = f"the last edge, {day or f'{now:.15g}'}"
     else:
-        now, as_of = times.end_of(db, until), until
+        now, as_of = times.end_of(db, until), str(until)
     faded = f"w * pow(0.5, ({now!r} - moment) / {unit!r})"
     if known is None:
         sums = (SumRange.of(db, value, "edges", title).sql(value) for value in ("w", faded))

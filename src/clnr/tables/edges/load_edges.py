@@ -64,8 +64,11 @@ def _load_table(
         ((value, unread, rows),) = run(db, f"SELECT {counts} FROM {into}", table.name)
         if unread:
             _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w)])[0]
-            convert = convert or _readable_weights(db, table, roles, value, f"{unread:,} of {rows:,} rows")
-            out = number_query(db, table, "edges", w) or f"{convert}; or {out}"
+            reads = number_query(db, table, "edges", w) or (f"{convert}; or {out}" if convert else "")
+            if not reads and 2 * unread > rows and value[0] not in _BOUNDS:
+                such = f"such as '{one_line(value, 80)}'; name another --weight, or {out}"
+                raise DataError(f"{table.name}: '{w}' is not a number in {unread:,} of {rows:,} rows, {such}")
+            out = reads or f"{_readable_weights(db, table, roles, value, f'{unread:,} of {rows:,} rows')}; or {out}"
             check_rows(
                 db, table, into, wrong, w, "is not a weight; weights are numbers of 0 or more, such as 0.5", out, "given"
             )
@@ -112,7 +115,8 @@ def _negative_weights(db: Connection, table: Table, weight: str, choice: str, ro
     """Refuse negative weights, leave their edges out, or make these a kind of their own, with weights above 0."""
     if choice == "refuse":
         wrong = "is negative, but a weight measures how close two nodes are"
-        cure = "--negative-weights drop leaves such edges out, --negative-weights kind keeps them as a separate kind"
+        cure = "--negative-weights drop leaves such edges out, --negative-weights kind keeps them as a separate kind, "
+        cure += "and the embedding then ignores the sign"
         check_rows(db, table, rows, "w < 0", weight, wrong, cure, "given")
         return []
     ((below, count),) = run(db, f"SELECT count(*) FILTER (w < 0), count(*) FROM {rows}", table.name)

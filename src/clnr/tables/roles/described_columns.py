@@ -48,7 +48,7 @@ def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind
     queries = [_query_unused(table, column) for column in others]
     kinds = dict(zip(others, run_column_queries(db, table.name, queries), strict=True))
     said = dict.fromkeys(by_column, "") | dict.fromkeys(roles.ignored, "ignored")
-    said[roles.weight] = roles.weight_unit.words
+    said |= {roles.weight: roles.weight_unit.words, roles.edge_time: roles.time_note}
     infos = []
     for column in table.columns:
         holds, note = kinds.get(column, (ids, "")) if column != roles.weight else ("number", "")
@@ -101,14 +101,20 @@ def _query_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole
 
 
 def _query_unused(table: Table, column: str) -> ColumnQueries[tuple[str, str]]:
-    """What a column of edges holds, and a note if these are distinct whole numbers, like ids; by its first rows."""
+    """What a column of edges holds; and of numbers, a note if all are the same, or the first distinct and whole, like ids."""
     kind = yield from _query_kind(table, column)
     if kind != "number":
         return kind, ""
     many = "count(*) >= 100 OR (count(*) >= 20 AND max(v) - min(v) = count(*) - 1)"
     ids = (f"({many}) AND count(*) = count(DISTINCT v) FILTER (v = floor(v))",)
     (are_ids,) = yield ColumnQuery(table.columns[column], table.first_rows, ids, "TRY_CAST(c AS DOUBLE)")
-    return kind, "its values are distinct whole numbers, like ids" if are_ids else ""
+    if are_ids:
+        return kind, "its values are distinct whole numbers, like ids"
+    for rows in (table.first_rows, table.sql):
+        (differ,) = yield ColumnQuery(table.columns[column], rows, ("count(DISTINCT v) > 1",), trimmed("c"))
+        if differ:
+            return kind, ""
+    return kind, "its values are all the same"
 
 
 def _query_kind(table: Table, column: str) -> ColumnQueries[str]:

@@ -38,6 +38,7 @@ class Roles(NamedTuple):
 
     Attributes:
         weight_unit: How weights are written as text.
+        time_note: What is to be said about the times of edges.
         fading: Whether edges weigh less by their age.
         guessed: Whether sources and targets are the first columns because no name tells.
         doubt: Why these are hardly the ends of edges, for an error, unless values show other ends.
@@ -53,6 +54,7 @@ class Roles(NamedTuple):
     edge_type: str | None = None
     edge_time: str | None = None
     weight_unit: Unit = Unit()
+    time_note: str = ""
     fading: bool = False
     guessed: bool = False
     doubt: str = ""
@@ -111,13 +113,15 @@ def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: 
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
+    fading = arguments.half_life is not None
     return Roles(
         source=a,
         target=b,
         weight=find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])),
         edge_type=find_column(table, arguments.edge_type, (), "edge types"),
         edge_time=find_column(table, time, (), "edge times"),
-        fading=arguments.half_life is not None,
+        time_note="used only with --until or --half-life" if arguments.until is None and not fading else "",
+        fading=fading,
         guessed=guessed,
         doubt=f"it has a column '{key}', and none for source or target" if by_place and key is not None else "",
         ignored=ignored,
