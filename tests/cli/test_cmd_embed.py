@@ -395,8 +395,8 @@ def test_clusters(clnr, files):
     assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
     (files / "there.csv").mkdir()
     for words, said in (
-        (["mine", "-k", "0"], "the number of clusters (-k) must be from 1 to 80, not 0"),
-        (["mine", "-k", "81"], "from 1 to 80, not 81"),
+        (["mine", "-k", "1"], "the number of clusters (-k) must be from 2 to 80, not 1"),
+        (["mine", "-k", "81"], "from 2 to 80, not 81"),
         (["mine", "--out", "c.json"], "c.json must end in .csv or .parquet (--out)"),
         (["mine", "--out", "there.csv"], "there.csv"),
         (["none"], "no such folder"),

@@ -154,6 +154,6 @@ def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     check("clnr embed", *made)
     ahead = [in_memory, from_files, extended, plain, [*from_files, "--workers", "2", "--method", "CLNR"]]
     check("clnr embed --dry-run", *(only_json(clnr(*words, "--dry-run")) for words in ahead))
-    found = [only_json(clnr("clusters", str(folder), "--json", *k)) for folder in outputs for k in ([], ["-k", "1"])]
+    found = [only_json(clnr("clusters", str(folder), "--json", *k)) for folder in outputs for k in ([], ["-k", "2"])]
     check("clnr clusters", *found)
     check("clnr similar", *(only_json(clnr("similar", str(folder), "5", "--json")) for folder in outputs))
