@@ -271,7 +271,7 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--graph", "g", "--memory", "much", "--out", "mine"], "--memory must be an amount from 1 GB on"),
         (["embed", "--graph", "g", "--memory", "300 MB", "--dry-run"], "from 1 GB on, such as '4 GB', not '300 MB'"),
         (["embed", "--graph", "g", "--duckdb-memory", "1 GB", "--out", "mine"], "leave out --duckdb-memory"),
-        ([*EMBED, "--out", "mine", "--memory", "1 GB"], "the limit while tables are read is --duckdb-memory"),
+        ([*EMBED, "--out", "mine", "--memory", "1 GB"], "to limit memory while tables are read, use --duckdb-memory"),
         ([*EMBED, "--out", "mine", "--duckdb-memory", "much"], "--duckdb-memory must be an amount such as '4 GB'"),
         (["similar", "none", "paper:1"], "no such folder"),
     ],

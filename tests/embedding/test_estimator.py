@@ -237,10 +237,10 @@ def test_matrices_that_are_swapped_or_negative_are_named():
 def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
     path = tmp_path / "signed.csv"
     path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")
-    with pytest.warns(UserWarning, match=r"'trust' of edges; to use one as the weight: .*weight='trust'") as caught:
+    with pytest.warns(UserWarning, match=r"'trust'; to use one as the weight: .*weight='trust'") as caught:
         embedder().plan(str(path))
     assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="'trust' of edges met;"):
+    with pytest.warns(UserWarning, match="'trust'; to use one"):
         embedder().plan({"met": path})
     # Nothing is said where weights are known, or the user has said what columns are.
     embedder().plan(pa.table({"a": [0, 1], "b": [1, 2], "weight": [1.0, 2.0], "year": [1, 2]}))
@@ -291,7 +291,7 @@ def test_tables_that_transform_cannot_read_are_for_extend():
     with pytest.raises(DataError, match=r"; to add tables to the graph of this model: extend\(edges, nodes\)$"):
         made.transform(played)
     assert made.extend(played).embedding_.shape == made.embedding_.shape
-    with pytest.raises(DataError, match=r"is not a graph; pass .* an array of two columns$"):
+    with pytest.raises(DataError, match=r"is not a graph; pass .* an array with two columns$"):
         embedder().fit(tiny()).transform(3)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,7 +75,6 @@ class Program(TyperGroup):
         command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
         name_values(command, ctx)
         command.format_options = partial(write_options, command)
-        command.parse_args = partial(_parse_once, command, command.parse_args)
         return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -90,15 +89,6 @@ class Program(TyperGroup):
         if args and not args[0].startswith("-"):
             check_choice("command", args[0], COMMANDS)
         return list(super().parse_args(ctx, args or ["--help"]))
-
-
-def _parse_once(command: Any, parse: Callable[..., Any], ctx: Any, args: list[str]) -> Any:
-    """Parse a command's words; raise if an option is given twice of which only the last would count."""
-    given = [word.partition("=")[0] for word in args]
-    for each in command.params:
-        if not (each.multiple or getattr(each, "is_flag", True)) and sum(map(given.count, each.opts)) > 1:
-            raise ClnrError(f"{each.opts[0]} is given twice, and takes one value")
-    return parse(ctx, args)
 
 
 app = typer.Typer(

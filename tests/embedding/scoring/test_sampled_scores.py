@@ -155,7 +155,7 @@ def test_scores_near_chance_are_warned_of(tmp_path):
     chosen, method = Settings(methods.UNTRAINED, choose("cpu"), hold_out=0.1), methods.UNTRAINED
     for given, name, row, said in (
         (nodes, "label", rng.normal(size=(300, 8)), ["not above the majority-class baseline"]),
-        (None, None, np.ones((300, 8)), ["link scores may be a little too high", "the embedding has collapsed"]),
+        (None, None, np.ones((300, 8)), ["link scores may be slightly too high", "the embedding has collapsed"]),
     ):
         folder = ingest(edges, given, out=tmp_path / str(name), label=name)
         recipe, _ = settings().recipe_for(folder)

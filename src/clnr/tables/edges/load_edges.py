@@ -67,7 +67,7 @@ def _load_table(
             reads = number_query(db, table, "edges", w) or (f"{convert}; or {out}" if convert else "")
             if not reads and 2 * unread > rows and value[0] not in _BOUNDS:
                 such = f"such as '{one_line(value, 80)}'; name another --weight, or {out}"
-                raise DataError(f"{table.name}: '{w}' is not a number in {unread:,} of {rows:,} rows, {such}")
+                raise DataError(f"{table.name}: '{w}' holds no numbers in {unread:,} of {rows:,} rows, {such}")
             out = reads or f"{_readable_weights(db, table, roles, value, f'{unread:,} of {rows:,} rows')}; or {out}"
             check_rows(
                 db, table, into, wrong, w, "is not a weight; weights are numbers of 0 or more, such as 0.5", out, "given"
