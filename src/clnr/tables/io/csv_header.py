@@ -144,7 +144,7 @@ class _Head(NamedTuple):
     def is_header(self, known: KnownNames, header: bool | None) -> bool | None:
         """Whether the first line is a header: by its names, else as given, else by the rows below; None if unclear.
 
-        None is, if the comment above it has the names.
+        If the comment above names the columns, only names that are known make the first line a header.
         """
         plain = [name.casefold() for name in self.names]
         if known.is_header(plain, header):
