@@ -86,6 +86,7 @@ def test_what_strangers_wrote_stays_text():
         title=title,
         sections=[(name, [(name, name)]) for name in HOSTILE],
         notes=HOSTILE,
+        notices=HOSTILE,
         curves=[(name, [1.0]) for name in HOSTILE],
         ids=HOSTILE,
         names=HOSTILE[::-1],
@@ -183,3 +184,8 @@ def test_a_hundred_thousand_nodes_take_what_their_numbers_take():
     numbers = sum(array.nbytes for array in arrays) + 4 * len(data.start)
     words = sum(len(name) + 3 for name in data.ids)
     assert len(render_html(data).encode()) < numbers * 4 / 3 + words + 100_000
+
+
+def test_notices_come_below_the_notes_and_are_no_warnings():
+    page = render_html(report_data(notes=["warning: look"], notices=["merged: 2 rows"]))
+    assert page.index('<li dir="auto">warning: look</li>') < page.index('(1)</summary><p dir="auto">merged: 2 rows</p>')

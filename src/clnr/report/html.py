@@ -91,6 +91,7 @@ class ReportData:
         scores: Shown above all.
         layout: How points were placed: a word that the file tells in its head.
         clusters: A title, and lines below it, of each cluster.
+        notices: Sentences below the notes that are no warnings.
     """
 
     title: str
@@ -109,6 +110,7 @@ class ReportData:
     scores: Sequence[Score] = ()
     layout: str = ""
     clusters: Sequence[tuple[str, Sequence[str]]] = ()
+    notices: Sequence[str] = ()
 
 
 def render_html(data: ReportData) -> str:
@@ -135,7 +137,7 @@ def render_html(data: ReportData) -> str:
         title=_text(data.title),
         layout=_text(data.layout),
         scores="\n".join(map(_score, data.scores)),
-        remarks="\n".join(f'<li dir="auto">{_text(note)}</li>' for note in data.notes),
+        remarks="\n".join([*(f'<li dir="auto">{_text(note)}</li>' for note in data.notes), *_notices(data.notices)]),
         sections="\n".join([*_comparison(data.comparison), *_clusters(data.clusters), *starmap(_section, data.sections)]),
         data="\n".join(_data(data)),
     )
@@ -169,6 +171,13 @@ def _comparison(table: ComparisonTable | None) -> Iterator[str]:
         f'<section class="card"><h2 dir="auto">{_text(table.name)}</h2>'
         f'<table class="compared"><tr>{headings}</tr>{rows}</table><p class="note" dir="auto">{_text(table.note)}</p></section>'
     )
+
+
+def _notices(lines: Sequence[str]) -> Iterator[str]:
+    """Lines that a click shows."""
+    if lines:
+        shown = "".join(f'<p dir="auto">{_text(line)}</p>' for line in lines)
+        yield f'<li class="notice"><details><summary>Notes on the tables ({len(lines)})</summary>{shown}</details></li>'
 
 
 def _clusters(clusters: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:

@@ -196,7 +196,7 @@ def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
     monkeypatch.setattr(nodes, "MOST_MAP_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
-    assert any("a random sample: 10 of 40 nodes" in note for note in made.notes)
+    assert any("a random sample: 10 of 40 nodes" in line for line in made.notices)
     assert made.near.max() < 10
     assert len(made.start) == 11
     render_html(made)

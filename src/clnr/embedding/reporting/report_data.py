@@ -90,9 +90,11 @@ def report_data(
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
-    notes = [*table_warnings(table_graph), *result.warnings]
+    of_tables = table_warnings(table_graph)
+    notes = [*(line for line in of_tables if line.startswith("warning: ")), *result.warnings]
+    notices = [line for line in of_tables if not line.startswith("warning: ")]
     if count < total:
-        notes.append(f"the map and its neighbours are a random sample: {count:,} of {total:,} nodes")
+        notices.append(f"the map and its neighbours are a random sample: {count:,} of {total:,} nodes")
     return ReportData(
         title=title,
         sections=[
@@ -104,6 +106,7 @@ def report_data(
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
         ],
         notes=notes,
+        notices=notices,
         curves=[("loss", result.losses)] if result.losses else [],
         ids=_id_texts(shown),
         points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
