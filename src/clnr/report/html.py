@@ -177,7 +177,7 @@ def _notices(lines: Sequence[str]) -> Iterator[str]:
     """Lines that a click shows."""
     if lines:
         shown = "".join(f'<p dir="auto">{_text(line)}</p>' for line in lines)
-        yield f'<li class="notice"><details><summary>Notes on the tables ({len(lines)})</summary>{shown}</details></li>'
+        yield f'<li class="notice"><details><summary>Notes ({len(lines)})</summary>{shown}</details></li>'
 
 
 def _clusters(clusters: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
