@@ -594,7 +594,7 @@ def test_rows_of_a_node_that_differ_are_told_with_the_query_that_keeps_one(tmp_p
     if "." in key:  # It may be a field of a struct.
         assert "--nodes-query" not in str(caught.value)
         return
-    words = shlex.split(str(caught.value).partition("in place of --nodes: ")[2].partition("; or name")[0])
+    words = shlex.split(str(caught.value).partition("in the order of all columns: ")[2].partition("; or name")[0])
     assert words[0] == "--nodes-query"
     read = read_tables(edges, nodes_query=words[1], id=key)
     assert read.graph.ids.tolist() == ["a", "b", "c"]

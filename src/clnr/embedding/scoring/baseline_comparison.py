@@ -224,8 +224,8 @@ def _why_chance(graph: Graph, raw: Scores, has_kinds: bool) -> str:
     """What may be the reason for a link AUC near chance; "" if nothing is known."""
     # Where nodes have kinds, ends of two kinds are not expected to be alike. Of a graph in files, not all edges are looked at.
     if not has_kinds and isinstance(graph, Graph) and graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
-        kinds = "--edges KIND,NAME,KIND=FILE declares two kinds of nodes"
-        return f"; the graph is bipartite, where linked nodes need not be alike; {kinds}"
+        kinds = "if it has two kinds of nodes, declare them: --edges KIND,NAME,KIND=FILE"
+        return f"; the graph is bipartite, as trees are, so linked nodes need not be alike; {kinds}"
     if raw.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         return f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})"
     return ""

@@ -152,7 +152,11 @@ def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Ta
     found = f"SELECT id, first, r.i, {place} FROM {rows} WHERE place > 0 ORDER BY r.i LIMIT 1"
     for node, first, second, differs in run(db, found, table.name):
         query = option("--nodes-query", f"SELECT DISTINCT ON ({sql_name(db, key)}) * FROM {table.from_sql} ORDER BY ALL")
-        one = f", as this does in place of --nodes: {query}" if table.from_sql and "." not in key else ""
+        one = (
+            f"; in place of --nodes, this keeps the first in the order of all columns: {query}"
+            if table.from_sql and "." not in key
+            else ""
+        )
         other = f"or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges"
         cure = _join_two(db, table, key, edges) or f"keep one row per node{one}; {other}"
         where = f"in rows {first + 1:,} and {second + 1:,}, which differ in '{others[differs - 2]}'"
