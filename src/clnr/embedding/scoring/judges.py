@@ -35,10 +35,10 @@ class Judge:
 
     Attributes:
         outcome: What some vectors of the nodes achieve, item by item.
-        score: Of an outcome.
+        score: The score of an outcome.
         error: The standard error of the difference of two scores.
-        measure: What two scores say, in words: both, and whose the second is.
-        counted: By how many nodes or edges, in words.
+        measure: The format of a sentence with two scores and the name of the second.
+        counted: The number of nodes or edges behind the scores, in words.
     """
 
     nodes: Array

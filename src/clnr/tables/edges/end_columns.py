@@ -44,9 +44,9 @@ _DIRECTIONS = {
 def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, key: str, has_nodes: bool) -> tuple[Roles, str]:
     """The roles of a table whose first two columns were taken for the ends of edges, and a note if two others are.
 
-    If the first column is distinct in every row, it may have ids of the edges. Two others that hold ids of the node table,
-    whose id column may be ``key``, are then taken; two that share values are an error with what to run. Without either, it is
-    rather a table of nodes if the second column has none of these ids.
+    Two others are taken if they hold ids of the node table, whose id column may be ``key``, and the first column is distinct in
+    every row; or if their names differ by words for a start and an end. Raises, with what to run, on a table of nodes, on one
+    with a column of parents, on two others that only share values, and on columns of few values.
     """
     a, b = roles.source, roles.target
     has_ids = all(is_distinct(db, table, a, rows, _LEAST_ROWS) for rows in (table.first_rows, table.sql))

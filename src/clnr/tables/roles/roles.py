@@ -149,7 +149,7 @@ def _alike_structs(columns: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Roles:
-    """Likewise of a table of nodes: see ``for_nodes``; one of edges is recognised."""
+    """The same for a table of nodes: see ``for_nodes``. A table of edges that is given for one of nodes is recognised."""
     arguments, ignored = _as_before(arguments, table, "nodes", kind), tuple(arguments.ignore)
     asked, types = tuple(arguments.features or ()), arguments.types
     if both := [column for column in (*asked, *types) if column in ignored]:
