@@ -124,7 +124,7 @@ def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
     source, target = rng.integers(0, 500, (2, 3000))
     edges = pa.table({"source": source, "target": target, "weight": rng.integers(0, 3, 3000).astype(float)})
     nodes = pa.table({"id": rng.permutation(520), "x": rng.normal(size=520), "kind": [f"k{i % 7}" for i in range(520)]})
-    for owner, name in ((sql, "_STREAMED_ROWS"), (sources, "_CHUNK_ROWS"), (folder_sink, "_NODES_AT_A_TIME")):
+    for owner, name in ((sql, "_STREAMED_ROWS"), (sources, "_CHUNK_ROWS"), (folder_sink, "NODES_AT_A_TIME")):
         monkeypatch.setattr(owner, name, 64)
     for given in (nodes, None):
         for directed in (False, True):

@@ -17,7 +17,7 @@ from clnr.graph.graph_folder import check_nodes
 from clnr.support.humanize import gigabytes, plural
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
-from clnr.tables.columns.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.columns.structural import NODES_AT_A_TIME, StructuralFeatures, log_degree, neighbour_degrees, neighbours
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.io.source import Table, fetch_chunks, measure_rows
 from clnr.tables.io.sql import Connection, run, stream_arrow
@@ -27,7 +27,6 @@ from clnr.tables.table_driver import GraphSink
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables
 
-_NODES_AT_A_TIME = 1 << 17
 # Of an edge and of a node, beside its columns, in the folder; and in DuckDB while edges are joined, merged and sorted.
 # Columns are in the folder as features and as they were, and in DuckDB.
 _EDGE_BYTES, _NODE_BYTES, _COLUMN_COPIES = 20, 50, 2
@@ -185,11 +184,7 @@ class FolderSink(GraphSink):
                 yield nodes, neighbour_degrees(degree[nodes], degree, self._neighbours(nodes))
 
         if structure is None:
-            mean, square = np.zeros(DEGREES), np.zeros(DEGREES)
-            for _, each in columns():
-                mean += each.sum(0, np.float64) / self._count
-                square += np.square(each, dtype=np.float64).sum(0) / self._count
-            structure = StructuralFeatures.of_moments(mean, np.sqrt(np.maximum(square - mean**2, 0)))
+            structure = StructuralFeatures.fit_parts((each for _, each in columns()), self._count)
         with self._writer.array("features.values", self._writer.feature_type, structure.width) as append:
             for nodes, each in columns():
                 ids = self._writer.ids(nodes.start, nodes.stop).to_numpy(zero_copy_only=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from clnr.graph.csr import Array
 from clnr.graph.id_vectors import RANDOM, random_features
 
 DEGREES = 4
+NODES_AT_A_TIME = 1 << 17
 _MOST_RANDOM_NUMBERS = 1 << 16
 
 
@@ -43,11 +45,17 @@ class StructuralFeatures:
     @classmethod
     def fit(cls, columns: Array) -> StructuralFeatures:
         """To mean 0 and variance 1; a constant column is not scaled."""
-        return cls.of_moments(columns.mean(0, dtype=np.float64), columns.std(0, dtype=np.float64))
+        parts = (columns[start : start + NODES_AT_A_TIME] for start in range(0, len(columns), NODES_AT_A_TIME))
+        return cls.fit_parts(parts, len(columns))
 
     @classmethod
-    def of_moments(cls, mean: Array, spread: Array) -> StructuralFeatures:
-        """``fit``, given the mean and the standard deviation of each column."""
+    def fit_parts(cls, parts: Iterable[Array], count: int) -> StructuralFeatures:
+        """``fit`` of columns that come in parts of ``NODES_AT_A_TIME`` of ``count`` rows."""
+        mean, square = np.zeros(DEGREES), np.zeros(DEGREES)
+        for part in parts:
+            mean += part.sum(0, np.float64) / count
+            square += np.square(part, dtype=np.float64).sum(0) / count
+        spread = np.sqrt(np.maximum(square - mean**2, 0))
         # Less than this is rounding error, as in a ring, where all degrees are equal.
         scale = np.where(spread > 1e-6, spread, 1)
         return cls(tuple(mean.tolist()), tuple(scale.tolist()), random=0)
