@@ -76,7 +76,7 @@ def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda content: content.update(form=2), "its format is version 2; this clnr reads versions up to 1: update clnr"),
+        (lambda content: content.update(form=3), "its format is version 3, and this clnr reads version 2"),
         (lambda content: content.update(nodes=5), "the array incoming.indptr is not int64 of shape (6,)"),
         (lambda content: content.update(nodes=-1), "-1 is not a whole number from 0 on"),
         (lambda content: content.update(features=3) or content["arrays"].pop("features.indptr"), "the array features.values"),
@@ -86,7 +86,10 @@ def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
         (lambda content: content["files"].update({"../x": {"bytes": 0, "sha256": ""}}), "is not the name of a file"),
         (lambda content: content["arrays"].update({"x": {"dtype": "int64", "shape": [0]}}), "the array x is not one"),
         (lambda content: content.update(classes=2**40), "1,099,511,627,776 classes are too many for 4 nodes"),
-        (lambda content: content.update(directed="no"), "directed is true or false and name is text, not 'no' and"),
+        (
+            lambda content: content.update(directed="no"),
+            "directed is true or false, and name, facts",
+        ),
         (lambda content: content.update(arrays=[]), "AttributeError"),
     ],
 )

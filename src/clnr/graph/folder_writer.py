@@ -13,6 +13,7 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
+from clnr.graph.digest import DIGEST_TYPES, graph_digest
 from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, check_nodes, id_range
 from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import (
@@ -36,6 +37,7 @@ class FolderWriter:
     def __init__(self, folder: Path, feature_type: str = "float32"):
         self.folder, self.feature_type = folder, feature_type
         self._arrays: dict[str, ArrayInfo] = {}
+        self._digests: dict[str, str] = {}
         self._files: dict[str, FileInfo] = {}
 
     @contextmanager
@@ -43,6 +45,8 @@ class FolderWriter:
         """Open one of ``ARRAYS``, with ``width`` columns, or one-dimensional; what is yielded appends to it."""
         assert name in ARRAYS
         total, count = hashlib.sha256(), 0
+        # Of what is read back, in the type in which it enters the graph's digest.
+        as_read = None if DIGEST_TYPES.get(name.rpartition(".")[2], dtype) == dtype or dtype == "int64" else hashlib.sha256()
         with (self.folder / array_file(name)).open("wb") as file:
 
             def append(values: Array) -> None:
@@ -53,12 +57,15 @@ class FolderWriter:
                 content = stored.reshape(-1).data.cast("B") if stored.size else b""
                 file.write(content)
                 total.update(content)
+                if as_read is not None:
+                    as_read.update(np.ascontiguousarray(to_float32(stored, dtype)).reshape(-1).view(np.uint8).data)
                 count += len(stored)
 
             yield append
             size = file.tell()
         self._arrays[name] = ArrayInfo(dtype, (count,) if width is None else (count, width))
         self._files[array_file(name)] = FileInfo(size, total.hexdigest())
+        self._digests[name] = (as_read or total).hexdigest()
 
     def map(self, name: str) -> MappedArray:
         """An array that is written."""
@@ -73,8 +80,8 @@ class FolderWriter:
         self._files[name] = FileInfo(0, "")
         return self.folder / name
 
-    def close(self, *, nodes: int, features: int, classes: int, directed: bool, name: str) -> None:
-        """Write the manifest, without which nothing opens the folder."""
+    def close(self, *, nodes: int, features: int, classes: int, directed: bool, name: str, facts: str = "") -> None:
+        """Write the manifest, without which nothing opens the folder; ``facts`` are those of a ``Graph``."""
         check_nodes(nodes)
         for each, (_, digest) in self._files.items():
             if not digest:
@@ -88,6 +95,8 @@ class FolderWriter:
             "features": features,
             "classes": classes,
             "directed": directed,
+            "facts": facts,
+            "digest": graph_digest(self._digests, features, facts),
             "arrays": {each: info._asdict() for each, info in self._arrays.items()},
             "files": {each: info._asdict() for each, info in self._files.items()},
         }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +13,7 @@ from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_adjacency, as_array, as_float32
 from clnr.graph.csr import CSR, Array, draw_neighbours, median_weight, to_csr, transpose
+from clnr.graph.digest import digests_of, graph_digest
 from clnr.graph.validation import (
     Matrix,
     as_features,
@@ -57,6 +56,7 @@ class Graph:
         name: What to call it in reports; it affects nothing else.
         dataset: The data set of the catalogue that it is, which has its own recipes; None for a user's graph.
         loop_weight: The weight of self-loops, where a convolution adds them.
+        facts: Names of its columns, classes and kinds, and what else of its tables belongs to its digest, as JSON.
     """
 
     features: Matrix
@@ -68,6 +68,7 @@ class Graph:
     name: str = "graph"
     dataset: str | None = None
     loop_weight: float = 1.0
+    facts: str = ""
 
     @classmethod
     def from_edges(
@@ -82,6 +83,7 @@ class Graph:
         ids: Any = None,
         split: Split | None = None,
         name: str = "graph",
+        facts: str = "",
     ) -> Graph:
         """A graph from a list of edges; duplicates become one edge with the sum of their weights; weight 0 is no edge.
 
@@ -99,6 +101,7 @@ class Graph:
             ids: Id per node: distinct and hashable.
             split: Published split: three lists of node indices.
             name: What to call it in reports.
+            facts: What else belongs to its digest.
         """
         matrix = as_features(features)
         count = matrix.shape[0]
@@ -124,6 +127,7 @@ class Graph:
             ids=None if ids is None else as_ids(ids, count),
             split=None if split is None else _split(split, count),
             name=name,
+            facts=facts,
         )
 
     def __post_init__(self) -> None:
@@ -142,7 +146,9 @@ class Graph:
         for part in self.split or ():
             as_node_indices(part, count, "a member of the split")
         check_type("a graph's name", self.name, str, "text", DataError)
-        for array in (*self._content(), *self.outgoing, self.ids):
+        x = self.features
+        of_features = (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
+        for array in (*of_features, *self.incoming, *self.outgoing, self.labels, self.ids, *(self.split or ())):
             if array is not None:
                 array.flags.writeable = False
 
@@ -192,18 +198,9 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what a run depends on: features, edges, labels and split, but not ids and name."""
-        total = hashlib.sha256()
-        for array in self._content():
-            plain = array.astype("<i8" if array.dtype.kind == "i" else "<f4")
-            total.update(f"{plain.dtype.str}{plain.shape}".encode() + plain.tobytes())
-        return total.hexdigest()
-
-    def _content(self) -> Iterable[Array]:
-        x = self.features
-        yield from (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
-        parts = (*self.incoming, self.labels, *(self.split or ()))
-        yield from (part for part in parts if part is not None)
+        """SHA-256 of all that is another graph for its user, ids and names of columns included; but not its own name."""
+        more = {"labels.values": self.labels, **({} if self.split is None else self.split._asdict())}
+        return graph_digest(digests_of(self.features, self.incoming, self.node_ids, more), self.num_features, self.facts)
 
     def named(self, name: str) -> Graph:
         """The same graph under another name."""

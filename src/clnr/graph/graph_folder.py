@@ -12,12 +12,10 @@ Other files may stand beside them, such as tables.json of ``clnr ingest``; they 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +52,7 @@ from clnr.support.storage.checked_files import (
 if TYPE_CHECKING:
     import pyarrow
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MOST_NODES = 2**31 - 1
 """The most nodes of a graph in files: places and rows of nodes are 32-bit numbers. Edges are counted in 64 bits."""
 _CSR = ("indptr", "indices")
@@ -89,6 +87,8 @@ class GraphFolder:
     num_classes: int
     directed: bool
     name: str
+    facts: str
+    digest: str
     arrays: Mapping[str, ArrayInfo]
     files: Mapping[str, FileInfo]
     resident: int = RESIDENT
@@ -134,10 +134,11 @@ class GraphFolder:
             if Path(each).name != each:
                 raise DataError(f"'{each}' is not the name of a file in this folder")
         check_class_count(classes, nodes)
-        directed, name = content["directed"], content["name"]
-        if not isinstance(directed, bool) or not isinstance(name, str):
-            raise DataError(f"directed is true or false and name is text, not {directed!r:.40} and {name!r:.40}")
-        folder = cls(path, nodes, edges, features, classes, directed, name, arrays, files)
+        directed, name, facts, digest = (content[each] for each in ("directed", "name", "facts", "digest"))
+        if not isinstance(directed, bool) or not all(isinstance(each, str) for each in (name, facts, digest)):
+            given = f"{directed!r:.40}, {name!r:.40}, {facts!r:.40} and {digest!r:.40}"
+            raise DataError(f"directed is true or false, and name, facts and digest are text, not {given}")
+        folder = cls(path, nodes, edges, features, classes, directed, name, facts, digest, arrays, files)
         folder._check_shapes()
         return folder
 
@@ -230,12 +231,6 @@ class GraphFolder:
     def dataset(self) -> None:
         """It is none of the catalogue."""
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the digests of its arrays: of all that the graph is, ids and labels included."""
-        parts = [f"{name} {self.files[array_file(name)].sha256}" for name in sorted(self.arrays)]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
     def map(self, name: str) -> MappedArray:
         """An array of the folder; each call maps it anew."""
         path = self.path / array_file(name)
@@ -282,6 +277,7 @@ class GraphFolder:
                     labels=None if labels is None else labels.astype(np.int64),
                     ids=self.ids(0, self.num_nodes).to_numpy(zero_copy_only=False),
                     name=self.name,
+                    facts=self.facts,
                 )
         except DataError:
             # An error that names the file and the row is better.

@@ -233,10 +233,11 @@ class FolderSink(GraphSink):
             classes=len(info.classes),
             directed=self._directed,
             name=self._arguments.graph_name,
+            facts=info.facts,
         )
 
 
 def _ranges(first: int, last: int) -> Iterator[slice]:
     """Consecutive nodes in parts of a bounded size."""
-    for start in range(first, last, _NODES_AT_A_TIME):
-        yield slice(start, min(start + _NODES_AT_A_TIME, last))
+    for start in range(first, last, NODES_AT_A_TIME):
+        yield slice(start, min(start + NODES_AT_A_TIME, last))

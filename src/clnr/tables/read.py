@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from clnr.support.humanize import parse_bytes
@@ -90,4 +91,4 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
     with closing(connect(limit)) as db:
         sink = MemorySink(db, arguments, unused, duckdb_bytes)
         info = build_graph(db, arguments, sink)
-        return TableGraph(sink.graph, *info.spoken(), sink.columns)
+        return TableGraph(replace(sink.graph, facts=info.facts), *info.spoken(), sink.columns)

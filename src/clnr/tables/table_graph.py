@@ -88,6 +88,14 @@ class TableInfo(NamedTuple):
         """The name of a class; its number if it has no name."""
         return self.classes[label] if label < len(self.classes) else str(label)
 
+    @property
+    def facts(self) -> str:
+        """What of tables belongs to the digest of their graph: columns, categories, classes and kinds; empty without any."""
+        encoders = () if self.feature_encoder is None else self.feature_encoder.column_encoders
+        columns, report = [(each.column, each.kind, each.values) for each in encoders], self.ingest_report
+        facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.others
+        return json.dumps(facts) if any(facts) else ""
+
     def spoken(self) -> TableInfo:
         """The same in the words of the caller."""
         return self._replace(ingest_report=self.ingest_report.spoken())
@@ -136,6 +144,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
         hint=str(content.get("hint", "")),
+        others=str(content.get("others", "")),
     )
 
 

@@ -46,7 +46,7 @@ def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
     with files.reading(GRAPH) as path:
         import safetensors.numpy
 
-        graph = _from_arrays(safetensors.numpy.load(path.read_bytes()), ids)
+        graph = _from_arrays(safetensors.numpy.load(path.read_bytes()), ids, info.facts)
         info.check_labels(graph.num_classes)
     columns = None
     if files.has(NODES):
@@ -135,7 +135,7 @@ def _check_size(size: Array, ids: int) -> tuple[int, int]:
     return nodes, width
 
 
-def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
+def _from_arrays(arrays: Mapping[str, Array], ids: Array, facts: str) -> Graph:
     nodes, width = _check_size(arrays["size"], len(ids))
     if "x" in arrays:
         features: Any = arrays["x"]
@@ -146,4 +146,4 @@ def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
     links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
-    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)
+    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids, facts=facts)

@@ -76,9 +76,7 @@ def parse_json(text: str) -> Any:
 def check_version(version: object, known: int) -> None:
     """Refuse a file of a format that this version of clnr does not know."""
     if version != known:
-        raise DataError(
-            f"its format is version {version!r:.40}; this clnr reads versions up to {known}: update clnr to read it"
-        )
+        raise DataError(f"its format is version {version!r:.40}, and this clnr reads version {known}")
 
 
 def check_count(value: object) -> int:

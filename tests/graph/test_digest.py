@@ -1,0 +1,130 @@
+"""One digest of a graph: another for whatever its user would call another graph, the same in memory and in files."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from clnr import read_tables
+from clnr.graph.graph import Split
+from clnr.tables import load_graph_folder
+from clnr.tables.folder_ingest import ingest
+from tests.conftest import tiny
+
+EDGES = "source,target,weight,kind\n" + "".join(f"n{i},n{i * 7 % 30},{i % 4 + 1},{'ab'[i % 2]}\n" for i in range(1, 30))
+NODES = "id,title,age,colour,about,field\n" + "".join(
+    f"n{i},Title {i},{i * i % 13},{('red', 'blue')[i % 2]},{('tall', 'short')[i % 3 > 0]} and old,{'xy'[i % 3 > 0]}\n"
+    for i in range(30)
+)
+
+
+def digest(folder, edges=EDGES, nodes=NODES, **columns):
+    """The digest of tables, read into memory, into a folder, and from the folder into memory."""
+    folder.mkdir()
+    (folder / "e.csv").write_text(edges)
+    (folder / "n.csv").write_text(nodes)
+    given = {"label": "field", "names": "title", "edge_type": "kind"} | columns
+    tables = {"edges": folder / "e.csv", "nodes": folder / "n.csv" if nodes else None}
+    in_memory = read_tables(**tables, **given).graph
+    in_files = ingest(**tables, **given, out=folder / "graph")
+    assert in_memory.digest == in_files.digest == load_graph_folder(folder / "graph").graph.digest
+    return in_memory.digest
+
+
+OTHERS = {
+    "an edge": {"edges": EDGES.replace("n3,n21", "n3,n22")},
+    "a weight": {"edges": EDGES.replace("n3,n21,4", "n3,n21,5")},
+    "no weights": {"edges": EDGES.replace("weight", "hours")},
+    "a kind of edges": {"edges": EDGES.replace(",b\n", ",c\n")},
+    "directed": {"directed": True},
+    "an id": {"nodes": NODES.replace("n0,", "zero,")},
+    "a value": {"nodes": NODES.replace("Title 3,9", "Title 3,10")},
+    "a column's name": {"nodes": NODES.replace("age", "years")},
+    "a category": {"nodes": NODES.replace("red", "rot")},
+    "a word": {"nodes": NODES.replace("tall", "thin")},
+    "a type": {"types": {"colour": "text"}},
+    "a label": {"nodes": NODES.replace("and old,x", "and old,y", 1)},
+    "a class": {"nodes": NODES.replace(",x\n", ",w\n")},
+    "no label": {"label": None, "ignore": ["field"]},
+    "a name": {"nodes": NODES.replace("Title 3,", "Title three,")},
+    "a column that is no feature": {"ignore": ["age"]},
+}
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    return digest(tmp_path_factory.mktemp("usual") / "tables")
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_whatever_makes_another_graph_gives_another_digest(usual, tmp_path, what):
+    assert digest(tmp_path / "tables", **OTHERS[what]) != usual
+
+
+def test_the_order_of_edges_and_the_name_of_a_graph_do_not_count(usual, tmp_path):
+    first, *rows = EDGES.splitlines()
+    assert digest(tmp_path / "tables", edges="\n".join([first, *rows[::-1]])) == usual
+    graph = read_tables(tmp_path / "tables" / "e.csv").graph
+    assert graph.named("another").digest == graph.digest
+
+
+@pytest.mark.parametrize("columns", [{}, {"directed": True}, {"edge_type": None}])
+def test_graphs_without_columns_have_one_digest_as_well(tmp_path, columns):
+    given = {"label": None, "names": None} | columns
+    assert digest(tmp_path / "tables", nodes="", **given)
+
+
+def test_several_kinds_of_nodes_have_one_digest(tmp_path):
+    (tmp_path / "buys.csv").write_text("user,item\n" + "".join(f"{i},{i * 3 % 20}\n" for i in range(40)))
+    (tmp_path / "users.csv").write_text("user,age\n" + "".join(f"{i},{i % 9}\n" for i in range(40)))
+    (tmp_path / "items.csv").write_text("item,price\n" + "".join(f"{i},{i % 7}\n" for i in range(20)))
+    found = []
+    for item in ("item", "thing"):
+        tables = {
+            "edges": {("user", "bought", item): tmp_path / "buys.csv"},
+            "nodes": {"user": tmp_path / "users.csv", item: tmp_path / "items.csv"},
+        }
+        found.append(read_tables(**tables).graph.digest)
+        assert ingest(**tables, out=tmp_path / f"graph of {item}").digest == found[-1]
+    assert found[0] != found[1]
+
+
+def test_features_that_are_rounded_in_files_are_what_is_read_back(tmp_path):
+    digest(tmp_path / "tables")
+    tables = {"edges": tmp_path / "tables" / "e.csv", "nodes": tmp_path / "tables" / "n.csv"}
+    for dtype in ("float16", "bfloat16"):
+        folder = ingest(**tables, out=tmp_path / dtype, dtype=dtype)
+        assert folder.digest == folder.graph().digest != read_tables(**tables).graph.digest
+
+
+PAIRS = np.array([*((i, "a") for i in range(39)), None], object)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda graph: {"features": graph.features + 1},
+        lambda graph: {"features": np.hstack([graph.features, np.zeros((40, 1), np.float32)])},
+        lambda graph: {"features": sp.csr_array(graph.features)},
+        lambda graph: {"labels": None},
+        lambda graph: {"labels": graph.labels[::-1].copy()},
+        lambda graph: {"split": Split(np.arange(3), np.arange(3, 5), np.arange(5, 9))},
+        lambda graph: {"ids": np.arange(40) + 7},
+        lambda graph: {"ids": np.array([str(i) for i in range(40)], object)},
+        lambda graph: {"ids": PAIRS},
+        lambda graph: {"facts": "others"},
+    ],
+)
+def test_each_part_of_a_graph_in_memory_counts(change):
+    graph = tiny(40)
+    changed = dataclasses.replace(graph, **change(graph))
+    assert changed.digest != graph.digest
+    assert dataclasses.replace(graph, **change(graph)).digest == changed.digest
+
+
+def test_ids_that_are_not_given_are_those_that_count_nodes():
+    graph = tiny(40)
+    assert dataclasses.replace(graph, ids=np.arange(40)).digest == graph.digest
