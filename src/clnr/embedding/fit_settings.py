@@ -11,7 +11,6 @@ import numpy as np
 
 from clnr import methods
 from clnr.embedding.defaults import TRIED, Choice, default_recipe
-from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Engine
 from clnr.errors import MethodError, RecipeError
 from clnr.graph import Graph
@@ -19,10 +18,10 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_hold_out, check_natural, check_seed, check_type
 from clnr.support.humanize import plural
-from clnr.support.machine import environment
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import FeatureEncoder
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
+from clnr.training.fingerprint import fingerprint
 
 HOLD_OUT = 0.05
 """The default share of edges that are held out of training, to score by."""
@@ -143,22 +142,6 @@ class Settings:
             if workers > rows:
                 raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
 
-    def differences(self, model: FittedModel, recipe: Recipe) -> list[str]:
-        """How a model of earlier differs from what is asked for, a phrase each."""
-        one_of = (self.method, *self.compared) if self.purpose else (self.method,)
-        method, provenance, asked = model.method, model.provenance, self.engine.asked
-        differs = [] if method in one_of else [f"its method is {method.name}"]
-        wanted = {"seed": (model.seed, int(self.seed)), "hold_out": (provenance.hold_out, float(self.hold_out))}
-        # A tuned recipe is not known beforehand, nor which method wins.
-        if not (self.tune or self.purpose):
-            # The dimension of a supervised method is its number of classes, whatever the recipe says.
-            keys = [key for key in self.method.keys if not (self.method.supervised and key == "dimension")]
-            wanted |= {key: (getattr(model.recipe, key), getattr(recipe, key)) for key in keys}
-        # What was chosen for the machine may be otherwise on another one.
-        chosen = {name: value for name, value in asked._asdict().items() if value not in ("auto", None)}
-        wanted |= {name: (getattr(provenance, name), value) for name, value in chosen.items()}
-        return differs + [f"its {name} is {was}" for name, (was, now) in wanted.items() if was is not None and was != now]
-
     # -- the checkpoint -----------------------------------------------------------------------------------------------------
 
     def check_checkpoint(self) -> None:
@@ -170,23 +153,15 @@ class Settings:
         """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
         if (path := self._used_checkpoint) is None:
             return None
-        about = self.about(graph, recipe) | {"versions": environment.versions()}
         say = log if self.engine.device.type == "cpu" else None
         every = self.checkpoint_every or recipe.epochs + 1
-        return Checkpoint(path, every, about, self.resume, say, self.engine.choices)
+        return Checkpoint(path, every, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
 
-    def about(self, graph: str, recipe: Recipe, what: str = "tables") -> dict[str, object]:
-        """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
-        return {
-            what: graph,
-            "method": self.method.name,
-            "seed": int(self.seed),
-            "recipe": recipe.to_dict(),
-            "hold_out": float(self.hold_out),
-            "engine": self.engine.name,
-            "precision": self.engine.precision,
-            **({} if self.purpose is None else {"purpose": self.purpose}),
-        }
+    def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
+        """All that decides the result on the graph with a digest: another one cannot be resumed, nor share its steps."""
+        more = {"hold_out": float(self.hold_out), "tune": int(self.tune), "purpose": self.purpose, "name": self.method.name}
+        more |= {"evaluate": bool(self.evaluate), "baselines": bool(self.baselines)}
+        return fingerprint(graph, self.method, recipe, self.seed, self.engine, **more)
 
     def remove_checkpoint(self) -> None:
         """Remove the checkpoint, if there is one; by the first worker alone."""

@@ -26,7 +26,7 @@ from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.methods.recipe import Recipe, check_used
+from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
 from clnr.support.storage.atomic_io import reserve_folder
@@ -34,6 +34,7 @@ from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
+from clnr.training.fingerprint import CHOSEN_HERE, differences
 
 
 def as_begun(settings: Settings, out: Path | None = None) -> Settings:
@@ -82,8 +83,9 @@ def embed(
             source = open_source()
         with stage("plan"):
             recipe, planned = source.plan(settings, output)
-        workers.check_same_on_all_ranks(lambda: settings.about(source.digest, recipe, source.what))
-        done = finished and output is not None and _is_finished(source, settings, recipe, output)
+        about = settings.fingerprint(source.digest, recipe)
+        workers.check_same_on_all_ranks(lambda: about)
+        done = finished and output is not None and _is_finished(source, settings, about, output)
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
@@ -168,10 +170,14 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         yield finished
 
 
-def _is_finished(source: Source, settings: Settings, recipe: Recipe, output: Output) -> bool:
+def _is_finished(source: Source, settings: Settings, about: Mapping[str, Any], output: Output) -> bool:
     """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
     earlier = load_result(output.folder)
-    differs = [*source.differences(earlier, output), *settings.differences(earlier.model, recipe)]
+    # What was chosen for the machine may be otherwise on another one.
+    asked = {name: value for name, value in settings.engine.asked._asdict().items() if value not in ("auto", None)}
+    wanted = {name: value for name, value in about.items() if name not in CHOSEN_HERE} | asked
+    was = differences({**earlier.about, **earlier.model.provenance._asdict()}, wanted)
+    differs = [*source.differences(earlier, output), *([was] if was else [])]
     if differs and not output.force:
         raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
     return not differs

@@ -21,7 +21,6 @@ from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, IN_MEMORY, Stage
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import Output
-from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.work_folder import WorkFolder, is_trained
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -36,14 +35,9 @@ from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 
 
 class Source(ABC):
-    """What a job embeds.
-
-    ``what`` it is called where workers do not have the same, and ``another`` where it is not that of an earlier output.
-    """
+    """What a job embeds."""
 
     stages: ClassVar[Sequence[Stage]]
-    what: ClassVar[str] = "tables"
-    another: ClassVar[str] = "other tables"
 
     @property
     @abstractmethod
@@ -58,9 +52,8 @@ class Source(ABC):
         """The job, if there is memory and disk enough."""
 
     def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
-        """How the graph of a finished output differs, a phrase each."""
-        digest = earlier.z.graph[1] if isinstance(earlier.z, Shards) else earlier.table_graph.graph.digest
-        return [] if digest == self.digest else [f"it was made from {self.another}"]
+        """How a finished output differs in what its fingerprint lacks, a phrase each."""
+        return []
 
     def result(self, job: Job) -> EmbeddingResult:
         """What the job has made, on the first worker."""
@@ -84,18 +77,18 @@ class InMemory(Source):
         return plan(self.table_graph, settings, layout=None if output is None else output.layout)
 
     def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
-        differs, names = super().differences(earlier, output), earlier.nodes.info.ingest_report.names
-        if self.names is not None and self.table_graph.ingest_report.names != names:
-            how = f"clnr report {output.folder} --name {self.names}"
-            differs.append(f"its names come from another column; {how} changes that")
-        return differs
+        if self.names is None or self.table_graph.ingest_report.names == earlier.nodes.info.ingest_report.names:
+            return []
+        how = f"clnr report {output.folder} --name {self.names}"
+        return [f"its names come from another column; {how} changes that"]
 
     def begin(self, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None) -> Job:
         if output is not None:
             check_formats(output.formats, self.table_graph.graph)
         if not settings.ignore_memory_check:
             planned.check_memory()
-        return Job(GraphInMemory(self.table_graph, settings), recipe, settings.compared, output, bar=bar)
+        about = settings.fingerprint(self.digest, recipe)
+        return Job(GraphInMemory(self.table_graph, settings), recipe, settings.compared, output, about, bar=bar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +99,6 @@ class InFiles(Source):
     bound: int | None = None
 
     stages = FROM_FILES
-    what = "graph folder"
-    another = "another graph"
 
     @property
     def digest(self) -> str:
@@ -124,7 +115,7 @@ class InFiles(Source):
             planned.check_disk(output.folder, work.bytes_there)
         block_rows, remark = work.begin(planned.sizes.block_rows)
         graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
-        job = Job(graph, recipe, settings.compared, output, work, bar)
+        job = Job(graph, recipe, settings.compared, output, settings.fingerprint(self.digest, recipe), work, bar)
         if remark is not None:
             job.log(remark)
         if settings.workers.first and is_trained(output.folder):

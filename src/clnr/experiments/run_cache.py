@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 import sqlite3
@@ -18,8 +17,9 @@ from clnr.errors import RunCacheError, shorten
 from clnr.experiments.results import Run
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
-from clnr.support.machine import code_digest, environment
+from clnr.support.machine import environment
 from clnr.support.machine.paths import state_folder
+from clnr.training.fingerprint import fingerprint, key_of
 
 if TYPE_CHECKING:
     from clnr.engine import Engine
@@ -51,19 +51,9 @@ _FORMAT_VERSION = max(_ADDED_COLUMNS)
 
 
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
-    """The key of a run: a digest of data, method, recipe, seed, engine, precision, threads, code, torch and hardware."""
-    parts = {
-        "content": graph.digest,
-        "method": method.parts(),
-        "recipe": recipe.to_dict(),
-        "seed": seed,
-        "engine": engine.name,
-        "precision": engine.precision,
-        "threads": engine.thread_rule,
-        "code": code_digest.code_version(),
-        **environment.computed_by(engine.device),
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    """The key of a run: of its fingerprint, threads and hardware."""
+    where = {"threads": engine.thread_rule, "hardware": environment.hardware(engine.device)}
+    return key_of(fingerprint(graph.digest, method, recipe, seed, engine, loop_weight=graph.loop_weight, **where))
 
 
 class RunCache:

@@ -15,9 +15,9 @@ from torch import Tensor
 from clnr.errors import DataError
 from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
+from clnr.training.fingerprint import differences
 
 FORMAT_VERSION = 1
-_LETTERS_SHOWN = 40
 _METADATA_KEY = "clnr"
 
 
@@ -65,8 +65,7 @@ class Checkpoint:
             raise DataError(
                 f"{self.path} is a checkpoint of format version {version!r:.40}; this clnr reads version {FORMAT_VERSION}"
             )
-        differs = _differences(about, self._about)
-        if differs:
+        if differs := differences(about, self._about):
             raise DataError(f"{self.path} belongs to another training: {differs}; undo that, or start again without --resume")
         threads, now = metadata.get("threads"), torch.get_num_threads()
         if self._say is not None and isinstance(threads, int) and threads != now:
@@ -136,19 +135,3 @@ def _digest(done: int, about: Mapping[str, Any], state: Mapping[str, Tensor]) ->
         total.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
         total.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
-
-
-def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """In what two descriptions of a training differ, in words."""
-    phrases = []
-    for name in now:
-        a, b = was.get(name), now[name]
-        if isinstance(a, dict) and isinstance(b, dict):
-            phrases += [f"{key} was {_short(a.get(key))} and is {b[key]}" for key in b if a.get(key) != b[key]]
-        elif a != b:
-            phrases.append(f"{name} was {_short(a)} and is {b}" if len(str(b)) < _LETTERS_SHOWN else f"the {name} have changed")
-    return ", ".join(phrases)
-
-
-def _short(value: object) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:_LETTERS_SHOWN])

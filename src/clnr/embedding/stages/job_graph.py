@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from clnr.embedding.fit_settings import Settings
@@ -68,13 +68,14 @@ class Job:
 
     What no stage has made yet is None, and so is what a worker has no use for. Without an output nothing is written, and
     without a work folder nothing is kept for a process that resumes. ``link_rows`` are vectors of held-out edges' nodes,
-    without these edges, where a stage of its own has fitted the read-out.
+    without these edges, where a stage of its own has fitted the read-out. ``about`` is the fingerprint of what it makes.
     """
 
     graph: JobGraph
     recipe: Recipe
     baselines: Collection[Method] = ()
     output: Output | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
     work: WorkFolder | None = None
     bar: Bar | None = None
     model: FittedModel | None = None

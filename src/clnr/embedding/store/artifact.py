@@ -14,6 +14,7 @@ import torch
 
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact_files import (
+    ASKED,
     DIGESTS,
     FORMAT_VERSION,
     GRAPH,
@@ -92,6 +93,7 @@ FOLDER_FILES = (
     FolderFile(NODES, _write_node_table, lambda result: _in_memory(result) and result.table_graph.columns is not None),
     FolderFile(VECTORS, _write_vectors, _in_memory),
     FolderFile(METRICS, _write_metrics),
+    FolderFile(ASKED, lambda result, path: path.write_bytes(json.dumps(result.about, indent=1).encode())),
     FolderFile(SOURCE, lambda result, path: path.write_bytes(result.z.to_json()), lambda result: isinstance(result.z, Shards)),
 )
 """Every file that is loaded again, in the order in which they are written; all of them are in digests.json."""
@@ -140,7 +142,7 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
     model = load_model(files, encoder)
     if files.has(SOURCE):
         shards = Shards.open(files, temporary)
-        return EmbeddingResult(model, StoredNodes(shards, load_table_info(files)), shards, *load_metrics(files))
+        return EmbeddingResult(model, StoredNodes(shards, load_table_info(files)), shards, *load_metrics(files), _asked(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         nothing = Graph.from_edges([], [], np.zeros((0, model.features), np.float32))
@@ -150,7 +152,15 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
     table_graph = load_table_graph(files, ids)
     if (features := table_graph.graph.num_features) != model.features:
         raise DataError(f"{files.folder / GRAPH}: nodes have {features} features, and the model takes {model.features}")
-    return EmbeddingResult.of(model, table_graph, z, *load_metrics(files))
+    return EmbeddingResult.of(model, table_graph, z, *load_metrics(files), _asked(files))
+
+
+def _asked(files: ArtifactFiles) -> dict[str, Any]:
+    """The fingerprint of the run that was asked for; nothing in older folders."""
+    if not files.has(ASKED):
+        return {}
+    with files.reading(ASKED) as path:
+        return dict(parse_json(path.read_text(encoding="utf-8")))
 
 
 def load_metrics(files: ArtifactFiles) -> Metrics:

@@ -22,6 +22,7 @@ from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import move_folder, resolve_path, write_atomic
 from clnr.support.storage.checked_files import errors_name, parse_json
 from clnr.support.storage.file_locks import temporary_name
+from clnr.training.fingerprint import differences
 
 READ_OUT = "read-out.safetensors"
 _ABOUT, _SEEN = "about.json", "seen-by-all"
@@ -58,8 +59,7 @@ class WorkFolder:
     def __init__(self, out: Path, folder: GraphFolder, settings: Settings, recipe: Recipe):
         self.path = work_path(out)
         self._out, self._folder, self._settings = resolve_path(out), folder, settings
-        # As it will be read back.
-        self._about = json.loads(json.dumps(settings.about(folder.digest, recipe, "graph")))
+        self._about = settings.fingerprint(folder.digest, recipe)
 
     @property
     def bytes_there(self) -> int:
@@ -99,11 +99,8 @@ class WorkFolder:
         if self._settings.resume and (self.path / _ABOUT).is_file():
             with errors_name(self.path / _ABOUT):
                 earlier = dict(self.notes["about"])
-            if differs := [name for name, value in self._about.items() if earlier.get(name) != value]:
-                raise DataError(
-                    f"{self.path} is a stopped run with another {' and '.join(differs)}; undo the change, or start without "
-                    "--resume"
-                )
+            if differs := differences(earlier, self._about):
+                raise DataError(f"{self.path} is another stopped run: {differs}; undo that, or start without --resume")
             return
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)

@@ -18,31 +18,25 @@ from clnr.version import __version__
 def versions() -> dict[str, str]:
     """The versions of clnr, Python and the libraries that compute."""
     by_name = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
-    by_name |= {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
-    if torch.version.cuda is not None:
-        by_name["cuda"] = torch.version.cuda
-    return by_name
+    of_libraries = libraries(torch.device("cpu" if torch.version.cuda is None else "cuda"))
+    return by_name | {name: version for name, version in of_libraries.items() if version is not None}
 
 
 def describe(device: torch.device) -> str:
     """The hardware in a few words: the GPU, or the processor with cores and threads."""
     if device.type == "cuda":
-        return _hardware(device)
-    return f"{_hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+        return hardware(device)
+    return f"{hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
 
 
-def computed_by(device: torch.device) -> dict[str, str | None]:
-    """The version of torch and the hardware, on which a result depends besides code and number of threads."""
-    on_gpu = device.type == "cuda"
-    return {
-        "torch": str(torch.__version__),
-        "cuda": torch.version.cuda if on_gpu else None,
-        "device": device.type,
-        "hardware": _hardware(device),
-    }
+def libraries(device: torch.device) -> dict[str, str | None]:
+    """The versions of the libraries that compute on a device."""
+    by_name = {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
+    return {**by_name, "cuda": torch.version.cuda if device.type == "cuda" else None}
 
 
-def _hardware(device: torch.device) -> str:
+def hardware(device: torch.device) -> str:
+    """The name of the GPU, or of the processor."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
 
 

@@ -1,0 +1,232 @@
+"""``--resume`` and the run cache answer for the very data and settings that are asked for, wherever the graph is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tomllib
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from clnr.embedding.scoring.judges import Judge
+from clnr.embedding.stages import stages
+from clnr.embedding.stages.graph_in_files import GraphInFiles
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
+from clnr.embedding.store.work_folder import WorkFolder
+from clnr.training.checkpoint import Checkpoint
+from tests.command_line import assert_refused, only_json, outside
+
+NUMBERS = ["--device", "cpu", "--precision", "float32", "--threads", "1", "--no-report", "--no-baselines"]
+SAMPLED = ["--set", "epochs=4", "--set", "moments=sampled", "--set", "sampled_nodes=30", *NUMBERS]
+SMALL = ["--method", "CLNR", "--set", "hidden=8", "--set", "dimension=8", *SAMPLED]
+FILES = ["--from-files", "--memory", "2 GB"]
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch, clnr):
+    """Tables of 60 nodes, and a function that writes them anew with another id, ingests them, and embeds them."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(first="n0", label="x"):
+        ends = [(i, (i * i + 7) % 60) for i in range(60)] + [(i, (i + 1) % 60) for i in range(60)]
+        names = [first, *(f"n{i}" for i in range(1, 60))]
+        edges = "".join(f"{names[a]},{names[b]}\n" for a, b in ends if a != b)
+        nodes = "".join(f"{names[i]},Title {i},{i % 7},{i * i % 5},{(label, 'y')[i % 3 > 0]}\n" for i in range(60))
+        (tmp_path / "e.csv").write_text("source,target\n" + edges)
+        (tmp_path / "n.csv").write_text("id,title,age,size,field\n" + nodes)
+        assert clnr("ingest", *TABLES, "--out", "graph", "--force").code == 0
+
+    write()
+    return write
+
+
+TABLES = ["--edges", "e.csv", "--nodes", "n.csv", "--label", "field"]
+WAYS = {"memory": TABLES, "folder": ["--graph", "graph"], "files": ["--graph", "graph", *FILES]}
+
+
+def ids_of(folder):
+    """The ids of an embedding, in one file or in several."""
+    (name,) = {path.name for path in folder.glob("embeddings*")}
+    return pq.read_table(folder / name)["id"].to_pylist()
+
+
+# -- finished runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_finished_run_answers_for_its_own_tables_alone(clnr, world, tmp_path, way):
+    words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
+    assert clnr(*words).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "m").rglob("*") if path.is_file()}
+    assert clnr(*words, "--resume").code == 0
+    world(label="z")
+    assert "graph" in assert_refused(clnr(*words, "--resume"))
+    world(first="zero")
+    assert "graph" in assert_refused(clnr(*words, "--resume"))
+    assert {path: path.read_bytes() for path in (tmp_path / "m").rglob("*") if path.is_file()} == before
+    assert clnr(*words, "--resume", "--force").code == 0
+    assert "zero" in ids_of(tmp_path / "m")
+
+
+@pytest.mark.usefixtures("world")
+def test_where_the_graph_is_does_not_count(clnr, tmp_path):
+    asked = []
+    for way, words in WAYS.items():
+        assert clnr("embed", *words, *SMALL, "--out", way).code == 0
+        asked.append(json.loads((tmp_path / way / "asked.json").read_text()))
+    assert asked[0] == asked[1] == asked[2]
+    for words in WAYS.values():
+        for way in WAYS:
+            assert clnr("embed", *words, *SMALL, "--out", way, "--resume").code == 0
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("way", ["memory", "files"])
+def test_the_number_of_workers_does_not_count(clnr, way):
+    words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
+    assert outside(*words, "--workers", "2").code == 0
+    assert clnr(*words, "--resume").code == 0
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("change", [["--for", "links"], ["--hold-out", "0.2"], ["--seed", "1"], ["--set", "epochs=5"]])
+def test_a_finished_run_answers_for_its_own_settings_alone(clnr, change):
+    words = ["embed", *TABLES, *SMALL, "--out", "m"]
+    if change[0] == "--for":
+        words = [word for word in words if word not in ("--method", "CLNR")]
+    assert clnr(*words).code == 0
+    assert_refused(clnr(*words, *change, "--resume"))
+
+
+# -- the run cache ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_of_the_very_graph(clnr, world):
+    def contents():
+        assert clnr("run", "CLNR", "graph", "--set", "epochs=2", "--device", "cpu").code == 0
+        return [each["content"] for each in only_json(clnr("runs", "--json"))]
+
+    first = contents()
+    assert contents() == first
+    world(first="zero")
+    assert len({*contents()}) == len(first) + 1 == 2
+
+
+# -- stopped runs -----------------------------------------------------------------------------------------------------------
+
+
+def stopped(clnr, monkeypatch, words, holder, name, after=0):
+    """The command, which is killed when a function is called for the ``after``-th time, from 0 on."""
+    calls, call = [], getattr(holder, name)
+
+    def killed(*args, **more):
+        calls.append(name)
+        if len(calls) > after:
+            raise Killed
+        return call(*args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(holder, name, killed)
+        with pytest.raises(Killed):
+            clnr(*words)
+
+
+@pytest.mark.parametrize(
+    ("way", "holder", "name"), [("memory", stages, "score"), ("files", GraphInFiles, "embed")], ids=["memory", "files"]
+)
+def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch, way, holder, name):
+    words = ["embed", *WAYS[way], *SMALL, "--out", "m", "--checkpoint-every", "2"]
+    stopped(clnr, monkeypatch, words, holder, name)
+    for first, more, differs in (("zero", [], "graph"), ("n0", ["--seed", "1"], "seed")):
+        world(first=first)
+        refused = clnr(*words, *more, "--resume")
+        assert (refused.code, refused.out) == (2, "")
+        assert differs in refused.err.splitlines()[-1]
+    assert clnr(*words, "--resume").code == 0
+
+
+# -- what is wrong until there is one pipeline --------------------------------------------------------------------------------
+
+
+def until_the_pipeline(reason):
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """The number of trainings from now on, as the length of a list."""
+    made = []
+    for graph in (GraphInMemory, GraphInFiles):
+        train = graph.train
+        monkeypatch.setattr(graph, "train", lambda *args, train=train: made.append(1) or train(*args))
+    return made
+
+
+@until_the_pipeline("the mode is chosen anew, and the other one does not look at what was left")
+@pytest.mark.usefixtures("world")
+def test_a_run_that_was_stopped_in_files_goes_on_in_memory(clnr, monkeypatch, trainings):
+    words = ["embed", "--graph", "graph", *SMALL, "--out", "m"]
+    stopped(clnr, monkeypatch, [*words, *FILES], GraphInFiles, "embed")
+    assert clnr(*words, "--resume").code == 0
+    assert len(trainings) == 1
+
+
+@until_the_pipeline("only --checkpoint-every saves, and nothing is kept of a training that has ended")
+@pytest.mark.usefixtures("world")
+def test_what_a_resumed_run_has_trained_is_not_trained_again(clnr, monkeypatch, trainings):
+    words = ["embed", *TABLES, *SMALL, "--out", "m"]
+    stopped(clnr, monkeypatch, [*words, "--checkpoint-every", "1"], Checkpoint, "save", after=1)
+    stopped(clnr, monkeypatch, [*words, "--resume"], stages, "score")
+    assert clnr(*words, "--resume").code == 0
+    assert len(trainings) == 2
+
+
+@until_the_pipeline("work is removed without --force")
+@pytest.mark.usefixtures("world")
+def test_a_stopped_run_is_not_removed_without_force(clnr, monkeypatch, tmp_path):
+    words = ["embed", *WAYS["files"], *SMALL, "--out", "m"]
+    stopped(clnr, monkeypatch, words, GraphInFiles, "embed")
+    left = [*tmp_path.rglob("recipe.toml")]
+    if len(left) != 1:
+        pytest.fail("the run has left no model", pytrace=False)
+    assert clnr(*words).code == 2
+
+
+@until_the_pipeline("digests.json of the work folder is written in place")
+@pytest.mark.usefixtures("world")
+def test_a_kill_while_digests_are_written_does_not_end_resuming(clnr, monkeypatch):
+    words = ["embed", *WAYS["files"], *SMALL, "--out", "m"]
+
+    write = Path.write_bytes
+
+    def half(path, content):
+        if path.name != "digests.json":
+            return write(path, content)
+        write(path, content[: len(content) // 2])
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", half)
+        # What is written whole, and then put in its place, ends as it should.
+        with contextlib.suppress(Killed):
+            clnr(*words)
+    assert clnr(*words, "--resume").code == 0
+
+
+@until_the_pipeline("the read-out and what was chosen are written one after the other")
+@pytest.mark.usefixtures("world")
+def test_a_kill_between_the_readout_and_its_notes_keeps_what_was_chosen(clnr, monkeypatch, tmp_path):
+    monkeypatch.setattr(Judge, "best", lambda self, usual, others: 4 if 4 in others else None)
+    words = ["embed", *WAYS["files"], "--for", "labels", *SAMPLED]
+    assert clnr(*words, "--out", "whole").code == 0
+    stopped(clnr, monkeypatch, [*words, "--out", "m"], WorkFolder, "note", after=1)
+    assert clnr(*words, "--out", "m", "--resume").code == 0
+    recipes = [tomllib.loads((tmp_path / out / "recipe.toml").read_text())["recipe"] for out in ("whole", "m")]
+    assert recipes[0] == recipes[1]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+
+from clnr import METHODS
+from clnr.embedding.fit_settings import Settings
+from clnr.engine import cpu_engine
+from clnr.methods.recipe import Recipe
+from clnr.support.machine import code_digest
+from clnr.training.fingerprint import differences, fingerprint, key_of
+
+RECIPE = Recipe(epochs=3)
+
+
+def key(graph="one", method="CLNR", recipe=RECIPE, seed=0, **engine):
+    changed = copy.copy(cpu_engine())
+    for name, value in engine.items():
+        object.__setattr__(changed, name, value)
+    return key_of(fingerprint(graph, METHODS[method], recipe, seed, changed))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"graph": "another"},
+        {"method": "GRACE"},
+        {"recipe": RECIPE.but(epochs=4)},
+        {"seed": 1},
+        {"name": "another"},
+        {"dtype": torch.bfloat16},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_each_part_gives_another_key(changes):
+    assert key(**changes) != key()
+    assert key(**changes) == key(**changes)
+
+
+@pytest.mark.parametrize(("module", "name"), [(code_digest, "code_version"), (torch, "__version__")])
+def test_other_code_and_another_torch_give_another_key(module, name, monkeypatch):
+    before = key()
+    monkeypatch.setattr(module, name, (lambda: "another") if callable(getattr(module, name)) else "another")
+    assert key() != before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hold_out": 0.1},
+        {"purpose": "links"},
+        {"tune": 2},
+        {"evaluate": False},
+        {"baselines": False},
+        {"method": METHODS["CLNR-hops"]},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_each_setting_of_an_embedding_gives_another_key(changes):
+    usual = Settings(METHODS["CLNR"], cpu_engine())
+    mine, other = (each.fingerprint("one", RECIPE) for each in (usual, dataclasses.replace(usual, **changes)))
+    assert key_of(mine) != key_of(other)
+    assert differences(mine, mine) == ""
+    assert next(iter(changes)) in differences(mine, other) or "readout" in differences(mine, other)
+
+
+def test_what_differs_is_named_with_both_values():
+    mine = fingerprint("one", METHODS["CLNR"], RECIPE, 0, cpu_engine())
+    other = fingerprint("another", METHODS["CLNR"], RECIPE.but(epochs=4), 0, cpu_engine())
+    assert differences(mine, other).split(", ") == ["the graph was one and is another", "epochs was 3 and is 4"]
+    assert "graph" in differences({}, mine)
