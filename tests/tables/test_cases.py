@@ -56,7 +56,7 @@ def _parts():
             yield pytest.param(files, command, part, id=where, marks=marks)
 
 
-@pytest.mark.parametrize(("files", "command", "right"), _parts())
+@pytest.mark.parametrize(("files", "command", "right"), list(_parts()))
 def test_a_command_reads_what_is_right(files, command, right, clnr, reads, tmp_path, monkeypatch, request):
     if isinstance(files, str):
         folder = request.getfixturevalue("real_data") / "tables" / files
