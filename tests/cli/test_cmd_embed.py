@@ -38,8 +38,8 @@ from tests.kills import Killed, killed
 
 SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
 FILES = {
-    *("asked.json", "digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
-    "recipe.toml",
+    *("digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
+    *("asked.json", "recipe.toml"),
 }
 
 
