@@ -49,7 +49,7 @@ _CONSTANT = {"ls", "recipe"}
 # What differs between machines and runs, in order.
 _MASKS = (
     # Lines that a slow machine or a first run prints; an estimate lists the stages that take long enough.
-    (r"^(now: .*|compiling for this machine.*)\n", ""),
+    (r"^(now: |compiling for this machine|.*: epoch \d+ of ).*\n", ""),
     (r"^time: [^;]*;", "time: #;"),
     (r"(\bunder )?\b\d[\d.,]* (s|min|h)\b", "# s"),
     (r"\b\d[\d.,]* [kMGT]B\b", "# MB"),
@@ -64,19 +64,22 @@ _WORDS = {
     "economics": "banks labour markets prices taxes trade",
     "history": "archives cities empires letters sources wars",
 }
+_FIELDS = ("biology", "economics", "history") * 3 + ("biology", "economics", "biology")
 _NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gia", "Hugo", "Ida", "Jon", "Kim", "Leo", "Mia")
 
 
 def write_tables(folder: Path) -> None:
-    """120 people of three fields, most of whom follow others of their field; and four who come later."""
-    draw, fields = random.Random(7), list(_WORDS)
-    people, follows = [], []
+    """120 people of three fields, each of whom follows six of the field and another; and four who come later."""
+    draw, people, follows = random.Random(7), [], []
     for number in range(124):
-        name, age, field = f"{_NAMES[number // 10]} {'ABCDEFGHIJ'[number % 10]}", draw.randint(20, 70), fields[number % 3]
-        words = _WORDS[field if draw.random() < 0.8 else draw.choice(fields)].split()
+        name, age, field = f"{_NAMES[number // 10]} {'ABCDEFGHIJ'[number % 10]}", draw.randint(20, 70), _FIELDS[number % 12]
+        words = _WORDS[field if draw.random() < 0.8 else draw.choice(_FIELDS)].split()
         people.append(f"p{number:03},{name},{age},{' '.join(draw.sample(words, 3))},{field}")
-        steps = [*draw.sample(range(3, 31, 3), 6), draw.choice((1, 2, 4))]
-        follows += [f"p{number:03},p{(number + step) % 120:03}" for step in steps]
+        # The next on a ring, so that nobody is followed back; less than half of the 30 who study history.
+        ring = [other % 120 for other in range(number + 1, number + 120)]
+        near = [other for other in ring if _FIELDS[other % 12] == field][:14]
+        followed = [*draw.sample(near, 6), draw.choice([other for other in ring[:60] if other not in near])]
+        follows += [f"p{number:03},p{other:03}" for other in followed]
     tables = {"people": people[:120], "new_people": people[120:], "follows": follows[:840], "new_follows": follows[840:]}
     for table, rows in tables.items():
         header = "id,name,age,interests,field" if rows[0] in people else "source,target"
