@@ -55,7 +55,8 @@ _MASKS = (
     (r"\b\d[\d.,]* [kMGT]B\b", "# MB"),
     # Numbers in a row of a table that has decimals, or that ends with a number: each leaves one # where it ended.
     (r"^.*\S {2,}.*(\d\.\d| \d+ *$).*$", lambda row: re.sub(_CELL, lambda cell: "#".rjust(len(cell[0])), row[0])),
-    # Decimals elsewhere, but of chance and of limits.
+    # Decimals elsewhere, but of chance and of limits; and a number of three digits that may have none.
+    (r"(?<=effective rank )[\d.]+", "#"),
     (r"(?<!chance: )(?<!below )-?\b\d+\.\d+\b", "#.#"),
 )
 
