@@ -79,7 +79,7 @@ def test_the_changelog_has_themes_and_a_line_for_each_change():
     for version in versions:
         _, *lines = filter(None, version.splitlines())
         assert [line for line in lines if not line.startswith(("### ", "- "))] == []
-    themes = re.findall("^### (.*)$", versions[0], re.MULTILINE)
-    assert len(themes) == len(set(themes)) > 5
+        themes = re.findall("^### (.*)$", version, re.MULTILINE)
+        assert len(themes) == len(set(themes)) > 0
     changes = re.findall("^- .*$", text, re.MULTILINE)
     assert len(changes) == len(set(changes))
