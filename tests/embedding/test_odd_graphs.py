@@ -1,4 +1,4 @@
-"""Graphs with next to no structure embed in every way, with finite vectors, or are refused in a sentence: pairs, a star, a path ..."""
+"""Graphs of odd shapes are embedded in every way with finite vectors, or refused in one line."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.graph.csr import draw_neighbours
-from tests.command_line import assert_refused, outside
+from tests.command_line import Ended, assert_refused, outside
 
-# Two workers must not wait for each other; the default would give them half an hour.
+# If one worker waits for the other in vain, the test fails soon: by default it would take half an hour.
 SOON = ("--max-restarts", "0", "--worker-timeout", "120")
 SHORT = ("--epochs", "3")
 
 
 def sampled(count: int) -> tuple[str, ...]:
-    """What a small graph needs to be trained by several workers, or from its files: steps of some of its nodes."""
+    """What a small graph needs to be trained by several workers or from its files."""
     return "--set", "moments=sampled", "--set", f"sampled_nodes={min(count - 1, 64)}"
 
 
@@ -35,12 +35,12 @@ GRAPHS = {
     "few with edges": (PATH[:60], 300),
 }
 NO_LINKS = ("three nodes", "complete")
-"""Too few edges to hold some out, or too few pairs without one."""
+"""Graphs with fewer than two edges to hold out, or too few pairs without an edge."""
 each_graph = pytest.mark.parametrize("name", GRAPHS)
 
 
 def tables(folder, pairs, name: str = "", count: int = 0) -> tuple[str, ...]:
-    """The options that name the tables of a graph, which are written."""
+    """Options that name the tables of a graph, which this writes."""
     edges, nodes = folder / "e.csv", folder / "n.csv"
     edges.write_text("source,target\n" + "".join(f"{a},{b}\n" for a, b in pairs))
     if name == "two kinds":
@@ -51,17 +51,18 @@ def tables(folder, pairs, name: str = "", count: int = 0) -> tuple[str, ...]:
     return "--edges", str(edges), "--nodes", str(nodes)
 
 
-def embedded(call, out, *words: str) -> tuple[str, ...]:
-    """The options of an embedding on a CPU without a report, which slows it down."""
+def embedded(call, out, *words: str) -> Ended:
+    """How an embedding on the CPU, without a report, has ended."""
     return call("embed", *words, "--out", str(out), "--device", "cpu", "--no-report")
 
 
 def assert_finite(ended, out, count: int) -> None:
-    """The run has ended well: a vector for each node, and losses and scores, all finite."""
+    """The run has succeeded, and vectors, losses and scores are finite."""
     assert ended.code == 0, ended.err
     assert "Traceback" not in ended.err
     whole = out / "embeddings.parquet"
-    shards = [pq.read_table(path) for path in ([whole] if whole.is_file() else sorted((out / "embeddings").iterdir()))]
+    paths = [whole] if whole.is_file() else sorted((out / "embeddings").iterdir())
+    shards = [pq.read_table(path) for path in paths]
     vectors = np.concatenate([np.stack(shard["vector"].to_pylist()) for shard in shards])
     assert len({each for shard in shards for each in shard["id"].to_pylist()}) == len(vectors) == count
     assert np.isfinite(vectors).all()
@@ -73,8 +74,8 @@ def test_what_is_drawn_does_not_depend_on_the_type_of_numbers():
     """Of a product without entries, SciPy numbers columns in int32."""
     indptr, indices = np.arange(0, 8, 2), np.array([1, 2, 0, 2, 0, 1])
     for nodes in (np.array([2, 0]), np.empty(0, np.int64)):
-        expected, found = (draw_neighbours([(indptr, indices)], nodes.astype(kind), 1) for kind in (np.int64, np.int32))
-        for one, other in zip(expected, found, strict=True):
+        wide, narrow = (draw_neighbours([(indptr, indices)], nodes.astype(f"int{size}"), 1) for size in (64, 32))
+        for one, other in zip(wide, narrow, strict=True):
             np.testing.assert_array_equal(one, other, strict=True)
 
 
@@ -119,7 +120,8 @@ def test_two_nodes_are_refused(words, clnr, tmp_path):
     given = tables(tmp_path, PAIRS[:1])
     assert_refused(embedded(clnr, tmp_path / "out", *given, *words, "-q"))
     assert clnr("ingest", *given, "--out", str(tmp_path / "graph"), "-q").code == 0
-    assert_refused(embedded(clnr, tmp_path / "out", "--graph", str(tmp_path / "graph"), "--from-files", *words, "-q"))
+    stored = "--graph", str(tmp_path / "graph"), "--from-files", *words, "-q"
+    assert_refused(embedded(clnr, tmp_path / "out", *stored))
 
 
 def test_one_held_out_edge_scores_but_cannot_choose(clnr, tmp_path):

@@ -136,7 +136,7 @@ class Settings:
     # -- what cannot work ---------------------------------------------------------------------------------------------------
 
     def check_size(self, workers: int, recipe: Recipe, nodes: int) -> None:
-        """Fail if a graph of ``nodes`` nodes is too small to embed, or for this number of workers to share."""
+        """Fail if a graph of ``nodes`` nodes is too small to embed, or to be shared by so many workers."""
         if nodes < 3:
             raise DataError(f"the graph has {plural(nodes, 'node')}, and an embedding needs 3 to compare")
         if workers > 1:

@@ -102,7 +102,7 @@ def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | 
 
 def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
     if links is None or links.positives.shape[1] < 2:
-        raise DataError("--for links needs at least 2 held-out edges, and the graph has too few edges or non-edges for them")
+        raise DataError("--for links needs 2 held-out edges: the graph has too few edges or non-edges")
     chosen_by, scored_by = (
         links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
     )
