@@ -91,7 +91,7 @@ class Readout:
         def measure(numbers: tuple[int, ...]) -> float:
             weight = 0.0
             if workers.first:
-                alone = dataclasses.replace(context, engine=context.engine.among(ALONE))  # Only rank 0 is here.
+                alone = dataclasses.replace(context, engine=context.engine.among(ALONE))  # Only rank 0 reads.
                 reads = [_reader(alone, products[number]) for number in numbers]
                 weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
             return workers.broadcast_object(weight)
