@@ -92,13 +92,13 @@ def test_no_table_is_printed_where_nothing_is_scored(clnr, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("ids", [("-1", "-2"), ("$HOME", "it's")])
 def test_the_command_that_comes_next_can_be_pasted(clnr, files, ids):
-    pq.write_table(pa.table({"source": ids[:1], "target": ids[1:]}), files / "two.parquet")
-    ended = clnr("embed", "--edges", "two.parquet", "--effort", "quick", "--no-report", "--quiet", "--out", "my graph")
+    pq.write_table(pa.table({"source": ids, "target": [ids[1], "b"]}), files / "few.parquet")
+    ended = clnr("embed", "--edges", "few.parquet", "--effort", "quick", "--no-report", "--quiet", "--out", "my graph")
     assert ended.code == 0, ended.err
     words = shlex.split(ended.out.splitlines()[-2])
     assert words[:3] == ["clnr", "similar", "my graph"]
     found = only_json(clnr(*words[1:3], "--json", *words[3:]))
-    assert [each["id"] for each in found] == [each for each in ids if each != words[-1]]
+    assert {each["id"] for each in found} == {*ids, "b"} - {words[-1]}
 
 
 def test_every_stage_is_measured(clnr, files, monkeypatch):
@@ -232,12 +232,14 @@ def test_a_model_takes_other_tables_if_told(clnr, files):
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 
 
-def test_one_node_gives_json_that_others_can_read(clnr, files):
-    (files / "one.csv").write_text("source,target\na,a\n")
-    told = only_json(clnr("embed", "--edges", "one.csv", "--out", "one", *SMALL, "--json", "--quiet"))
-    assert told["scores"]["uniformity"] is None
-    assert "NaN" not in (files / "one" / "metrics.jsonl").read_text()
-    assert np.isnan(load_folder(files / "one").scores["uniformity"])
+def test_an_error_that_is_not_known_gives_json_that_others_can_read(clnr, files):
+    (files / "ring.csv").write_text("source,target\n" + "".join(f"{i},{(i + 1) % 25}\n" for i in range(25)))
+    given = ("--edges", "ring.csv", "--effort", "quick", "--no-report")
+    told = only_json(clnr("embed", *given, "--out", "ring", "--json", "--quiet"))
+    assert told["scores"]["links_held_out"] == 1
+    assert told["baselines"]["Raw"]["link_auc_error"] is None
+    assert "NaN" not in (files / "ring" / "metrics.jsonl").read_text()
+    assert np.isnan(load_folder(files / "ring").baselines["Raw"]["link_auc_error"])
 
 
 def test_a_plan_writes_nothing(clnr, files):

@@ -187,7 +187,7 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
 
 @pytest.mark.parametrize("given", [Graph.from_edges([], [], np.zeros((0, 3))), (np.zeros((0, 2), int), np.zeros((0, 3)))])
 def test_a_graph_without_nodes_is_refused(given):
-    with pytest.raises(DataError, match=r"^the graph has no nodes$"):
+    with pytest.raises(DataError, match="the graph has 0 nodes"):
         embedder().fit(given)
 
 

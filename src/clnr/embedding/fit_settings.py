@@ -12,7 +12,7 @@ import numpy as np
 from clnr import methods
 from clnr.embedding.defaults import TRIED, Choice, default_recipe
 from clnr.engine import Engine
-from clnr.errors import MethodError, RecipeError
+from clnr.errors import DataError, MethodError, RecipeError
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -134,8 +134,10 @@ class Settings:
 
     # -- what cannot work ---------------------------------------------------------------------------------------------------
 
-    def check_workers(self, workers: int, recipe: Recipe, nodes: int) -> None:
-        """Fail if this number of workers cannot share a training on a graph of ``nodes`` nodes."""
+    def check_size(self, workers: int, recipe: Recipe, nodes: int) -> None:
+        """Fail if a graph of ``nodes`` nodes is too small to embed, or to be shared by so many workers."""
+        if nodes < 3:
+            raise DataError(f"the graph has {plural(nodes, 'node')}, and an embedding needs 3 to compare")
         if workers > 1:
             self.method.check_shared(recipe)
             rows = min(nodes, recipe.sampled_nodes or nodes)

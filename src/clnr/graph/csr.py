@@ -74,7 +74,7 @@ def draw_neighbours(
     ``indptr`` and ``indices`` by one end, or by each; of a node with many, only some spread evenly over them are looked at.
     Pairs that are ``left_out`` do not count: a node times the number of all plus a neighbour, sorted.
     """
-    sampled = []
+    nodes, sampled = nodes.astype(np.int64), []  # SciPy numbers nodes in int32 where a product is empty.
     for indptr, indices in edges:
         start, end = indptr[nodes], indptr[nodes + 1]
         if not ((start >= 0) & (start <= end) & (end <= len(indices))).all():

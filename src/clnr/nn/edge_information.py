@@ -141,8 +141,6 @@ def _led_to(draw: DrawNeighbours, nodes: Array, place: Array, near: Array, count
 def _auc(rows: Array | sp.csr_array, partners: Array | sp.csr_array) -> float | None:
     """How often a row is more like its partner, by their cosine, than like those of others; None if too few are alike."""
     count = rows.shape[0]
-    if count < _FEWEST_NODES:
-        return None
     rows, partners = (sparse_unit(sp.csr_array(each)) for each in (rows, partners))
     shifted = [partners[np.roll(np.arange(count), shift)] for shift in range(_OTHER_PARTNERS + 1)]
     cosines = np.stack([np.asarray(rows.multiply(each).sum(1)).ravel() for each in shifted])

@@ -91,7 +91,8 @@ class Readout:
         def measure(numbers: tuple[int, ...]) -> float:
             weight = 0.0
             if workers.first:
-                reads = [_reader(context, products[number]) for number in numbers]
+                alone = dataclasses.replace(context, engine=context.engine.among(ALONE))  # Only rank 0 reads.
+                reads = [_reader(alone, products[number]) for number in numbers]
                 weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
             return workers.broadcast_object(weight)
 

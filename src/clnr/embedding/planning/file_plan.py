@@ -291,7 +291,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     model = settings.method.build(recipe)
     _check_from_files(folder, settings, recipe, model)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
-    settings.check_workers(total, recipe, folder.num_nodes)
+    settings.check_size(total, recipe, folder.num_nodes)
     usable = _usable(bound, 1 << 32) / beside
     sizes = FileSizes(settings, recipe, total, beside, folder, model, usable)
     if sizes.needed > max(usable, _PROGRAM_BYTES + SMALL_BYTES):

@@ -214,7 +214,7 @@ def plan(
     recipe, choices = settings.recipe_for(graph, table_graph.feature_encoder)
     method.check(recipe)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
-    settings.check_workers(total, recipe, graph.num_nodes)
+    settings.check_size(total, recipe, graph.num_nodes)
     # Without training, views are never drawn.
     unused = declared(part for view in method.views for part in view) if method.objective is None else {}
     counts = graph_counts(graph)

@@ -50,8 +50,7 @@ class Judge:
 
     def told(self, outcome: Array, other: Array, of_other: str) -> str:
         """Both scores in words."""
-        both = self.measure.format(self.score(outcome), self.score(other), of_other)
-        return f"{both} on {self.counted}"
+        return f"{self.measure.format(self.score(outcome), self.score(other), of_other)} on {self.counted}"
 
     def best(self, usual: Array, others: Mapping[Any, Array]) -> Any:
         """The key of the highest score, of those that are higher than the usual one by more than noise; None for none."""
@@ -102,8 +101,8 @@ def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | 
 
 
 def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
-    if links is None:
-        raise DataError("--for links needs held-out edges, and the graph has too few edges")
+    if links is None or links.positives.shape[1] < 2:
+        raise DataError("--for links needs 2 held-out edges: the graph has too few edges or non-edges")
     chosen_by, scored_by = (
         links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
     )
