@@ -33,7 +33,8 @@ from clnr.support.machine.processors import usable_processors
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".toml")
 _TESTS_FAILED = 1
-_PYTEST = ("-m", "pytest", "-m", "", "-q", "-p", "no:cacheprovider", "--durations=0", "--tb=line")
+# Tests of all marks, without the project's own options.
+_PYTEST = ("-m", "pytest", "-o", "addopts=", "-q", "-p", "no:cacheprovider", "--tb=line")
 
 
 class Break(NamedTuple):
