@@ -29,6 +29,7 @@ def test_it_can_be_applied_and_names_tests_of_other_modules(name, tmp_path):
     each.apply(tmp_path)
     compile(copy.read_text(encoding="utf-8"), copy, "exec")
     assert copy.read_bytes() != (SOURCES / each.file).read_bytes()
+    assert each.tests
     own = Path(each.file).relative_to("clnr")
     for test in each.tests:
         path, _, function = test.partition("::")

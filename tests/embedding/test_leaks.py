@@ -10,6 +10,7 @@ from clnr import Graph, NodeEmbedder, evaluation, read_tables
 
 CHANCE, FAR = 0.5, 0.08
 SMALL = {"epochs": 3, "hidden": 16, "dimension": 16}
+QUICK = {"dimension": 16, "walk_columns": 16}
 
 
 def by_chance(nodes=300, edges=1500):
@@ -33,6 +34,15 @@ def test_held_out_edges_of_a_random_graph_are_not_found(fitted):
 
 def test_random_labels_of_test_nodes_are_not_found(fitted):
     assert fitted.scores_["strict_accuracy"] == pytest.approx(100 / 3, abs=10)
+
+
+def test_each_seed_has_its_own_test_nodes():
+    """What quick makes of all edges follows from no seed: only the split is another one."""
+    accuracies = set()
+    for seed in range(3):
+        made = NodeEmbedder(effort="quick", recipe=QUICK, hold_out=0, seed=seed, evaluate=True, device="cpu").fit(by_chance())
+        accuracies.add(made.scores_["strict_accuracy"])
+    assert len(accuracies) > 1
 
 
 def test_a_training_that_holds_edges_out_is_that_of_the_graph_without_them():
