@@ -134,9 +134,13 @@ def main() -> None:
             check_unbroken(original, tests, place, given.jobs)
         reasons = threads.map(lambda each: why_missed(each, original, place / each.name, given.most_seconds), chosen)
         missed = 0
-        for each, reason in zip(chosen, reasons, strict=True):
-            missed += bool(reason)
-            print(f"{each.name}: {f'MISSED, {reason}' if reason else 'caught'}", flush=True)
+        try:
+            for each, reason in zip(chosen, reasons, strict=True):
+                missed += bool(reason)
+                print(f"{each.name}: {f'MISSED, {reason}' if reason else 'caught'}", flush=True)
+        finally:
+            # After Ctrl-C no other is begun.
+            threads.shutdown(cancel_futures=True)
     print(f"{len(chosen) - missed} of {len(chosen)} breaks were caught in {time.perf_counter() - began:.0f} s")
     sys.exit(missed > 0)
 
