@@ -86,6 +86,7 @@ def test_frames_of_tomorrow_are_encoded_as_those_of_today():
     made = embedder().fit((RING, AGES))
     shifted = AGES.set_column(1, "age", pa.array([age + 100 for age in AGES["age"].to_pylist()]))
     assert not np.allclose(made.transform((RING, shifted)), made.embedding_)
+    assert not np.allclose(made.extend(nodes=shifted).embedding_, made.embedding_)
 
 
 PAIRS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "c")]
@@ -484,6 +485,7 @@ def test_a_report_is_written(tmp_path):
     named = made.report(str(tmp_path / "named.html"), title="Towns & roads", name="TOWN").read_text()
     assert "<title>Towns &amp; roads</title>" in named
     assert '"names":["Town 0"' in named
+    assert '"ids":["0","1","2","3","4","5"]' in named
     with pytest.raises(DataError, match="there is no column 'village' for names; there are id, age, town"):
         made.report(tmp_path / "named.html", name="village")
 

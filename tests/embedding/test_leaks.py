@@ -1,0 +1,64 @@
+"""Where there is nothing to learn, no score may be above chance: neither edges nor labels leak into what is scored by them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr import Graph, NodeEmbedder, evaluation, read_tables
+
+CHANCE, FAR = 0.5, 0.08
+SMALL = {"epochs": 3, "hidden": 16, "dimension": 16}
+QUICK = {"dimension": 16, "walk_columns": 16}
+
+
+def by_chance(nodes=300, edges=1500):
+    """Edges, features and classes that have nothing to do with each other."""
+    random = np.random.default_rng(0)
+    ends, x = random.integers(0, nodes, (2, edges)), random.normal(size=(nodes, 20))
+    ends = ends[:, ends[0] != ends[1]]
+    return Graph.from_edges(*ends, x, undirected=True, labels=random.integers(0, 3, nodes))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return NodeEmbedder(effort="quick", hold_out=0.2, evaluate=True, device="cpu", threads=1).fit(by_chance())
+
+
+def test_held_out_edges_of_a_random_graph_are_not_found(fitted):
+    found = {name: each["link_auc"] for name, each in [("ours", fitted.scores_), *fitted.baselines_.items()]}
+    assert len(found) > 3
+    assert found == {name: pytest.approx(CHANCE, abs=FAR) for name in found}
+
+
+def test_random_labels_of_test_nodes_are_not_found(fitted):
+    assert fitted.scores_["strict_accuracy"] == pytest.approx(100 / 3, abs=10)
+
+
+def test_each_seed_has_its_own_test_nodes():
+    """What quick makes of all edges follows from no seed: only the split is another one."""
+    accuracies = set()
+    for seed in range(3):
+        made = NodeEmbedder(effort="quick", recipe=QUICK, hold_out=0, seed=seed, evaluate=True, device="cpu").fit(by_chance())
+        accuracies.add(made.scores_["strict_accuracy"])
+    assert len(accuracies) > 1
+
+
+def test_a_training_that_holds_edges_out_is_that_of_the_graph_without_them():
+    source, target, _ = by_chance(nodes=60, edges=150).edges()
+    nodes = pa.table({"id": range(60)})
+
+    def embedder(**more):
+        return NodeEmbedder("CLNR", recipe=SMALL, device="cpu", threads=1, **more)
+
+    whole = read_tables(pa.table({"source": source, "target": target}), nodes)
+    held = evaluation.hold_out(whole.graph, 0.2, 0).positives
+    gone = {*zip(*held.tolist(), strict=True), *zip(*held[::-1].tolist(), strict=True)}
+    left = [pair for pair in zip(source.tolist(), target.tolist(), strict=True) if pair not in gone]
+    ends = dict(zip(("source", "target"), map(list, zip(*left, strict=True)), strict=True))
+    # Degrees, which are the features here, on the scale of the whole graph.
+    rest = read_tables(pa.table(ends), nodes, feature_encoder=whole.feature_encoder)
+    losses = embedder(hold_out=0).fit(rest).losses_
+    assert embedder(hold_out=0.2).fit(whole).losses_ == pytest.approx(losses, rel=1e-5)
+    assert embedder(hold_out=0).fit(whole).losses_ != pytest.approx(losses, rel=1e-5)
