@@ -65,7 +65,7 @@ def test_a_finished_run_answers_for_its_own_tables_alone(clnr, world, tmp_path, 
     assert clnr(*words).code == 0
     before = {path: path.read_bytes() for path in (tmp_path / "m").rglob("*") if path.is_file()}
     assert clnr(*words, "--resume").code == 0
-    world(label="z")
+    world(label="w")
     assert "graph" in assert_refused(clnr(*words, "--resume"))
     world(first="zero")
     assert "graph" in assert_refused(clnr(*words, "--resume"))
