@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
 
 from clnr import METHODS, load, recipe_for
-from clnr.engine import Reference, cpu_engine
-from clnr.experiments.learn import learn
+from clnr.engine import Reference
 from clnr.nn.objectives import StepContext
+from tests import frozen
 from tests.cases import in_tiers
+from tests.session_folders import made_once, run_module
 
 CPU = torch.device("cpu")
 
@@ -100,41 +101,45 @@ def test_a_seed_gives_what_it_always_gave(name, device_graph):
     assert FROZEN.get(name) == drawn_now, f'FROZEN has no or another line for it: "{name}": {drawn_now!r},'
 
 
-# -- vectors ----------------------------------------------------------------------------------------------------------------
+# -- vectors and scores -----------------------------------------------------------------------------------------------------
 
-VECTORS = Path(__file__).parent / "frozen_vectors.json"
-SMALL = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_columns": 16}
-
-
-def inner_products(name):
-    """Of the vectors of a few nodes, after three epochs on the built-in graph with seed 7; 1 is the mean square length.
-
-    On one thread of the CPU in float32. Machines differ in the last bits, and vectors then in signs and rotations, and by
-    up to 0.014 here; methods differ by 0.1 and more.
-    """
-    method = METHODS[name]
-    recipe = recipe_for(name, "toy").but(**{key: value for key, value in SMALL.items() if key in method.keys})
-    engine = cpu_engine(torch.float32)
-    engine.threads = 1
-    z = learn(method, load("toy"), 7, recipe, engine).z.double()
-    # Where columns are standardised, a bias has no gradient but rounding, which Adam takes for one.
-    z -= z.mean(0)
-    rows = z[::480]
-    products = rows @ rows.T / z.square().sum(1).mean()
-    return [round(value, 5) for value in products[tuple(torch.triu_indices(len(rows), len(rows)))].tolist()]
+KEPT = json.loads(frozen.KEPT.read_text())
 
 
-def test_the_vectors_of_every_method_are_frozen():
-    assert json.loads(VECTORS.read_text()).keys() == METHODS.keys()
+def tier_of_case(case):
+    """``make test`` has tables in memory, embedded by what most use."""
+    quick = case.way == "memory" and case.graph in frozen.TABLES and case.chosen in ("default", "quick", "CLNR", "Raw")
+    return [] if quick else [pytest.mark.full]
+
+
+def assert_frozen(name, found, tolerances):
+    """Write them anew with ``python -m tests.frozen`` where a change is meant to change them."""
+    differs = frozen.differences(KEPT[name], found)
+    too_large = {part: value for part, value in differs.items() if not value <= tolerances[part]}
+    assert not too_large, f"{name}: {differs}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("frozen")
+
+
+def test_all_are_frozen():
+    assert KEPT.keys() == {*(case.name for case in frozen.CASES), *(f"toy {name}" for name in METHODS)}
 
 
 @pytest.mark.parametrize("name", in_tiers())
-def test_training_gives_the_vectors_that_it_always_gave(name):
-    frozen = json.loads(VECTORS.read_text()).get(name)
-    assert inner_products(name) == pytest.approx(frozen, abs=2e-2), f"write them anew: {__name__}.write_vectors()"
+def test_a_method_gives_the_vectors_that_it_always_gave(name):
+    assert_frozen(f"toy {name}", frozen.of_toy(name), {"products": 2e-2})
 
 
-def write_vectors():
-    """Freeze the vectors of this version: ``python -c "from tests.test_frozen import write_vectors; write_vectors()"``."""
-    lines = [f'"{name}": {json.dumps(inner_products(name))}' for name in METHODS]
-    VECTORS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=tier_of_case(case)) for case in frozen.CASES])
+def test_a_graph_gives_the_vectors_and_scores_that_it_always_gave(case, folder, tmp_path_factory, request, monkeypatch):
+    data = request.getfixturevalue("real_data") if case.graph in frozen.DATA else None
+    if "workers" in case.way:
+        monkeypatch.setenv("CLNR_DATA", str(data or ""))
+        made = made_once(tmp_path_factory, f"frozen-{case.graph}", partial(run_module, "tests.frozen"))
+        found = json.loads((made / frozen.FACTS).read_text())[case.name]
+    else:
+        found = frozen.facts(frozen.Embedded(folder, data).embedder(case))
+    assert_frozen(case.name, found, case.tolerances)

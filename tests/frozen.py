@@ -1,0 +1,296 @@
+"""Vectors and scores as they were last frozen: of the built-in graph, of real graphs and of tables, however they are made.
+
+    CLNR_DATA=FOLDER python -m tests.frozen
+
+freezes those of this version and prints how far each is from what it was. ``tests/test_frozen.py`` compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+import clnr
+from clnr import METHODS, NodeEmbedder, cli, load, recipe_for
+from clnr.embedding.planning import file_plan
+from clnr.embedding.stages import block_passes
+from clnr.engine import cpu_engine
+from clnr.experiments.learn import learn
+from tests import frozen_tables
+from tests.session_folders import run_module
+
+KEPT = Path(__file__).with_name("frozen.json")
+FACTS = "facts.json"
+
+SMALL = {"epochs": 2, "hidden": 16, "dimension": 16, "sampled_nodes": 100}
+ENGINE = {"device": "cpu", "precision": "float32", "threads": 1}
+# What embeds: the arguments of an embedder, the same on the command line, and the method that they mean.
+CHOSEN = {
+    "default": ({}, "", "CLNR-mix"),
+    "quick": ({"effort": "quick"}, "--effort quick", "SVD-mix"),
+    "SVD-mix": ({"method": "SVD-mix", "hold_out": 0.0}, "--method SVD-mix --hold-out 0", "SVD-mix"),
+    **{name: ({"method": name}, f"--method {name}", name) for name in ("CLNR", "GRACE", "CCA-SSG", "BGRL", "Raw")},
+}
+TOLERANCES = {
+    **dict.fromkeys(("products", "singular values", "size", "geometry"), 2e-3),
+    **{"link AUC": 2e-3, "accuracy": 2e-2},
+}
+DATA = ("cora", "photo")
+TABLES = {
+    "people": "--edges e.csv --nodes n.csv --label group --directed --as about=text --as city=category",
+    "shop": "--edges user,bought,item=bought.csv --edges user,knows,user=knows.csv "
+    "--nodes user=users.csv --nodes item=items.csv --as user.about=text",
+    "calls": "--edges c.csv --edge-type how --edge-time day --half-life 60 --until 2024-10-01",
+}
+WAYS = {
+    "memory": "",
+    "files": "--from-files",
+    "workers": "--workers 2",
+    "files-workers": "--from-files --workers 2",
+    # Unseen nodes of the same people, with the model of those: added to its graph, or as a graph of their own.
+    "added": "--edges later-e.csv --nodes later-n.csv",
+    "alone": "--edges alone-e.csv --nodes later-n.csv --standalone",
+}
+
+
+class Case(NamedTuple):
+    """A graph, what embeds it, and the way: keys of the above."""
+
+    graph: str
+    chosen: str
+    way: str = "memory"
+
+    @property
+    def name(self) -> str:
+        return " ".join(self)
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        # Workers share nothing else; and what an encoder has in place of a bias is not centred where it is propagated.
+        more = {} if self.way == "memory" else {"moments": "sampled"}
+        more |= {"learning_rate": 1e-4} if self.chosen == "default" else {}
+        return {key: value for key, value in (SMALL | more).items() if key in METHODS[CHOSEN[self.chosen][2]].keys}
+
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """The largest differences between machines."""
+        of_default = {"products": 1e-2, "singular values": 2e-3, "link AUC": 5e-3} if self.chosen == "default" else {}
+        of_trained = {"losses": 1e-3, "link AUC": 3e-2} if "epochs" in self.recipe else {}
+        return TOLERANCES | of_trained | of_default
+
+
+CASES = [
+    *(Case("people", chosen) for chosen in CHOSEN),
+    *(Case("people", chosen, "files") for chosen in ("default", "quick", "CLNR", "Raw")),
+    Case("people", "CLNR", "workers"),
+    Case("people", "default", "files-workers"),
+    *(Case("people", chosen, way) for chosen in ("default", "quick") for way in ("added", "alone")),
+    *(Case("shop", chosen) for chosen in ("default", "quick", "CLNR", "Raw")),
+    *(Case("shop", chosen, "files") for chosen in ("default", "quick")),
+    *(Case("calls", chosen) for chosen in ("default", "quick", "CLNR")),
+    Case("calls", "quick", "files"),
+    *(Case(graph, chosen) for graph in DATA for chosen in CHOSEN if chosen != "Raw"),
+    *(Case(graph, chosen, "files") for graph in DATA for chosen in ("default", "quick", "CLNR")),
+    Case("cora", "CLNR", "workers"),
+    Case("cora", "default", "files-workers"),
+]
+
+
+# -- embedding --------------------------------------------------------------------------------------------------------------
+
+
+class Embedded(NamedTuple):
+    """What embeds each case, in a folder; ``data`` has the raw data sets."""
+
+    folder: Path
+    data: Path | None
+
+    def embedder(self, case: Case) -> NodeEmbedder:
+        """The fitted embedder of a case."""
+        at = self.folder / case.graph
+        if not at.exists():
+            at.mkdir()
+            getattr(frozen_tables, case.graph, lambda at: None)(at)
+        if case.graph in DATA and case.way == "memory":
+            arguments = CHOSEN[case.chosen][0] | ENGINE
+            return NodeEmbedder(**arguments, recipe=case.recipe).fit(load(case.graph, self.data))
+        out = at / "-".join(case)
+        if not out.exists():
+            words = [*self._words(case, at), "--no-report", "--quiet", "--out", str(out)]
+            (by_two if "workers" in case.way else command)(at, words)
+        return NodeEmbedder.load(out)
+
+    def _words(self, case: Case, at: Path) -> list[str]:
+        engine = [f"--{name}={value}" for name, value in ENGINE.items()]
+        if case.way in ("added", "alone"):
+            model = case._replace(way="memory")
+            self.embedder(model)
+            return ["embed", "--model", "-".join(model), *WAYS[case.way].split(), *engine]
+        graph = TABLES.get(case.graph, "")
+        if not graph or "files" in case.way:
+            if not (at / "graph").exists():
+                self._write_graph(case.graph, at)
+            # Of thousands of held-out edges, what they reach takes long to compute.
+            graph = "--graph graph" + " --hold-out 0.005" * (case.graph == "photo")
+        settings = [f"--set={key}={value}" for key, value in case.recipe.items()]
+        return ["embed", *graph.split(), *CHOSEN[case.chosen][1].split(), *settings, *WAYS[case.way].split(), *engine]
+
+    def _write_graph(self, name: str, at: Path) -> None:
+        if name in TABLES:
+            command(at, ["ingest", *TABLES[name].split(), "--out", "graph"])
+            return
+        graph = load(name, self.data)
+        source, target, _ = graph.edges()
+        # Without labels: a probe of vectors of few epochs takes minutes.
+        clnr.ingest(pa.table({"source": source, "target": target}), feature_matrix=graph.features, out=at / "graph")
+
+
+def command(at: Path, words: list[str]) -> None:
+    """The command line in this process and in a folder; a graph in files has several blocks."""
+    rows = 50 if at.name in TABLES else 1500
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.multiple(block_passes, _MOST_NODES=rows, BLOCK_STEP=1))
+        stack.enter_context(mock.patch.object(file_plan, "_LEAST_BLOCK_ROWS", rows))
+        stack.enter_context(mock.patch.object(sys, "argv", ["clnr", *words]))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.chdir(at))
+        try:
+            cli.main()
+        except SystemExit as end:
+            assert not end.code, words
+
+
+def by_two(at: Path, words: list[str]) -> None:
+    """The command line in two processes, forked from this one, which has imported torch and computed nothing with it."""
+    children = []
+    for rank in range(2):
+        child = os.fork()
+        if not child:
+            # A worker ends where its standard input does.
+            os.dup2(os.pipe()[0], 0)
+            places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+            os.environ |= {name: str(value) for name, value in places.items()}
+            os.environ["CLNR_RENDEZVOUS"] = Path(f"{words[-1]}.meeting").as_uri()
+            try:
+                command(at, words)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0], words
+
+
+# -- what is kept -----------------------------------------------------------------------------------------------------------
+
+
+def facts(embedder: NodeEmbedder) -> dict[str, Any]:
+    """What is kept of an embedding, whatever its signs and rotation; each of these lists has a tolerance of its own.
+
+    Products are those of the rows of some nodes, and of five sums that all rows are in, where 1 is their mean square length.
+    """
+    z = np.asarray(embedder.embedding_, np.float64)
+    # Where columns are standardised, a bias has no gradient but rounding, which Adam takes for one.
+    z -= z.mean(0)
+    size = np.sqrt(np.square(z).sum(1).mean())
+    z /= size
+    marks = np.stack([*z[:: len(z) // 8][:8], *(z[rest::5].sum(0) / len(z[rest::5]) ** 0.5 for rest in range(5))])
+    singular = np.linalg.svd(z, compute_uv=False)[:8] / len(z) ** 0.5
+    lists = {
+        "products": (marks @ marks.T)[np.triu_indices(len(marks))],
+        "singular values": singular,
+        "size": [np.log(size)],
+        "losses": embedder.losses_,
+        **{name: each for name, each in _scores(embedder).items() if each},
+    }
+    return {name: np.round(values, 4).tolist() for name, values in lists.items() if len(values)}
+
+
+def _scores(embedder: NodeEmbedder) -> dict[str, list[float]]:
+    """Scores of the embedding and of each baseline; accuracies as shares."""
+    beside = [embedder.scores_, *embedder.baselines_.values()]
+    return {
+        "link AUC": [each["link_auc"] for each in beside if "link_auc" in each],
+        "accuracy": [each["strict_accuracy"] / 100 for each in beside if "strict_accuracy" in each],
+        "geometry": [embedder.scores_[name] for name in ("alignment", "uniformity") if name in embedder.scores_],
+    }
+
+
+def of_toy(name: str) -> dict[str, Any]:
+    """Products of the vectors of a few nodes, after three epochs of a method on the built-in graph with seed 7."""
+    method = METHODS[name]
+    small = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_columns": 16}
+    recipe = recipe_for(name, "toy").but(**{key: value for key, value in small.items() if key in method.keys})
+    engine = cpu_engine(torch.float32)
+    engine.threads = 1
+    z = learn(method, load("toy"), 7, recipe, engine).z.double()
+    z -= z.mean(0)
+    rows = z[::480]
+    products = rows @ rows.T / z.square().sum(1).mean()
+    return {"products": [round(value, 4) for value in products[tuple(torch.triu_indices(len(rows), len(rows)))].tolist()]}
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, float]:
+    """The largest difference in each list; infinite where one has other lists, or longer ones."""
+    found = {}
+    for name in {**old, **new}:
+        before, now = (np.array(each.get(name, [])) for each in (old, new))
+        found[name] = float(np.abs(before - now).max()) if before.shape == now.shape else np.inf
+    return found
+
+
+# -- freezing ---------------------------------------------------------------------------------------------------------------
+
+
+def current(folder: Path, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All that can be frozen, by name; real graphs only with their data."""
+    embedded = Embedded(folder, data)
+    run_module("tests.frozen", folder)
+    yield from json.loads((folder / FACTS).read_text()).items()
+    yield from ((f"toy {name}", of_toy(name)) for name in METHODS)
+    for case in CASES:
+        if "workers" not in case.way and (data or case.graph in TABLES):
+            yield case.name, facts(embedded.embedder(case))
+
+
+def freeze_workers(folder: Path, data: Path | None) -> None:
+    """Write the facts of all that two workers embed, from a process of its own."""
+    embedded = Embedded(folder, data)
+    cases = [case for case in CASES if "workers" in case.way and (data or case.graph in TABLES)]
+    (folder / FACTS).write_text(json.dumps({case.name: facts(embedded.embedder(case)) for case in cases}))
+
+
+def main() -> None:
+    data = Path(os.environ["CLNR_DATA"]).absolute() if os.environ.get("CLNR_DATA") else None
+    torch.set_num_threads(1)
+    if len(sys.argv) > 1:
+        freeze_workers(Path(sys.argv[1]), data)
+        return
+    old = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    new: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CLNR_HOME"] = str(Path(folder) / "home")
+        for name, found in current(Path(folder), data):
+            new[name] = found
+            told = [f"{part} {value:.4f}" for part, value in differences(old[name], found).items()] if name in old else ["new"]
+            print(f"{name}: {', '.join(told)}", flush=True)
+    names = {f"toy {name}" for name in METHODS} | {case.name for case in CASES}
+    for name in old.keys() - names:
+        print(f"{name}: no more")
+    kept = {name: each for name, each in sorted((old | new).items()) if name in names}
+    KEPT.write_text("{\n" + ",\n".join(f'"{name}": {json.dumps(each)}' for name, each in kept.items()) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

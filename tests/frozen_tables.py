@@ -1,0 +1,77 @@
+"""Small graphs as tables, always the same: what columns, edges and kinds can be like, in groups that vectors can find."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+NODES, GROUPS = 240, 4
+WORDS = ("graph", "vector", "river", "stone", "music", "garden", "engine", "winter", "harbour", "signal", "paper", "cloud")
+
+
+def write(path: Path, header: str, rows: Iterable[Iterable[Any]]) -> None:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header.split(), *rows])
+
+
+def ends(draw: random.Random, count: int, others: int, edges: int) -> Iterable[tuple[int, int]]:
+    """Edges mostly within groups, which are the remainders of nodes, and more to the first nodes of a group than to the last."""
+    for _ in range(edges):
+        source, place = int(draw.random() * count), int(draw.random() ** 2 * (others // GROUPS))
+        group = source % GROUPS if draw.random() < 0.85 else int(draw.random() * GROUPS)
+        yield source, place * GROUPS + group
+
+
+def columns_of(draw: random.Random, node: int) -> list[Any]:
+    """Numbers, times, texts, categories and values that are missing, which all tell the group of a node a little."""
+    group, some = node % GROUPS, draw.random
+    age = "" if some() < 0.1 else round(20 + 9 * group + 12 * some(), 1)
+    income = "" if some() < 0.25 else int(900 * (1 + group) * (0.2 + some()) ** 3)
+    joined = "" if some() < 0.1 else datetime.date(2019, 1, 1) + datetime.timedelta(int(200 * group + 500 * some()))
+    city = "" if some() < 0.1 else ("Oslo", "Bonn", "Lima", "Kyiv", "Bern")[(group + int(some() ** 2 * 5)) % 5]
+    told = [WORDS[(3 * group + int(some() ** 2 * len(WORDS))) % len(WORDS)] for _ in range(int(some() * 12))]
+    return [age, income, joined, city, " ".join(told), some() < 0.2 + group / 5]
+
+
+COLUMNS = "age income joined city about member"
+
+
+def people(folder: Path) -> None:
+    """Directed edges with weights, some of them loops or repeated; some nodes without a row, others without an edge."""
+    draw = random.Random(1)
+    linked = [(a, b, round(0.2 + 3 * draw.random(), 2)) for a, b in ends(draw, NODES - 6, NODES - 6, 1100)]
+    loops = [(node, node, 2.5) for node in range(0, NODES, 31)]
+    write(folder / "e.csv", "source target weight", [*linked, *loops, *linked[:40]])
+    groups = ["" if node % 9 == 0 else "abcd"[node % GROUPS] for node in range(NODES)]
+    rows = [[node, *columns_of(draw, node), groups[node]] for node in range(NODES) if node % 37 != 5]
+    write(folder / "n.csv", f"id {COLUMNS} group", rows)
+    later = [(a + NODES, b, round(0.2 + draw.random(), 2)) for a, b in ends(draw, 30, NODES, 150)]
+    write(folder / "later-e.csv", "source target weight", later)
+    among = [(a + NODES, b + NODES, 1) for a, b in ends(draw, 30, 30, 120)]
+    write(folder / "alone-e.csv", "source target weight", among)
+    write(folder / "later-n.csv", f"id {COLUMNS}", [[node, *columns_of(draw, node)] for node in range(NODES, NODES + 30)])
+
+
+def shop(folder: Path) -> None:
+    """Two kinds of nodes, and two of edges, one of them with weights."""
+    draw, items = random.Random(2), 120
+    bought = [(f"u{a}", b, 1 + int(4 * draw.random())) for a, b in ends(draw, NODES, items, 1000)]
+    write(folder / "bought.csv", "user item count", bought)
+    write(folder / "knows.csv", "one other", [(f"u{a}", f"u{b}") for a, b in ends(draw, NODES, NODES, 500)])
+    write(folder / "users.csv", f"user {COLUMNS}", [[f"u{node}", *columns_of(draw, node)] for node in range(NODES)])
+    prices = [(item, round(5 + 20 * (item % GROUPS) + 30 * draw.random(), 2), "xyz"[item % 3]) for item in range(items)]
+    write(folder / "items.csv", "item price shelf", prices)
+
+
+def calls(folder: Path) -> None:
+    """Edges alone, of two kinds, whose weights age."""
+    draw, day = random.Random(3), datetime.date(2024, 1, 1)
+    rows = [
+        (f"p{a}", f"p{b}", "text" if draw.random() < 0.3 else "call", day + datetime.timedelta(int(300 * draw.random())))
+        for a, b in ends(draw, NODES, NODES, 1200)
+    ]
+    write(folder / "c.csv", "from to how day", rows)
