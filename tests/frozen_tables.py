@@ -19,7 +19,7 @@ def write(path: Path, header: str, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def ends(draw: random.Random, count: int, others: int, edges: int) -> Iterable[tuple[int, int]]:
-    """Edges mostly within groups, which are the remainders of nodes, and more to the first nodes of a group than to the last."""
+    """Edges mostly within groups, which are the remainders of nodes, and more to a group's first nodes than to its last."""
     for _ in range(edges):
         source, place = int(draw.random() * count), int(draw.random() ** 2 * (others // GROUPS))
         group = source % GROUPS if draw.random() < 0.85 else int(draw.random() * GROUPS)

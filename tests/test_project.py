@@ -80,6 +80,6 @@ def test_the_changelog_has_themes_and_a_line_for_each_change():
         _, *lines = filter(None, version.splitlines())
         assert [line for line in lines if not line.startswith(("### ", "- "))] == []
         themes = re.findall("^### (.*)$", version, re.MULTILINE)
-        assert len(themes) == len(set(themes)) > 0
+        assert len(themes) == len(set(themes))
     changes = re.findall("^- .*$", text, re.MULTILINE)
     assert len(changes) == len(set(changes))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clnr.engine import Engine
-from clnr.methods import Method
-from clnr.methods.recipe import Recipe
 from clnr.support.machine import code_digest, environment
+
+if TYPE_CHECKING:
+    from clnr.engine import Engine
+    from clnr.methods import Method
+    from clnr.methods.recipe import Recipe
 
 CHOSEN_HERE = ("engine", "precision", "cuda")
 """What is chosen for the machine, unless it is asked for."""
