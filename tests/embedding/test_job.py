@@ -50,10 +50,10 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     assert again() is not None
     assert again() is None
     for changes, said in (
-        ({"seed": 1}, "the seed was 0 and is 1"),
+        ({"seed": 1}, "seed was 0 and is 1"),
         ({"changes": {"epochs": 4}}, "epochs was 3 and is 4"),
-        ({"hold_out": 0.2}, "the hold_out was 0.05 and is 0.2"),
-        ({"engine": choose("cpu", "float32", 3)}, "the threads was 1 and is 3"),
+        ({"hold_out": 0.2}, "hold_out was 0.05 and is 0.2"),
+        ({"engine": choose("cpu", "float32", 3)}, "threads was 1 and is 3"),
     ):
         with pytest.raises(DataError, match=f"finished with other settings: {said}; overwrite it with force=True"):
             again(**changes)
@@ -62,7 +62,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 1\n", ""))
     (out / "digests.json").unlink()
     assert again(engine=choose("auto")) is None
-    with pytest.raises(DataError, match="the device was cuda and is cpu"):
+    with pytest.raises(DataError, match="device was cuda and is cpu"):
         again(engine=choose("cpu"))
     assert again(seed=1, force=True) is not None
 

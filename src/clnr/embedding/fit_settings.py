@@ -160,9 +160,9 @@ class Settings:
         return Checkpoint(path, every, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
 
     def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
-        """All that decides the result on the graph with a digest: another one cannot be resumed, nor share its steps."""
-        more = {"hold_out": float(self.hold_out), "tune": int(self.tune), "purpose": self.purpose, "name": self.method.name}
-        more |= {"evaluate": bool(self.evaluate), "baselines": bool(self.baselines)}
+        """All that decides the result on the graph with a digest; with another, nothing can be resumed."""
+        more = {"hold_out": float(self.hold_out), "tune": int(self.tune), "name": self.method.name}
+        more |= {"purpose": self.purpose, "evaluate": bool(self.evaluate), "baselines": bool(self.baselines)}
         return fingerprint(graph, self.method, recipe, self.seed, self.engine, **more)
 
     def remove_checkpoint(self) -> None:

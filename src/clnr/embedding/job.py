@@ -174,8 +174,9 @@ def _is_finished(source: Source, settings: Settings, about: Mapping[str, Any], o
     """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
     earlier = load_result(output.folder)
     # What was chosen for the machine may be otherwise on another one.
-    asked = {name: value for name, value in settings.engine.asked._asdict().items() if value not in ("auto", None)}
-    wanted = {name: value for name, value in about.items() if name not in CHOSEN_HERE} | asked
+    wanted = {name: value for name, value in about.items() if name not in CHOSEN_HERE}
+    asked = settings.engine.asked._asdict().items()
+    wanted |= {name: value for name, value in asked if value not in ("auto", None)}
     was = differences({**earlier.about, **earlier.model.provenance._asdict()}, wanted)
     differs = [*source.differences(earlier, output), *([was] if was else [])]
     if differs and not output.force:

@@ -77,7 +77,8 @@ class InMemory(Source):
         return plan(self.table_graph, settings, layout=None if output is None else output.layout)
 
     def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
-        if self.names is None or self.table_graph.ingest_report.names == earlier.nodes.info.ingest_report.names:
+        was, now = (each.ingest_report.names for each in (earlier.nodes.info, self.table_graph))
+        if self.names is None or was == now:
             return []
         how = f"clnr report {output.folder} --name {self.names}"
         return [f"its names come from another column; {how} changes that"]
@@ -87,8 +88,8 @@ class InMemory(Source):
             check_formats(output.formats, self.table_graph.graph)
         if not settings.ignore_memory_check:
             planned.check_memory()
-        about = settings.fingerprint(self.digest, recipe)
-        return Job(GraphInMemory(self.table_graph, settings), recipe, settings.compared, output, about, bar=bar)
+        graph, about = GraphInMemory(self.table_graph, settings), settings.fingerprint(self.digest, recipe)
+        return Job(graph, recipe, settings.compared, output, about, bar=bar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +114,10 @@ class InFiles(Source):
         work = WorkFolder(output.folder, folder, settings, recipe)
         if settings.workers.first:
             planned.check_disk(output.folder, work.bytes_there)
-        block_rows, remark = work.begin(planned.sizes.block_rows)
+        block_rows = work.begin(planned.sizes.block_rows)
         graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
-        job = Job(graph, recipe, settings.compared, output, settings.fingerprint(self.digest, recipe), work, bar)
-        if remark is not None:
-            job.log(remark)
+        about = settings.fingerprint(self.digest, recipe)
+        job = Job(graph, recipe, settings.compared, output, about, work, bar)
         if settings.workers.first and is_trained(output.folder):
             job.log("training is complete; continuing with the embedding")
         return job

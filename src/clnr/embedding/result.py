@@ -21,8 +21,8 @@ class EmbeddingResult:
 
     ``z`` has a row for each node: an array or, in files, ``Shards``. Warnings are what a reader of the scores should know, a
     line each. Baselines are scored on the same edges and nodes; beside their scores stand the standard errors of the
-    differences from this embedding's: ``link_auc_error``, ``strict_accuracy_error``. ``about`` is the fingerprint of what
-    was asked for, empty after an extension.
+    differences from this embedding's: ``link_auc_error``, ``strict_accuracy_error``. ``about`` is the
+    fingerprint of what was asked for, empty after an extension.
     """
 
     model: FittedModel

@@ -53,7 +53,8 @@ _FORMAT_VERSION = max(_ADDED_COLUMNS)
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
     """The key of a run: of its fingerprint, threads and hardware."""
     where = {"threads": engine.thread_rule, "hardware": environment.hardware(engine.device)}
-    return key_of(fingerprint(graph.digest, method, recipe, seed, engine, loop_weight=graph.loop_weight, **where))
+    loops = graph.loop_weight
+    return key_of(fingerprint(graph.digest, method, recipe, seed, engine, loop_weight=loops, **where))
 
 
 class RunCache:

@@ -1,4 +1,4 @@
-"""The digest of a graph: one for everything that a user would call another graph, the same in memory and in files."""
+"""The digest of a graph: of all that its user would call another graph, the same in memory and in files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from clnr.graph.csr import CSR, Array
 
-DIGEST_TYPES = {"indptr": "int64", "indices": "int32", "weight": "float32", "values": "float32", "offsets": "int64"}
-"""The type in which each part of an array enters the digest, where it has one; others as they are stored."""
+# The types in which arrays enter the digest; all others enter it as int64.
+_TYPES = {"indices": "int32", "weight": "float32", "features.values": "float32", "ids.text": "uint8"}
 _NUMBERS_AT_A_TIME = 1 << 20
 
 
@@ -21,7 +21,7 @@ def graph_digest(arrays: Mapping[str, str], features: int, facts: str) -> str:
 
     Edges by source follow from those by target.
     """
-    lines = [f"{name} {digest}" for name, digest in sorted(arrays.items()) if not name.startswith("outgoing.")]
+    lines = [f"{name} {arrays[name]}" for name in sorted(arrays) if not name.startswith("outgoing.")]
     return hashlib.sha256("\n".join([*lines, str(features), facts]).encode()).hexdigest()
 
 
@@ -36,16 +36,16 @@ def digests_of(features: Any, incoming: CSR, ids: Array, more: Mapping[str, Arra
 
 
 def _digest(array: Array, name: str) -> str:
-    whole = array.dtype.kind in "iu" and name.endswith(".values")
-    dtype = np.dtype("int64" if whole else DIGEST_TYPES.get(name.rpartition(".")[2], array.dtype)).newbyteorder("<")
+    dtype = np.dtype(_TYPES.get(name, _TYPES.get(name.rpartition(".")[2], "int64"))).newbyteorder("<")
     total, rows = hashlib.sha256(), max(1, _NUMBERS_AT_A_TIME // max(1, array[:1].size))
     for start in range(0, len(array), rows):
-        total.update(np.ascontiguousarray(array[start : start + rows], dtype).reshape(-1).view(np.uint8).data)
+        part = np.ascontiguousarray(array[start : start + rows], dtype)
+        total.update(part.reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 
 def _id_arrays(ids: Array) -> dict[str, Array]:
-    """Ids as a graph folder has them: whole numbers, or text in one piece; any other object by its type and ``repr``."""
+    """Ids as a graph folder has them, numbers or text in one piece; other objects by type and ``repr``."""
     if ids.dtype.kind in "iu":
         return {"ids.values": ids}
     texts = [each if isinstance(each, str) else f"\0{type(each).__name__} {each!r}" for each in ids.tolist()]

@@ -13,7 +13,7 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.graph.digest import DIGEST_TYPES, graph_digest
+from clnr.graph.digest import graph_digest
 from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, check_nodes, id_range
 from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import (
@@ -45,8 +45,8 @@ class FolderWriter:
         """Open one of ``ARRAYS``, with ``width`` columns, or one-dimensional; what is yielded appends to it."""
         assert name in ARRAYS
         total, count = hashlib.sha256(), 0
-        # Of what is read back, in the type in which it enters the graph's digest.
-        as_read = None if DIGEST_TYPES.get(name.rpartition(".")[2], dtype) == dtype or dtype == "int64" else hashlib.sha256()
+        # Of what is read back, which enters the digest of the graph.
+        as_read = hashlib.sha256() if dtype in FEATURE_TYPES[1:] else None
         with (self.folder / array_file(name)).open("wb") as file:
 
             def append(values: Array) -> None:
@@ -58,7 +58,7 @@ class FolderWriter:
                 file.write(content)
                 total.update(content)
                 if as_read is not None:
-                    as_read.update(np.ascontiguousarray(to_float32(stored, dtype)).reshape(-1).view(np.uint8).data)
+                    as_read.update(to_float32(stored, dtype).reshape(-1).view(np.uint8).data)
                 count += len(stored)
 
             yield append

@@ -56,7 +56,7 @@ class Graph:
         name: What to call it in reports; it affects nothing else.
         dataset: The data set of the catalogue that it is, which has its own recipes; None for a user's graph.
         loop_weight: The weight of self-loops, where a convolution adds them.
-        facts: Names of its columns, classes and kinds, and what else of its tables belongs to its digest, as JSON.
+        facts: Names of its columns, classes and kinds, and what else belongs to its digest, as JSON.
     """
 
     features: Matrix
@@ -148,7 +148,8 @@ class Graph:
         check_type("a graph's name", self.name, str, "text", DataError)
         x = self.features
         of_features = (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
-        for array in (*of_features, *self.incoming, *self.outgoing, self.labels, self.ids, *(self.split or ())):
+        of_nodes = (*of_features, self.labels, self.ids, *(self.split or ()))
+        for array in (*of_nodes, *self.incoming, *self.outgoing):
             if array is not None:
                 array.flags.writeable = False
 
@@ -198,9 +199,10 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that is another graph for its user, ids and names of columns included; but not its own name."""
+        """SHA-256 of all that makes it another graph for its user, ids included; but not its own name."""
         more = {"labels.values": self.labels, **({} if self.split is None else self.split._asdict())}
-        return graph_digest(digests_of(self.features, self.incoming, self.node_ids, more), self.num_features, self.facts)
+        arrays = digests_of(self.features, self.incoming, self.node_ids, more)
+        return graph_digest(arrays, self.num_features, self.facts)
 
     def named(self, name: str) -> Graph:
         """The same graph under another name."""

@@ -11,7 +11,7 @@ from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import class_warnings, digest_other_columns, register_classes
+from clnr.tables.columns.node_columns import class_warnings, digest_others, register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import ENDS, merge_rows
@@ -106,7 +106,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     others = ""
     if node_table is not None:
         features = {each.column for each in encoder.column_encoders}
-        others = digest_other_columns(db, node_table, loaded.roles.id, loaded.as_integers, features)
+        others = digest_others(db, node_table, loaded.roles.id, loaded.as_integers, features)
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
     for i, info in enumerate(columns):

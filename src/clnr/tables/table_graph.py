@@ -90,7 +90,7 @@ class TableInfo(NamedTuple):
 
     @property
     def facts(self) -> str:
-        """What of tables belongs to the digest of their graph: columns, categories, classes and kinds; empty without any."""
+        """What of tables belongs to the digest of a graph: columns, categories, classes and kinds."""
         encoders = () if self.feature_encoder is None else self.feature_encoder.column_encoders
         columns, report = [(each.column, each.kind, each.values) for each in encoders], self.ingest_report
         facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.others

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 CHOSEN_HERE = ("engine", "precision", "cuda")
 """What is chosen for the machine, unless it is asked for."""
+Fingerprint = dict[str, Any]
 _LETTERS_SHOWN = 40
 
 
-def fingerprint(graph: str, method: Method, recipe: Recipe, seed: int, engine: Engine, **more: Any) -> dict[str, Any]:
-    """All that decides a result on the graph with a digest, as JSON reads it back; where the graph is does not count."""
+def fingerprint(graph: str, method: Method, recipe: Recipe, seed: int, engine: Engine, **more: Any) -> Fingerprint:
+    """All that decides a result on the graph with a digest, wherever it is; as JSON reads it back."""
     parts = {
         "graph": graph,
         "method": method.parts(),
@@ -35,7 +36,7 @@ def fingerprint(graph: str, method: Method, recipe: Recipe, seed: int, engine: E
     return json.loads(json.dumps(parts))
 
 
-def key_of(fingerprint: Mapping[str, Any]) -> str:
+def key_of(fingerprint: Fingerprint) -> str:
     """SHA-256 of a fingerprint."""
     return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()
 
@@ -43,14 +44,13 @@ def key_of(fingerprint: Mapping[str, Any]) -> str:
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """In what two fingerprints differ, in words; empty if they are the same in all that the later one has."""
     phrases = []
-    for name in now:
-        a, b = was.get(name), now[name]
-        if isinstance(a, dict) and isinstance(b, dict):
-            phrases += [f"{key} was {_short(a.get(key))} and is {b[key]}" for key in b if a.get(key) != b[key]]
-        elif a != b:
-            shown = f"the {name} was {_short(a)} and is {_short(b)}" if isinstance(a, str | int | float) else f"another {name}"
-            phrases.append(shown)
-    return ", ".join(phrases)
+    for name, value in now.items():
+        earlier = was.get(name)
+        if isinstance(earlier, dict) and isinstance(value, dict):
+            phrases += [differences({name: earlier.get(name)}, {name: value[name]}) for name in value]
+        elif earlier != value:
+            phrases.append(f"{name} was {_short(earlier)} and is {_short(value)}")
+    return ", ".join(filter(None, phrases))
 
 
 def _short(value: object) -> str:

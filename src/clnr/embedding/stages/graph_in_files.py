@@ -188,7 +188,8 @@ class GraphInFiles(JobGraph):
         assert job.model is not None
         shards = self.shards(0, 0) if job.vectors is None else job.vectors
         nodes = StoredNodes(shards, read_table_info(self.folder), self.folder)
-        return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *(job.scored or Scores({}, (), {})), job.about)
+        scored = job.scored or Scores({}, (), {})
+        return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.about)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 

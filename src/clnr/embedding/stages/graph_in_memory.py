@@ -179,7 +179,8 @@ class GraphInMemory(JobGraph):
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
         assert job.scored is not None
-        return EmbeddingResult.of(job.model, self.table_graph, job.vectors, job.losses, *job.scored, about=job.about)
+        made = job.vectors, job.losses, *job.scored
+        return EmbeddingResult.of(job.model, self.table_graph, *made, about=job.about)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 

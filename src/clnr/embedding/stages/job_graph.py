@@ -68,7 +68,7 @@ class Job:
 
     What no stage has made yet is None, and so is what a worker has no use for. Without an output nothing is written, and
     without a work folder nothing is kept for a process that resumes. ``link_rows`` are vectors of held-out edges' nodes,
-    without these edges, where a stage of its own has fitted the read-out. ``about`` is the fingerprint of what it makes.
+    without these edges, where a stage of its own has fitted the read-out. ``about`` is its fingerprint.
     """
 
     graph: JobGraph

@@ -142,7 +142,8 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
     model = load_model(files, encoder)
     if files.has(SOURCE):
         shards = Shards.open(files, temporary)
-        return EmbeddingResult(model, StoredNodes(shards, load_table_info(files)), shards, *load_metrics(files), _asked(files))
+        nodes = StoredNodes(shards, load_table_info(files))
+        return EmbeddingResult(model, nodes, shards, *load_metrics(files), _asked(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         nothing = Graph.from_edges([], [], np.zeros((0, model.features), np.float32))

@@ -7,7 +7,7 @@ metrics.jsonl                       loss of each epoch, then the scores
 graph.safetensors, nodes.parquet    the graph, and its node table
 source.json                         with shards, in place of these two: the graph folder, and its digest
 tables.json                         how tables were turned into the graph, and the names of its classes
-asked.json                          what the run was asked for: graph, settings, code and versions, to compare on --resume
+asked.json                          what was asked for: graph, settings, code and versions, for --resume
 digests.json                        SHA-256 of each file above
 neighbors.usearch, neighbors.json   an index that earlier versions of clnr kept here; never read
 """

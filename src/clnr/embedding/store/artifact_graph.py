@@ -146,4 +146,5 @@ def _from_arrays(arrays: Mapping[str, Array], ids: Array, facts: str) -> Graph:
     links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
-    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids, facts=facts)
+    of_nodes: dict[str, Any] = {"labels": labels, "ids": ids, "facts": facts}
+    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, **of_nodes)

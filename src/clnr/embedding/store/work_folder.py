@@ -13,12 +13,10 @@ from typing import Any
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
-from clnr.embedding.store.row_files import ShardFiles, remove_rows
-from clnr.embedding.store.shards import shard_schema
+from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
-from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import move_folder, resolve_path, write_atomic
 from clnr.support.storage.checked_files import errors_name, parse_json
 from clnr.support.storage.file_locks import temporary_name
@@ -76,13 +74,12 @@ class WorkFolder:
         before = self.notes if (self.path / _ABOUT).is_file() else {}
         write_atomic(self.path / _ABOUT, json.dumps(before | more).encode())
 
-    def begin(self, block_rows: int) -> tuple[int, str | None]:
+    def begin(self, block_rows: int) -> int:
         """Make the folder, or go on in what a stopped process left, if that is to be resumed; all workers call it.
 
-        Each gives the rows that a block may gather, as it has memory. Returns those for all workers, and as before; and a line
-        that says what is made again, or None.
+        Each gives the rows that a block may gather, as it has memory. Returns those for all, and as before.
         """
-        workers, remark = self._settings.workers, None
+        workers = self._settings.workers
         if workers.first:
             self._check_left()
         self._check_seen()
@@ -91,8 +88,7 @@ class WorkFolder:
             if not (self.path / _ABOUT).is_file():
                 self.note(about=self._about, block_rows=block_rows, choices=self._settings.engine.choices)
             block_rows = int(self.notes["block_rows"])
-            remark = self._remove_old_shards()
-        return workers.broadcast_object(block_rows), remark
+        return workers.broadcast_object(block_rows)
 
     def _check_left(self) -> None:
         """Fail if what is left is of something else; what is not to be resumed is removed."""
@@ -100,7 +96,8 @@ class WorkFolder:
             with errors_name(self.path / _ABOUT):
                 earlier = dict(self.notes["about"])
             if differs := differences(earlier, self._about):
-                raise DataError(f"{self.path} is another stopped run: {differs}; undo that, or start without --resume")
+                what = f"{self.path} is another stopped run: {differs}"
+                raise DataError(f"{what}; undo that, or start without --resume")
             return
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
@@ -126,20 +123,6 @@ class WorkFolder:
         workers.barrier()
         if workers.first:
             path.unlink()
-
-    def _remove_old_shards(self) -> str | None:
-        """Remove the shards that another version of clnr has left with other columns; returns a line that says so."""
-        columns, paths = ShardFiles(self.path, self._folder, []).columns, sorted((self.path / SHARDS).glob("*.parquet"))
-        old = [path for path in paths if shard_schema(path).names != columns]
-        if not old:
-            return None
-        if "embedded" in self.notes:
-            self.note(embedded=[0, 0])
-        for path in old:
-            path.unlink()
-        return (
-            f"{len(old)} of {plural(len(paths), 'shard')} have the columns of another version of clnr: they are written again"
-        )
 
     def check_unchanged(self) -> None:
         """Raise if the graph is another one by now than when the job began: arrays that are mapped are those of then."""

@@ -32,5 +32,7 @@ def code_version() -> str:
     package = Path(str(resources.files("clnr")))
     paths = [package / entry for entry in NUMERICS]
     files = [file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])]
-    digests = (f"{file.relative_to(package).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files)
-    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()[:16]
+    total = hashlib.sha256()
+    for name, file in sorted((file.relative_to(package).as_posix(), file) for file in files):
+        total.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()[:16]

@@ -45,8 +45,8 @@ class StructuralFeatures:
     @classmethod
     def fit(cls, columns: Array) -> StructuralFeatures:
         """To mean 0 and variance 1; a constant column is not scaled."""
-        parts = (columns[start : start + NODES_AT_A_TIME] for start in range(0, len(columns), NODES_AT_A_TIME))
-        return cls.fit_parts(parts, len(columns))
+        starts = range(0, len(columns), NODES_AT_A_TIME)
+        return cls.fit_parts((columns[start : start + NODES_AT_A_TIME] for start in starts), len(columns))
 
     @classmethod
     def fit_parts(cls, parts: Iterable[Array], count: int) -> StructuralFeatures:
