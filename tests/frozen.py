@@ -67,8 +67,8 @@ TABLES = {
 WAYS = {
     "memory": "",
     "files": "--from-files",
-    "workers": "--workers 2",
-    "files-workers": "--from-files --workers 2",
+    "workers": "--workers 2 --worker-timeout 120",
+    "files-workers": "--from-files --workers 2 --worker-timeout 120",
     # Unseen people, with the model of the others: added to its graph, or as a graph of their own.
     "added": "--edges later-e.csv --nodes later-n.csv",
     "alone": "--edges alone-e.csv --nodes later-n.csv --standalone",
