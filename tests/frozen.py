@@ -6,11 +6,12 @@ freezes those of this version and prints how far each is from what it was. ``tes
 
 Everything is computed on one thread of the CPU in float32, and nothing that is kept depends on signs or
 rotations. It was computed again with no instructions but SSE, with two threads, with features changed by a
-millionth, and with torch 2.6. Products then differed by 0.0001, trained or not; those of the default by
-0.004, at a tenth of its learning rate. That comes from biases of encoders whose columns are standardised:
-their gradient is nothing but rounding, which Adam takes for a gradient. They drop out where rows are centred,
-but not where they are propagated first, nor of cosines: the link AUC of CLNR differed by 0.015. An epoch more
-changes products by 0.02 to 0.8, a tenth more of the learning rate by 0.004 to 0.1.
+millionth, and with torch 2.6. Products then differed by 0.0001, trained or not; by 0.004, at a tenth of the
+learning rate, where what is trained is propagated, as by the default. That comes from biases of encoders
+whose columns are standardised: their gradient is nothing but rounding, which Adam takes for a gradient. They
+drop out where rows are centred, but not where they are propagated first, nor of cosines: the link AUC of CLNR
+differed by 0.015. An epoch more changes products by 0.02 to 0.8, a tenth more of the learning rate by 0.004
+to 0.1.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Case(NamedTuple):
         """The largest differences that are allowed, several times those that were measured."""
         if self.chosen == "default":
             return TOLERANCES | {"products": 1e-2, "link AUC": 5e-3}
-        return TOLERANCES | ({"link AUC": 3e-2} if "epochs" in self.recipe else {})
+        return TOLERANCES | ({"link AUC": 3e-2} if "epochs" in self.recipe else {"products": 1e-3})
 
 
 CASES = [
@@ -211,9 +212,10 @@ def by_two(at: Path, words: list[str]) -> None:
 def facts(embedder: NodeEmbedder) -> dict[str, Any]:
     """What is kept of an embedding: lists of numbers, each with a tolerance of its own.
 
-    Products are of some nodes' rows and of five sums that all rows are in; 1 is a row's mean square length.
+    Products are of some nodes' rows and of five sums that all rows are in; 1 is a row's mean square length. Rows are
+    in the order of the nodes' ids, as text.
     """
-    z = np.asarray(embedder.embedding_, np.float64)
+    z = np.asarray(embedder.embedding_, np.float64)[np.argsort(np.asarray(embedder.ids_).astype(str))]
     # Where columns are standardised, a bias has no gradient but rounding, which Adam takes for one.
     z -= z.mean(0)
     size = np.sqrt(np.square(z).sum(1).mean())
@@ -234,12 +236,10 @@ def facts(embedder: NodeEmbedder) -> dict[str, Any]:
 
 
 def of_toy(name: str) -> dict[str, Any]:
-    """Products of the rows of a few nodes, after three epochs of a method on the built-in graph with seed 7.
-
-    Machines differ by up to 0.014 here, methods by 0.1 and more.
-    """
+    """Products of the rows of a few nodes, after three epochs of a method on the built-in graph with seed 7."""
     method = METHODS[name]
     small = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_columns": 16}
+    small |= {"learning_rate": 1e-4} if method.readout else {}
     recipe = recipe_for(name, "toy").but(**{key: value for key, value in small.items() if key in method.keys})
     engine = cpu_engine(torch.float32)
     engine.threads = 1
