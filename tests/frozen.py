@@ -1,8 +1,17 @@
-"""Vectors and scores as they were last frozen: of the built-in graph, of real graphs and of tables, however they are made.
+"""Vectors and scores as they were last frozen: of the built-in graph, of real graphs and of tables.
 
     CLNR_DATA=FOLDER python -m tests.frozen
 
 freezes those of this version and prints how far each is from what it was. ``tests/test_frozen.py`` compares.
+
+Everything is computed on one thread of the CPU in float32, and nothing that is kept depends on signs or
+rotations. It was computed again with no instructions but SSE, with two threads, with features changed by a
+millionth, and with torch 2.6. Products then differed by 0.0001, trained or not; by 0.004, at a tenth of the
+learning rate, where what is trained is propagated, as by the default. That comes from biases of encoders
+whose columns are standardised: their gradient is nothing but rounding, which Adam takes for a gradient. They
+drop out where rows are centred, but not where they are propagated first, nor of cosines: the link AUC of CLNR
+differed by 0.015. An epoch more changes products by 0.02 to 0.8, a tenth more of the learning rate by 0.004
+to 0.1.
 """
 
 from __future__ import annotations
@@ -41,11 +50,12 @@ CHOSEN = {
     "default": ({}, "", "CLNR-mix"),
     "quick": ({"effort": "quick"}, "--effort quick", "SVD-mix"),
     "SVD-mix": ({"method": "SVD-mix", "hold_out": 0.0}, "--method SVD-mix --hold-out 0", "SVD-mix"),
-    **{name: ({"method": name}, f"--method {name}", name) for name in ("CLNR", "GRACE", "CCA-SSG", "BGRL", "Raw")},
+    **{name: ({"method": name}, f"--method {name}", name) for name in ("CLNR", "GRACE", "CCA-SSG", "BGRL")},
+    "Raw": ({"method": "Raw"}, "--method Raw", "Raw"),
 }
 TOLERANCES = {
-    **dict.fromkeys(("products", "singular values", "size", "geometry"), 2e-3),
-    "link AUC": 2e-3,
+    **dict.fromkeys(("products", "singular values", "size", "geometry", "link AUC"), 2e-3),
+    "losses": 1e-3,
     "accuracy": 2e-2,
 }
 DATA = ("cora", "photo")
@@ -53,14 +63,14 @@ TABLES = {
     "people": "--edges e.csv --nodes n.csv --label group --directed --as about=text --as city=category",
     "shop": "--edges user,bought,item=bought.csv --edges user,knows,user=knows.csv "
     "--nodes user=users.csv --nodes item=items.csv --as user.about=text",
-    "calls": "--edges c.csv --edge-type how --edge-time day --half-life 60 --until 2024-10-01",
+    "calls": "--edges c.csv --edge-type how --edge-time day --half-life 60 --until 2019-10-01",
 }
 WAYS = {
     "memory": "",
     "files": "--from-files",
-    "workers": "--workers 2",
-    "files-workers": "--from-files --workers 2",
-    # Unseen nodes of the same people, with the model of those: added to its graph, or as a graph of their own.
+    "workers": "--workers 2 --worker-timeout 120",
+    "files-workers": "--from-files --workers 2 --worker-timeout 120",
+    # Unseen people, with the model of the others: added to its graph, or as a graph of their own.
     "added": "--edges later-e.csv --nodes later-n.csv",
     "alone": "--edges alone-e.csv --nodes later-n.csv --standalone",
 }
@@ -79,17 +89,17 @@ class Case(NamedTuple):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        # Workers share nothing else; and what an encoder has in place of a bias is not centred where it is propagated.
-        more = {} if self.way == "memory" else {"moments": "sampled"}
-        more |= {"learning_rate": 1e-4} if self.chosen == "default" else {}
-        return {key: value for key, value in (SMALL | more).items() if key in METHODS[CHOSEN[self.chosen][2]].keys}
+        # Workers share sampled steps alone.
+        values = SMALL if self.way == "memory" else SMALL | {"moments": "sampled"}
+        values = values | {"learning_rate": 1e-4} if self.chosen == "default" else values
+        return {key: value for key, value in values.items() if key in METHODS[CHOSEN[self.chosen][2]].keys}
 
     @property
     def tolerances(self) -> dict[str, float]:
-        """The largest differences between machines."""
-        of_default = {"products": 1e-2, "singular values": 2e-3, "link AUC": 5e-3} if self.chosen == "default" else {}
-        of_trained = {"losses": 1e-3, "link AUC": 3e-2} if "epochs" in self.recipe else {}
-        return TOLERANCES | of_trained | of_default
+        """The largest differences that are allowed, several times those that were measured."""
+        if self.chosen == "default":
+            return TOLERANCES | {"products": 1e-2, "link AUC": 5e-3}
+        return TOLERANCES | ({"link AUC": 3e-2} if "epochs" in self.recipe else {"products": 1e-3})
 
 
 CASES = [
@@ -109,7 +119,7 @@ CASES = [
 ]
 
 
-# -- embedding --------------------------------------------------------------------------------------------------------------
+# -- embedding -------------------------------------------------------------------------------------------------
 
 
 class Embedded(NamedTuple):
@@ -145,17 +155,18 @@ class Embedded(NamedTuple):
                 self._write_graph(case.graph, at)
             # Of thousands of held-out edges, what they reach takes long to compute.
             graph = "--graph graph" + " --hold-out 0.005" * (case.graph == "photo")
-        settings = [f"--set={key}={value}" for key, value in case.recipe.items()]
-        return ["embed", *graph.split(), *CHOSEN[case.chosen][1].split(), *settings, *WAYS[case.way].split(), *engine]
+        words = f"embed {graph} {CHOSEN[case.chosen][1]} {WAYS[case.way]}".split()
+        return [*words, *(f"--set={key}={value}" for key, value in case.recipe.items()), *engine]
 
     def _write_graph(self, name: str, at: Path) -> None:
         if name in TABLES:
-            command(at, ["ingest", *TABLES[name].split(), "--out", "graph"])
+            command(at, f"ingest {TABLES[name]} --out graph --quiet".split())
             return
         graph = load(name, self.data)
         source, target, _ = graph.edges()
         # Without labels: a probe of vectors of few epochs takes minutes.
-        clnr.ingest(pa.table({"source": source, "target": target}), feature_matrix=graph.features, out=at / "graph")
+        edges = pa.table({"source": source, "target": target})
+        clnr.ingest(edges, feature_matrix=graph.features, out=at / "graph")
 
 
 def command(at: Path, words: list[str]) -> None:
@@ -167,15 +178,16 @@ def command(at: Path, words: list[str]) -> None:
         stack.enter_context(mock.patch.object(sys, "argv", ["clnr", *words]))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.chdir(at))
+        code = None
         try:
             cli.main()
         except SystemExit as end:
-            if end.code:
-                raise AssertionError(f"{words} ended with {end.code}") from None
+            code = end.code
+        assert not code, words
 
 
 def by_two(at: Path, words: list[str]) -> None:
-    """The command line in two processes, forked from this one, which has imported torch and computed nothing with it."""
+    """The command line in two processes, forked from this one, which has computed nothing with torch yet."""
     children = []
     for rank in range(2):
         child = os.fork()
@@ -194,53 +206,47 @@ def by_two(at: Path, words: list[str]) -> None:
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0], words
 
 
-# -- what is kept -----------------------------------------------------------------------------------------------------------
+# -- what is kept ----------------------------------------------------------------------------------------------
 
 
 def facts(embedder: NodeEmbedder) -> dict[str, Any]:
-    """What is kept of an embedding, whatever its signs and rotation; each of these lists has a tolerance of its own.
+    """What is kept of an embedding: lists of numbers, each with a tolerance of its own.
 
-    Products are those of the rows of some nodes, and of five sums that all rows are in, where 1 is their mean square length.
+    Products are of some nodes' rows and of five sums that all rows are in; 1 is a row's mean square length. Rows are
+    in the order of the nodes' ids, as text.
     """
-    z = np.asarray(embedder.embedding_, np.float64)
+    z = np.asarray(embedder.embedding_, np.float64)[np.argsort(np.asarray(embedder.ids_).astype(str))]
     # Where columns are standardised, a bias has no gradient but rounding, which Adam takes for one.
     z -= z.mean(0)
     size = np.sqrt(np.square(z).sum(1).mean())
     z /= size
-    marks = np.stack([*z[:: len(z) // 8][:8], *(z[rest::5].sum(0) / len(z[rest::5]) ** 0.5 for rest in range(5))])
-    singular = np.linalg.svd(z, compute_uv=False)[:8] / len(z) ** 0.5
+    sums = (z[rest::5].sum(0) / len(z[rest::5]) ** 0.5 for rest in range(5))
+    marks = np.stack([*z[:: len(z) // 8][:8], *sums])
+    scores = [embedder.scores_, *embedder.baselines_.values()]
     lists = {
         "products": (marks @ marks.T)[np.triu_indices(len(marks))],
-        "singular values": singular,
+        "singular values": np.linalg.svd(z, compute_uv=False)[:8] / len(z) ** 0.5,
         "size": [np.log(size)],
         "losses": embedder.losses_,
-        **{name: each for name, each in _scores(embedder).items() if each},
+        "link AUC": [each["link_auc"] for each in scores if "link_auc" in each],
+        "accuracy": [each["strict_accuracy"] / 100 for each in scores if "strict_accuracy" in each],
+        "geometry": [scores[0][name] for name in ("alignment", "uniformity") if name in scores[0]],
     }
     return {name: np.round(values, 4).tolist() for name, values in lists.items() if len(values)}
 
 
-def _scores(embedder: NodeEmbedder) -> dict[str, list[float]]:
-    """Scores of the embedding and of each baseline; accuracies as shares."""
-    beside = [embedder.scores_, *embedder.baselines_.values()]
-    return {
-        "link AUC": [each["link_auc"] for each in beside if "link_auc" in each],
-        "accuracy": [each["strict_accuracy"] / 100 for each in beside if "strict_accuracy" in each],
-        "geometry": [embedder.scores_[name] for name in ("alignment", "uniformity") if name in embedder.scores_],
-    }
-
-
 def of_toy(name: str) -> dict[str, Any]:
-    """Products of the vectors of a few nodes, after three epochs of a method on the built-in graph with seed 7."""
+    """Products of the rows of a few nodes, after three epochs of a method on the built-in graph with seed 7."""
     method = METHODS[name]
     small = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_columns": 16}
+    small |= {"learning_rate": 1e-4} if method.readout else {}
     recipe = recipe_for(name, "toy").but(**{key: value for key, value in small.items() if key in method.keys})
     engine = cpu_engine(torch.float32)
     engine.threads = 1
     z = learn(method, load("toy"), 7, recipe, engine).z.double()
     z -= z.mean(0)
-    rows = z[::480]
-    products = rows @ rows.T / z.square().sum(1).mean()
-    return {"products": [round(value, 4) for value in products[tuple(torch.triu_indices(len(rows), len(rows)))].tolist()]}
+    products = z[::480] @ z[::480].T / z.square().sum(1).mean()
+    return {"products": products[tuple(torch.triu_indices(*products.shape))].numpy().round(4).tolist()}
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, float]:
@@ -252,7 +258,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-# -- freezing ---------------------------------------------------------------------------------------------------------------
+# -- freezing --------------------------------------------------------------------------------------------------
 
 
 def current(folder: Path, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -285,13 +291,14 @@ def main() -> None:
         os.environ["CLNR_HOME"] = str(Path(folder) / "home")
         for name, found in current(Path(folder), data):
             new[name] = found
-            told = [f"{part} {value:.4f}" for part, value in differences(old[name], found).items()] if name in old else ["new"]
-            print(f"{name}: {', '.join(told)}", flush=True)
+            differs = differences(old[name], found) if name in old else {}
+            told = ", ".join(f"{part} {value:.4f}" for part, value in differs.items() if value)
+            print(f"{name}: {told or 'the same' if differs else 'new'}", flush=True)
     names = {f"toy {name}" for name in METHODS} | {case.name for case in CASES}
     for name in old.keys() - names:
         print(f"{name}: no more")
-    kept = {name: each for name, each in sorted((old | new).items()) if name in names}
-    KEPT.write_text("{\n" + ",\n".join(f'"{name}": {json.dumps(each)}' for name, each in kept.items()) + "\n}\n")
+    lines = [f'"{name}": {json.dumps(each)}' for name, each in sorted((old | new).items()) if name in names]
+    KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

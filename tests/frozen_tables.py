@@ -1,4 +1,4 @@
-"""Small graphs as tables, always the same: what columns, edges and kinds can be like, in groups that vectors can find."""
+"""Small graphs as tables, always the same, in groups that vectors can find."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-NODES, GROUPS = 240, 4
-WORDS = ("graph", "vector", "river", "stone", "music", "garden", "engine", "winter", "harbour", "signal", "paper", "cloud")
+NODES, GROUPS, ITEMS = 240, 4, 120
+DAY = datetime.date(2019, 1, 1)
+COLUMNS = "age income joined city about member"
+CITIES = ("Oslo", "Bonn", "Lima", "Kyiv", "Bern")
+WORDS = ("graph", "river", "stone", "music", "garden", "engine", "winter", "harbour", "signal", "paper", "sky")
 
 
 def write(path: Path, header: str, rows: Iterable[Iterable[Any]]) -> None:
@@ -19,29 +22,26 @@ def write(path: Path, header: str, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def ends(draw: random.Random, count: int, others: int, edges: int) -> Iterable[tuple[int, int]]:
-    """Edges mostly within groups, which are the remainders of nodes, and more to a group's first nodes than to its last."""
+    """Edges mostly within groups, the remainders of nodes; more lead to the first of a group than to the last."""
     for _ in range(edges):
-        source, place = int(draw.random() * count), int(draw.random() ** 2 * (others // GROUPS))
+        source, place = int(draw.random() * count), int(draw.random() * draw.random() * (others // GROUPS))
         group = source % GROUPS if draw.random() < 0.85 else int(draw.random() * GROUPS)
         yield source, place * GROUPS + group
 
 
 def columns_of(draw: random.Random, node: int) -> list[Any]:
-    """Numbers, times, texts, categories and values that are missing, which all tell the group of a node a little."""
+    """Numbers, times, text, a category and missing values, which all tell a little of the group of a node."""
     group, some = node % GROUPS, draw.random
     age = "" if some() < 0.1 else round(20 + 9 * group + 12 * some(), 1)
-    income = "" if some() < 0.25 else int(900 * (1 + group) * (0.2 + some()) ** 3)
-    joined = "" if some() < 0.1 else datetime.date(2019, 1, 1) + datetime.timedelta(int(200 * group + 500 * some()))
-    city = "" if some() < 0.1 else ("Oslo", "Bonn", "Lima", "Kyiv", "Bern")[(group + int(some() ** 2 * 5)) % 5]
-    told = [WORDS[(3 * group + int(some() ** 2 * len(WORDS))) % len(WORDS)] for _ in range(int(some() * 12))]
-    return [age, income, joined, city, " ".join(told), some() < 0.2 + group / 5]
-
-
-COLUMNS = "age income joined city about member"
+    income = "" if some() < 0.25 else int(900 * (1 + group) * some() * (0.2 + some()))
+    joined = "" if some() < 0.1 else DAY + datetime.timedelta(int(200 * group + 500 * some()))
+    city = "" if some() < 0.1 else CITIES[(group + int(some() * some() * 5)) % 5]
+    words = [WORDS[(3 * group + int(some() * some() * 11)) % 11] for _ in range(int(some() * 12))]
+    return [age, income, joined, city, " ".join(words), some() < 0.2 + group / 5]
 
 
 def people(folder: Path) -> None:
-    """Directed edges with weights, some of them loops or repeated; some nodes without a row, others without an edge."""
+    """Directed edges with weights, some of them loops or repeated; nodes without a row, or without an edge."""
     draw = random.Random(1)
     linked = [(a, b, round(0.2 + 3 * draw.random(), 2)) for a, b in ends(draw, NODES - 6, NODES - 6, 1100)]
     loops = [(node, node, 2.5) for node in range(0, NODES, 31)]
@@ -53,25 +53,27 @@ def people(folder: Path) -> None:
     write(folder / "later-e.csv", "source target weight", later)
     among = [(a + NODES, b + NODES, 1) for a, b in ends(draw, 30, 30, 120)]
     write(folder / "alone-e.csv", "source target weight", among)
-    write(folder / "later-n.csv", f"id {COLUMNS}", [[node, *columns_of(draw, node)] for node in range(NODES, NODES + 30)])
+    unseen = [[node, *columns_of(draw, node)] for node in range(NODES, NODES + 30)]
+    write(folder / "later-n.csv", f"id {COLUMNS}", unseen)
 
 
 def shop(folder: Path) -> None:
     """Two kinds of nodes, and two of edges, one of them with weights."""
-    draw, items = random.Random(2), 120
-    bought = [(f"u{a}", b, 1 + int(4 * draw.random())) for a, b in ends(draw, NODES, items, 1000)]
+    draw = random.Random(2)
+    bought = [(f"u{a}", b, 1 + int(4 * draw.random())) for a, b in ends(draw, NODES, ITEMS, 1000)]
     write(folder / "bought.csv", "user item count", bought)
     write(folder / "knows.csv", "one other", [(f"u{a}", f"u{b}") for a, b in ends(draw, NODES, NODES, 500)])
-    write(folder / "users.csv", f"user {COLUMNS}", [[f"u{node}", *columns_of(draw, node)] for node in range(NODES)])
-    prices = [(item, round(5 + 20 * (item % GROUPS) + 30 * draw.random(), 2), "xyz"[item % 3]) for item in range(items)]
-    write(folder / "items.csv", "item price shelf", prices)
+    users = [[f"u{node}", *columns_of(draw, node)] for node in range(NODES)]
+    write(folder / "users.csv", f"user {COLUMNS}", users)
+    prices = (round(5 + 20 * (item % GROUPS) + 30 * draw.random(), 2) for item in range(ITEMS))
+    items = [(item, price, "xyz"[item % 3]) for item, price in enumerate(prices)]
+    write(folder / "items.csv", "item price shelf", items)
 
 
 def calls(folder: Path) -> None:
     """Edges alone, of two kinds, whose weights age."""
-    draw, day = random.Random(3), datetime.date(2024, 1, 1)
-    rows = [
-        (f"p{a}", f"p{b}", "text" if draw.random() < 0.3 else "call", day + datetime.timedelta(int(300 * draw.random())))
-        for a, b in ends(draw, NODES, NODES, 1200)
-    ]
+    draw, rows = random.Random(3), []
+    for a, b in ends(draw, NODES, NODES, 1200):
+        how = "text" if draw.random() < 0.3 else "call"
+        rows.append((f"p{a}", f"p{b}", how, DAY + datetime.timedelta(int(300 * draw.random()))))
     write(folder / "c.csv", "from to how day", rows)

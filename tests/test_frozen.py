@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from functools import partial
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_seed_gives_what_it_always_gave(name, device_graph):
     assert FROZEN.get(name) == drawn_now, f'FROZEN has no or another line for it: "{name}": {drawn_now!r},'
 
 
-# -- vectors and scores -----------------------------------------------------------------------------------------------------
+# -- vectors and scores ----------------------------------------------------------------------------------------
 
 KEPT = json.loads(frozen.KEPT.read_text())
 
@@ -109,14 +110,14 @@ KEPT = json.loads(frozen.KEPT.read_text())
 def tier_of_case(case):
     """``make test`` has tables in memory, embedded by what most use."""
     quick = case.way == "memory" and case.graph in frozen.TABLES and case.chosen in ("default", "quick", "CLNR", "Raw")
-    return [] if quick else [pytest.mark.full]
+    forks = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")] if "workers" in case.way else []
+    return [] if quick else [pytest.mark.full, *forks]
 
 
 def assert_frozen(name, found, tolerances):
-    """Write them anew with ``python -m tests.frozen`` where a change is meant to change them."""
     differs = frozen.differences(KEPT[name], found)
     too_large = {part: value for part, value in differs.items() if not value <= tolerances[part]}
-    assert not too_large, f"{name}: {differs}"
+    assert not too_large, f"{name}: {differs}; if they are meant to change: python -m tests.frozen"
 
 
 @pytest.fixture(scope="module")
@@ -130,11 +131,11 @@ def test_all_are_frozen():
 
 @pytest.mark.parametrize("name", in_tiers())
 def test_a_method_gives_the_vectors_that_it_always_gave(name):
-    assert_frozen(f"toy {name}", frozen.of_toy(name), {"products": 2e-2})
+    assert_frozen(f"toy {name}", frozen.of_toy(name), {"products": 5e-3})
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=tier_of_case(case)) for case in frozen.CASES])
-def test_a_graph_gives_the_vectors_and_scores_that_it_always_gave(case, folder, tmp_path_factory, request, monkeypatch):
+def test_a_graph_gives_what_it_always_gave(case, folder, tmp_path_factory, request, monkeypatch):
     data = request.getfixturevalue("real_data") if case.graph in frozen.DATA else None
     if "workers" in case.way:
         monkeypatch.setenv("CLNR_DATA", str(data or ""))
