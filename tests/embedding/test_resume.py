@@ -30,7 +30,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def world(tmp_path, monkeypatch, clnr):
-    """Tables of 60 nodes, and a function that writes them anew with another id, ingests them, and embeds them."""
+    """Tables of 60 nodes, also as a graph folder; and a function that writes both anew, with another id or class."""
     monkeypatch.chdir(tmp_path)
 
     def write(first="n0", label="x"):
