@@ -119,7 +119,7 @@ CASES = [
 ]
 
 
-# -- embedding -------------------------------------------------------------------------------------------------
+# -- embedding ---------------------------------------------------------------------------------------------
 
 
 class Embedded(NamedTuple):
@@ -206,14 +206,14 @@ def by_two(at: Path, words: list[str]) -> None:
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0], words
 
 
-# -- what is kept ----------------------------------------------------------------------------------------------
+# -- what is kept ------------------------------------------------------------------------------------------
 
 
 def facts(embedder: NodeEmbedder) -> dict[str, Any]:
     """What is kept of an embedding: lists of numbers, each with a tolerance of its own.
 
-    Products are of some nodes' rows and of five sums that all rows are in; 1 is a row's mean square length. Rows are
-    in the order of the nodes' ids, as text.
+    Products are of some nodes' rows and of five sums that all rows are in; 1 is a row's mean square length.
+    Rows are in the order of the nodes' ids, as text.
     """
     z = np.asarray(embedder.embedding_, np.float64)[np.argsort(np.asarray(embedder.ids_).astype(str))]
     # Where columns are standardised, a bias has no gradient but rounding, which Adam takes for one.
@@ -236,7 +236,7 @@ def facts(embedder: NodeEmbedder) -> dict[str, Any]:
 
 
 def of_toy(name: str) -> dict[str, Any]:
-    """Products of the rows of a few nodes, after three epochs of a method on the built-in graph with seed 7."""
+    """Products of a few nodes' rows, after three epochs of a method on the built-in graph with seed 7."""
     method = METHODS[name]
     small = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_columns": 16}
     small |= {"learning_rate": 1e-4} if method.readout else {}
@@ -258,7 +258,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-# -- freezing --------------------------------------------------------------------------------------------------
+# -- freezing ----------------------------------------------------------------------------------------------
 
 
 def current(folder: Path, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:

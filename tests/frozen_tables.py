@@ -13,7 +13,7 @@ NODES, GROUPS, ITEMS = 240, 4, 120
 DAY = datetime.date(2019, 1, 1)
 COLUMNS = "age income joined city about member"
 CITIES = ("Oslo", "Bonn", "Lima", "Kyiv", "Bern")
-WORDS = ("graph", "river", "stone", "music", "garden", "engine", "winter", "harbour", "signal", "paper", "sky")
+WORDS = ("graph", "river", "stone", "music", "garden", "engine", "winter", "harbour", "signal", "boat", "sky")
 
 
 def write(path: Path, header: str, rows: Iterable[Iterable[Any]]) -> None:
@@ -22,7 +22,7 @@ def write(path: Path, header: str, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def ends(draw: random.Random, count: int, others: int, edges: int) -> Iterable[tuple[int, int]]:
-    """Edges mostly within groups, the remainders of nodes; more lead to the first of a group than to the last."""
+    """Edges mostly within groups, the remainders of nodes; more lead to the first of a group."""
     for _ in range(edges):
         source, place = int(draw.random() * count), int(draw.random() * draw.random() * (others // GROUPS))
         group = source % GROUPS if draw.random() < 0.85 else int(draw.random() * GROUPS)
@@ -41,7 +41,7 @@ def columns_of(draw: random.Random, node: int) -> list[Any]:
 
 
 def people(folder: Path) -> None:
-    """Directed edges with weights, some of them loops or repeated; nodes without a row, or without an edge."""
+    """Directed edges with weights, some loops or repeated; nodes without a row, or without an edge."""
     draw = random.Random(1)
     linked = [(a, b, round(0.2 + 3 * draw.random(), 2)) for a, b in ends(draw, NODES - 6, NODES - 6, 1100)]
     loops = [(node, node, 2.5) for node in range(0, NODES, 31)]

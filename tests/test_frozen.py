@@ -102,16 +102,17 @@ def test_a_seed_gives_what_it_always_gave(name, device_graph):
     assert FROZEN.get(name) == drawn_now, f'FROZEN has no or another line for it: "{name}": {drawn_now!r},'
 
 
-# -- vectors and scores ----------------------------------------------------------------------------------------
+# -- vectors and scores ------------------------------------------------------------------------------------
 
 KEPT = json.loads(frozen.KEPT.read_text())
 
 
 def tier_of_case(case):
     """``make test`` has tables in memory, embedded by what most use."""
-    quick = case.way == "memory" and case.graph in frozen.TABLES and case.chosen in ("default", "quick", "CLNR", "Raw")
-    forks = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")] if "workers" in case.way else []
-    return [] if quick else [pytest.mark.full, *forks]
+    if "workers" in case.way:
+        return [pytest.mark.full, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+    few = case.chosen in ("GRACE", "CCA-SSG", "BGRL", "SVD-mix")
+    return [pytest.mark.full] if few or case.way != "memory" or case.graph in frozen.DATA else []
 
 
 def assert_frozen(name, found, tolerances):
@@ -134,7 +135,10 @@ def test_a_method_gives_the_vectors_that_it_always_gave(name):
     assert_frozen(f"toy {name}", frozen.of_toy(name), {"products": 5e-3})
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=tier_of_case(case)) for case in frozen.CASES])
+PARAMETERS = [pytest.param(case, id=case.name, marks=tier_of_case(case)) for case in frozen.CASES]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
 def test_a_graph_gives_what_it_always_gave(case, folder, tmp_path_factory, request, monkeypatch):
     data = request.getfixturevalue("real_data") if case.graph in frozen.DATA else None
     if "workers" in case.way:
