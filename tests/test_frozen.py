@@ -105,14 +105,17 @@ def test_a_seed_gives_what_it_always_gave(name, device_graph):
 # -- vectors and scores ------------------------------------------------------------------------------------
 
 KEPT = json.loads(frozen.KEPT.read_text())
+BY_HAND = ["cora CLNR workers", "cora default files-workers"]
+BY_HAND += [f"photo {chosen} files" for chosen in ("default", "quick", "CLNR")]
 
 
 def tier_of_case(case):
-    """``make test`` has tables in memory, embedded by what most use."""
+    """``make test`` has tables in memory, embedded by what most use; what takes longest is run by hand."""
+    tier = pytest.mark.slow if case.name in BY_HAND else pytest.mark.full
     if "workers" in case.way:
-        return [pytest.mark.full, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+        return [tier, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
     few = case.chosen in ("GRACE", "CCA-SSG", "BGRL", "SVD-mix")
-    return [pytest.mark.full] if few or case.way != "memory" or case.graph in frozen.DATA else []
+    return [tier] if few or case.way != "memory" or case.graph in frozen.DATA else []
 
 
 def assert_frozen(name, found, tolerances):

@@ -135,7 +135,7 @@ def test_rivals_give_a_row_per_node(tmp_path, monkeypatch, who):
     assert len(np.unique(vectors, axis=0)) > 100
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_efforts_and_rivals_take_turns(monkeypatch):
     for name, value in this_python().items():
         monkeypatch.setenv(name, value)

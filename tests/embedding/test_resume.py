@@ -88,9 +88,8 @@ def test_where_the_graph_is_does_not_count(clnr, tmp_path):
 
 @pytest.mark.full
 @pytest.mark.usefixtures("world")
-@pytest.mark.parametrize("way", ["memory", "files"])
-def test_the_number_of_workers_does_not_count(clnr, way):
-    words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
+def test_the_number_of_workers_does_not_count(clnr):
+    words = ["embed", *WAYS["files"], *SMALL, "--out", "m"]
     assert outside(*words, "--workers", "2").code == 0
     assert clnr(*words, "--resume").code == 0
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -65,6 +66,17 @@ def test_each_setting_of_an_embedding_gives_another_key(changes):
     assert key_of(mine) != key_of(other)
     assert differences(mine, mine) == ""
     assert next(iter(changes)) in differences(mine, other) or "readout" in differences(mine, other)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"checkpoint": Path("state")}, {"checkpoint_every": 5}, {"ignore_memory_check": True}, {"workers": None}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_how_a_result_is_made_does_not_count(changes):
+    usual = Settings(METHODS["CLNR"], cpu_engine())
+    mine, other = (each.fingerprint("one", RECIPE) for each in (usual, dataclasses.replace(usual, **changes)))
+    assert mine == other
 
 
 def test_what_differs_is_named_with_both_values():

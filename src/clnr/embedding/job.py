@@ -177,7 +177,9 @@ def _is_finished(source: Source, settings: Settings, about: Mapping[str, Any], o
     wanted = {name: value for name, value in about.items() if name not in CHOSEN_HERE}
     asked = settings.engine.asked._asdict().items()
     wanted |= {name: value for name, value in asked if value not in ("auto", None)}
-    was = differences({**earlier.about, **earlier.model.provenance._asdict()}, wanted)
+    was = differences({**earlier.model.provenance._asdict(), **earlier.about}, wanted)
+    if not earlier.about:
+        was = "it was extended, or is of an earlier version"
     differs = [*source.differences(earlier, output), *([was] if was else [])]
     if differs and not output.force:
         raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
