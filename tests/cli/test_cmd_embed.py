@@ -40,7 +40,7 @@ from tests.kills import Killed, killed
 SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
 FILES = {
     *("digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
-    *("asked.json", "recipe.toml"),
+    *("fingerprint.json", "recipe.toml"),
 }
 
 

@@ -76,11 +76,11 @@ def test_a_finished_run_answers_for_its_own_tables_alone(clnr, world, tmp_path, 
 
 @pytest.mark.usefixtures("world")
 def test_where_the_graph_is_does_not_count(clnr, tmp_path):
-    asked = []
+    prints = []
     for way, words in WAYS.items():
         assert clnr("embed", *words, *SMALL, "--out", way).code == 0
-        asked.append(json.loads((tmp_path / way / "asked.json").read_text()))
-    assert asked[0] == asked[1] == asked[2]
+        prints.append(json.loads((tmp_path / way / "fingerprint.json").read_text()))
+    assert prints[0] == prints[1] == prints[2]
     for words in WAYS.values():
         for way in WAYS:
             assert clnr("embed", *words, *SMALL, "--out", way, "--resume").code == 0

@@ -34,7 +34,7 @@ from clnr.support.storage.checked_files import errors_name
 from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
-from clnr.training.fingerprint import CHOSEN_HERE, differences
+from clnr.training.fingerprint import CHOSEN_HERE, Fingerprint, differences
 
 
 def as_begun(settings: Settings, out: Path | None = None) -> Settings:
@@ -83,9 +83,9 @@ def embed(
             source = open_source()
         with stage("plan"):
             recipe, planned = source.plan(settings, output)
-        about = settings.fingerprint(source.digest, recipe)
-        workers.check_same_on_all_ranks(lambda: about)
-        done = finished and output is not None and _is_finished(source, settings, about, output)
+        fingerprint = settings.fingerprint(source.digest, recipe)
+        workers.check_same_on_all_ranks(lambda: fingerprint)
+        done = finished and output is not None and _is_finished(source, settings, fingerprint, output)
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
@@ -170,17 +170,18 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         yield finished
 
 
-def _is_finished(source: Source, settings: Settings, about: Mapping[str, Any], output: Output) -> bool:
+def _is_finished(source: Source, settings: Settings, now: Fingerprint, output: Output) -> bool:
     """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
     earlier = load_result(output.folder)
     # What was chosen for the machine may be otherwise on another one.
-    wanted = {name: value for name, value in about.items() if name not in CHOSEN_HERE}
+    wanted = {name: value for name, value in now.items() if name not in CHOSEN_HERE}
     asked = settings.engine.asked._asdict().items()
     wanted |= {name: value for name, value in asked if value not in ("auto", None)}
-    was = differences({**earlier.model.provenance._asdict(), **earlier.about}, wanted)
-    if not earlier.about:
-        was = "it was extended, or is of an earlier version"
-    differs = [*source.differences(earlier, output), *([was] if was else [])]
+    differs = source.differences(earlier, output)
+    if not earlier.fingerprint:
+        differs.append("it was extended, or is of an earlier version")
+    elif changed := differences({**earlier.model.provenance._asdict(), **earlier.fingerprint}, wanted):
+        differs.append(changed)
     if differs and not output.force:
         raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
     return not differs

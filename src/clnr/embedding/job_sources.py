@@ -88,8 +88,8 @@ class InMemory(Source):
             check_formats(output.formats, self.table_graph.graph)
         if not settings.ignore_memory_check:
             planned.check_memory()
-        graph, about = GraphInMemory(self.table_graph, settings), settings.fingerprint(self.digest, recipe)
-        return Job(graph, recipe, settings.compared, output, about, bar=bar)
+        graph, fingerprint = GraphInMemory(self.table_graph, settings), settings.fingerprint(self.digest, recipe)
+        return Job(graph, recipe, settings.compared, output, fingerprint, bar=bar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +111,13 @@ class InFiles(Source):
     def begin(self, settings: Settings, recipe: Recipe, planned: FilePlan, output: Output | None, bar: Bar | None) -> Job:
         assert output is not None
         folder = replace(self.folder, resident=planned.sizes.resident, loop_weight=self.folder.median_weight)
-        work = WorkFolder(output.folder, folder, settings, recipe)
+        fingerprint = settings.fingerprint(self.digest, recipe)
+        work = WorkFolder(output.folder, folder, settings, fingerprint)
         if settings.workers.first:
             planned.check_disk(output.folder, work.bytes_there)
         block_rows = work.begin(planned.sizes.block_rows)
         graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
-        about = settings.fingerprint(self.digest, recipe)
-        job = Job(graph, recipe, settings.compared, output, about, work, bar)
+        job = Job(graph, recipe, settings.compared, output, fingerprint, work, bar)
         if settings.workers.first and is_trained(output.folder):
             job.log("training is complete; continuing with the embedding")
         return job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +12,7 @@ from clnr.embedding.search.neighbors import ArrayRows, Rows
 from clnr.embedding.search.nodes import GraphNodes, TableNodes
 from clnr.graph.csr import Array
 from clnr.tables import TableGraph
+from clnr.training.fingerprint import Fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +21,8 @@ class EmbeddingResult:
 
     ``z`` has a row for each node: an array or, in files, ``Shards``. Warnings are what a reader of the scores should know, a
     line each. Baselines are scored on the same edges and nodes; beside their scores stand the standard errors of the
-    differences from this embedding's: ``link_auc_error``, ``strict_accuracy_error``. ``about`` is the
-    fingerprint of what was asked for, empty after an extension.
+    differences from this embedding's: ``link_auc_error``, ``strict_accuracy_error``. The
+    fingerprint is of what was asked for; it is empty after an extension.
     """
 
     model: FittedModel
@@ -32,7 +32,7 @@ class EmbeddingResult:
     scores: dict[str, float]
     warnings: tuple[str, ...] = ()
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: Fingerprint = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: FittedModel, table_graph: TableGraph, z: Array, *others: Any, **more: Any) -> EmbeddingResult:

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from clnr.graph.csr import CSR, Array
 
 # The types in which arrays enter the digest; all others enter it as int64.
-_TYPES = {"indices": "int32", "weight": "float32", "features.values": "float32", "ids.text": "uint8"}
+_TYPES = {"incoming.indices": "int32", "incoming.weight": "float32", "ids.text": "uint8"}
+_TYPES |= {"features.indices": "int32", "features.values": "float32"}
 _NUMBERS_AT_A_TIME = 1 << 20
 
 
@@ -36,7 +37,7 @@ def digests_of(features: Any, incoming: CSR, ids: Array, more: Mapping[str, Arra
 
 
 def _digest(array: Array, name: str) -> str:
-    dtype = np.dtype(_TYPES.get(name, _TYPES.get(name.rpartition(".")[2], "int64"))).newbyteorder("<")
+    dtype = np.dtype(_TYPES.get(name, "int64")).newbyteorder("<")
     total, rows = hashlib.sha256(), max(1, _NUMBERS_AT_A_TIME // max(1, array[:1].size))
     for start in range(0, len(array), rows):
         part = np.ascontiguousarray(array[start : start + rows], dtype)

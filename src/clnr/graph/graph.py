@@ -83,7 +83,6 @@ class Graph:
         ids: Any = None,
         split: Split | None = None,
         name: str = "graph",
-        facts: str = "",
     ) -> Graph:
         """A graph from a list of edges; duplicates become one edge with the sum of their weights; weight 0 is no edge.
 
@@ -101,7 +100,6 @@ class Graph:
             ids: Id per node: distinct and hashable.
             split: Published split: three lists of node indices.
             name: What to call it in reports.
-            facts: What else belongs to its digest.
         """
         matrix = as_features(features)
         count = matrix.shape[0]
@@ -127,7 +125,6 @@ class Graph:
             ids=None if ids is None else as_ids(ids, count),
             split=None if split is None else _split(split, count),
             name=name,
-            facts=facts,
         )
 
     def __post_init__(self) -> None:

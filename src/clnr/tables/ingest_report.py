@@ -116,7 +116,7 @@ class IngestReport:
         negative_weights: What was done with negative weights.
         node_kinds: The kinds of nodes; empty if nodes have none.
         hint: What should rather be run, with the reason; it comes before all else that is said. Empty if nothing.
-        others: A digest of the columns of nodes that are no features.
+        unused_digest: A digest of the columns of nodes that make no features.
     """
 
     rows: int = 0
@@ -135,7 +135,7 @@ class IngestReport:
     negative_weights: str = "refuse"
     node_kinds: tuple[str, ...] = ()
     hint: str = ""
-    others: str = ""
+    unused_digest: str = ""
 
     def spoken(self) -> IngestReport:
         """The same in the words of the caller: options of the command line, or arguments of Python."""

@@ -11,7 +11,7 @@ from clnr.support.humanize import option, plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import class_warnings, digest_others, register_classes
+from clnr.tables.columns.node_columns import class_warnings, digest_unused, register_classes
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import ENDS, merge_rows
@@ -103,10 +103,10 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         encoder_notes += sink.take_features(loaded, encoder)
     else:
         encoder = replace(encoder, structure=sink.take_structure(encoder.structure))
-    others = ""
+    unused_digest = ""
     if node_table is not None:
         features = {each.column for each in encoder.column_encoders}
-        others = digest_others(db, node_table, loaded.roles.id, loaded.as_integers, features)
+        unused_digest = digest_unused(db, node_table, loaded.roles.id, loaded.as_integers, features)
     names = name_of(loaded, sink.take_columns(loaded), arguments)
     columns = loaded.describe(db, names, encoder)
     for i, info in enumerate(columns):
@@ -132,7 +132,7 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         negative_weights=arguments.with_negative_weights,
         node_kinds=node_kinds(arguments) if base is None else base.ingest_report.node_kinds,
         hint=loaded.hint,
-        others=others,
+        unused_digest=unused_digest,
     )
     return TableInfo(encoder, classes, report)
 

@@ -93,7 +93,7 @@ class TableInfo(NamedTuple):
         """What of tables belongs to the digest of a graph: columns, categories, classes and kinds."""
         encoders = () if self.feature_encoder is None else self.feature_encoder.column_encoders
         columns, report = [(each.column, each.kind, each.values) for each in encoders], self.ingest_report
-        facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.others
+        facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.unused_digest
         return json.dumps(facts) if any(facts) else ""
 
     def spoken(self) -> TableInfo:
@@ -144,7 +144,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
         hint=str(content.get("hint", "")),
-        others=str(content.get("others", "")),
+        unused_digest=str(content.get("unused_digest", "")),
     )
 
 

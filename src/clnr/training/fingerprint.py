@@ -36,9 +36,9 @@ def fingerprint(graph: str, method: Method, recipe: Recipe, seed: int, engine: E
     return json.loads(json.dumps(parts))
 
 
-def key_of(fingerprint: Fingerprint) -> str:
+def key_of(parts: Fingerprint) -> str:
     """SHA-256 of a fingerprint."""
-    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

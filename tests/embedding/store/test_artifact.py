@@ -352,7 +352,7 @@ def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
     new, old = (json.loads((each / TABLES).read_text()) for each in (again, folder))
     old["findings"] |= {"columns": [], "edge_types": {}, "fading": 1.0, "node_kinds": []}
-    old["findings"] |= {"dangling_hint": "", "negative_weights": "refuse", "hint": "", "others": ""}
+    old["findings"] |= {"dangling_hint": "", "negative_weights": "refuse", "hint": "", "unused_digest": ""}
     for key in ("form", "classes", "findings"):
         assert new[key] == old[key]
     assert load_folder(again).model.recipe == back.model.recipe

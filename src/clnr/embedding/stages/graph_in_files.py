@@ -189,7 +189,7 @@ class GraphInFiles(JobGraph):
         shards = self.shards(0, 0) if job.vectors is None else job.vectors
         nodes = StoredNodes(shards, read_table_info(self.folder), self.folder)
         scored = job.scored or Scores({}, (), {})
-        return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.about)
+        return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.fingerprint)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 

@@ -180,7 +180,7 @@ class GraphInMemory(JobGraph):
         assert job.model is not None
         assert job.scored is not None
         made = job.vectors, job.losses, *job.scored
-        return EmbeddingResult.of(job.model, self.table_graph, *made, about=job.about)
+        return EmbeddingResult.of(job.model, self.table_graph, *made, fingerprint=job.fingerprint)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
 from clnr.training.checkpoint import Checkpoint
+from clnr.training.fingerprint import Fingerprint
 from clnr.training.loop import ProgressCallback
 
 
@@ -68,14 +69,14 @@ class Job:
 
     What no stage has made yet is None, and so is what a worker has no use for. Without an output nothing is written, and
     without a work folder nothing is kept for a process that resumes. ``link_rows`` are vectors of held-out edges' nodes,
-    without these edges, where a stage of its own has fitted the read-out. ``about`` is its fingerprint.
+    without these edges, where a stage of its own has fitted the read-out.
     """
 
     graph: JobGraph
     recipe: Recipe
     baselines: Collection[Method] = ()
     output: Output | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: Fingerprint = field(default_factory=dict)
     work: WorkFolder | None = None
     bar: Bar | None = None
     model: FittedModel | None = None

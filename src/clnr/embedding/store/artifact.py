@@ -14,8 +14,8 @@ import torch
 
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact_files import (
-    ASKED,
     DIGESTS,
+    FINGERPRINT,
     FORMAT_VERSION,
     GRAPH,
     METRICS,
@@ -39,6 +39,7 @@ from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import parse_json, read_stable, sha256
 from clnr.support.storage.file_locks import file_lock
 from clnr.tables.ingest_report import NODES, TABLES
+from clnr.training.fingerprint import Fingerprint
 
 Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]
 """Losses, scores, warnings, and the scores of baselines, as ``EmbeddingResult`` has them."""
@@ -93,7 +94,7 @@ FOLDER_FILES = (
     FolderFile(NODES, _write_node_table, lambda result: _in_memory(result) and result.table_graph.columns is not None),
     FolderFile(VECTORS, _write_vectors, _in_memory),
     FolderFile(METRICS, _write_metrics),
-    FolderFile(ASKED, lambda result, path: path.write_bytes(json.dumps(result.about, indent=1).encode())),
+    FolderFile(FINGERPRINT, lambda result, path: path.write_bytes(json.dumps(result.fingerprint, indent=1).encode())),
     FolderFile(SOURCE, lambda result, path: path.write_bytes(result.z.to_json()), lambda result: isinstance(result.z, Shards)),
 )
 """Every file that is loaded again, in the order in which they are written; all of them are in digests.json."""
@@ -143,7 +144,7 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
     if files.has(SOURCE):
         shards = Shards.open(files, temporary)
         nodes = StoredNodes(shards, load_table_info(files))
-        return EmbeddingResult(model, nodes, shards, *load_metrics(files), _asked(files))
+        return EmbeddingResult(model, nodes, shards, *load_metrics(files), _fingerprint(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         nothing = Graph.from_edges([], [], np.zeros((0, model.features), np.float32))
@@ -153,14 +154,14 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
     table_graph = load_table_graph(files, ids)
     if (features := table_graph.graph.num_features) != model.features:
         raise DataError(f"{files.folder / GRAPH}: nodes have {features} features, and the model takes {model.features}")
-    return EmbeddingResult.of(model, table_graph, z, *load_metrics(files), _asked(files))
+    return EmbeddingResult.of(model, table_graph, z, *load_metrics(files), _fingerprint(files))
 
 
-def _asked(files: ArtifactFiles) -> dict[str, Any]:
+def _fingerprint(files: ArtifactFiles) -> Fingerprint:
     """The fingerprint of the run that was asked for; nothing in older folders."""
-    if not files.has(ASKED):
+    if not files.has(FINGERPRINT):
         return {}
-    with files.reading(ASKED) as path:
+    with files.reading(FINGERPRINT) as path:
         return dict(parse_json(path.read_text(encoding="utf-8")))
 
 

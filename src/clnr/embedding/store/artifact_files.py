@@ -7,7 +7,7 @@ metrics.jsonl                       loss of each epoch, then the scores
 graph.safetensors, nodes.parquet    the graph, and its node table
 source.json                         with shards, in place of these two: the graph folder, and its digest
 tables.json                         how tables were turned into the graph, and the names of its classes
-asked.json                          what was asked for: graph, settings, code and versions, for --resume
+fingerprint.json                    what was asked for: graph, settings, code and versions, for --resume
 digests.json                        SHA-256 of each file above
 neighbors.usearch, neighbors.json   an index that earlier versions of clnr kept here; never read
 """
@@ -30,13 +30,13 @@ from clnr.tables.ingest_report import NODES, TABLES
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
-SHARDS, SOURCE, ASKED = "embeddings", "source.json", "asked.json"
+SHARDS, SOURCE, FINGERPRINT = "embeddings", "source.json", "fingerprint.json"
 REPORT, DIGESTS = "report.html", "digests.json"
 INDEX, INDEX_INFO = "neighbors.usearch", "neighbors.json"
 
 _FIRST_BYTES = b"form = "
 _OF_EXPORTS = [name for name, _ in EXPORT_FORMATS.values()]
-_WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE, ASKED, *_OF_EXPORTS)
+_WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
 # Those that are written to a folder that is there, or that earlier versions wrote.
 _REWRITTEN = (REPORT, TABLES, DIGESTS, INDEX, INDEX_INFO)
 _UNFINISHED = [temporary_name(name, what) for name in _REWRITTEN for what in ("part", "lock")]

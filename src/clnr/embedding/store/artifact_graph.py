@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
     with files.reading(GRAPH) as path:
         import safetensors.numpy
 
-        graph = _from_arrays(safetensors.numpy.load(path.read_bytes()), ids, info.facts)
+        graph = replace(_from_arrays(safetensors.numpy.load(path.read_bytes()), ids), facts=info.facts)
         info.check_labels(graph.num_classes)
     columns = None
     if files.has(NODES):
@@ -135,7 +136,7 @@ def _check_size(size: Array, ids: int) -> tuple[int, int]:
     return nodes, width
 
 
-def _from_arrays(arrays: Mapping[str, Array], ids: Array, facts: str) -> Graph:
+def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
     nodes, width = _check_size(arrays["size"], len(ids))
     if "x" in arrays:
         features: Any = arrays["x"]
@@ -146,5 +147,4 @@ def _from_arrays(arrays: Mapping[str, Array], ids: Array, facts: str) -> Graph:
     links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
-    of_nodes: dict[str, Any] = {"labels": labels, "ids": ids, "facts": facts}
-    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, **of_nodes)
+    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)

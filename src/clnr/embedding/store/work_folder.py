@@ -16,11 +16,10 @@ from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.methods.recipe import Recipe
 from clnr.support.storage.atomic_io import move_folder, resolve_path, write_atomic
 from clnr.support.storage.checked_files import errors_name, parse_json
 from clnr.support.storage.file_locks import temporary_name
-from clnr.training.fingerprint import differences
+from clnr.training.fingerprint import Fingerprint, differences
 
 READ_OUT = "read-out.safetensors"
 _ABOUT, _SEEN = "about.json", "seen-by-all"
@@ -54,10 +53,10 @@ class WorkFolder:
     Stages keep files in it, and what they note.
     """
 
-    def __init__(self, out: Path, folder: GraphFolder, settings: Settings, recipe: Recipe):
+    def __init__(self, out: Path, folder: GraphFolder, settings: Settings, fingerprint: Fingerprint):
         self.path = work_path(out)
         self._out, self._folder, self._settings = resolve_path(out), folder, settings
-        self._about = settings.fingerprint(folder.digest, recipe)
+        self._fingerprint = fingerprint
 
     @property
     def bytes_there(self) -> int:
@@ -77,7 +76,7 @@ class WorkFolder:
     def begin(self, block_rows: int) -> int:
         """Make the folder, or go on in what a stopped process left, if that is to be resumed; all workers call it.
 
-        Each gives the rows that a block may gather, as it has memory. Returns those for all, and as before.
+        Each gives the rows that its memory lets a block gather. Returns the fewest, or those of the stopped run.
         """
         workers = self._settings.workers
         if workers.first:
@@ -86,7 +85,7 @@ class WorkFolder:
         block_rows = workers.all_reduce_min(block_rows)
         if workers.first:
             if not (self.path / _ABOUT).is_file():
-                self.note(about=self._about, block_rows=block_rows, choices=self._settings.engine.choices)
+                self.note(about=self._fingerprint, block_rows=block_rows, choices=self._settings.engine.choices)
             block_rows = int(self.notes["block_rows"])
         return workers.broadcast_object(block_rows)
 
@@ -95,7 +94,7 @@ class WorkFolder:
         if self._settings.resume and (self.path / _ABOUT).is_file():
             with errors_name(self.path / _ABOUT):
                 earlier = dict(self.notes["about"])
-            if differs := differences(earlier, self._about):
+            if differs := differences(earlier, self._fingerprint):
                 what = f"{self.path} is another stopped run: {differs}"
                 raise DataError(f"{what}; undo that, or start without --resume")
             return

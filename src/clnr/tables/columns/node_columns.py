@@ -271,13 +271,13 @@ def column_sql(node_table: Table, key: str, whole: bool) -> dict[str, str]:
     return kept
 
 
-def digest_others(db: Connection, table: Table, key: str | None, whole: bool, used: Collection[str]) -> str:
-    """A digest of the columns that are not used, such as names, with their values in the order of nodes."""
+def digest_unused(db: Connection, table: Table, key: str | None, whole: bool, used: Collection[str]) -> str:
+    """A digest of the columns that make no features, such as names, with their values in the order of nodes."""
     columns = column_sql(table, key or "", whole)
-    others = {column: columns[column] for column in columns if column not in used}
-    values = ", ".join(["i", *(f"coalesce(CAST({c} AS VARCHAR), chr(30))" for c in others.values())])
+    unused = {column: columns[column] for column in columns if column not in used}
+    values = ", ".join(["i", *(f"coalesce(CAST({c} AS VARCHAR), chr(30))" for c in unused.values())])
     sql = f"SELECT bit_xor(md5_number_lower(concat_ws(chr(31), {values}))) FROM {table.sql}"
-    return " ".join([str(run(db, sql, table.name)[0][0]), *others])
+    return " ".join([str(run(db, sql, table.name)[0][0]), *unused])
 
 
 def read_node_table(path: Path, nodes: int, columns: list[str] | None = None) -> Any:
