@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
 import shlex
 from collections import Counter
@@ -184,26 +183,21 @@ def exported(tmp_path_factory):
     for before, content in blocks("tutorial.md", "csv"):
         (folder / re.findall(r"`([\w-]+\.csv)`:", before)[-1]).write_text(content)
     embedder = NodeEmbedder(effort="quick", dimension=8).fit(read_tables(folder / "trades.csv", folder / "people.csv"))
-    embedder.save(folder / "my-graph", formats=["word2vec"])
+    embedder.save(folder / "my-graph")
     return folder, embedder.similar("anna", 3)
 
 
 EXPORTS = {
     "pandas": ("pandas",),
     "polars": ("polars",),
-    "DuckDB": ("duckdb", "duckdb"),
+    "DuckDB": ("duckdb",),
     "FAISS": ("faiss",),
     "LanceDB": ("lancedb",),
-    "pgvector": ("pgvector",),
-    "Neo4j": ("neo4j",),
     "gensim": ("gensim",),
+    "PyG": ("torch",),
     "Embedding Atlas": ("duckdb",),
 }
 """The library that each block of a section needs."""
-SERVERS = {
-    "pgvector": ("CLNR_TEST_POSTGRES", "host=localhost user=postgres password=password"),
-    "neo4j": ("CLNR_TEST_NEO4J", "neo4j://localhost"),
-}
 
 
 def test_every_section_of_the_page_on_exporting_is_run():
@@ -217,25 +211,12 @@ def test_every_section_of_the_page_on_exporting_is_run():
     ("position", "library"), [*enumerate(library for libraries in EXPORTS.values() for library in libraries)]
 )
 def test_the_python_of_the_page_on_exporting_finds_what_is_near(exported, monkeypatch, position, library):
-    """Where the library is installed and, if it needs one, a server is named; otherwise it is compiled."""
+    """Where the library is installed; otherwise it is compiled."""
     folder, nearest = exported
     _, block = blocks("guides/exporting.md", "python")[position]
     compile(block, "exporting.md", "exec")
     pytest.importorskip(library)
-    if library in SERVERS:
-        variable, address = SERVERS[library]
-        if variable not in os.environ:
-            pytest.skip(f"a server: set {variable}, such as '{address}', to run this")
-        assert block.count(address) == 1
-        block = block.replace(address, os.environ[variable])
     monkeypatch.chdir(folder)
-    if "LOAD vss" in block:
-        import duckdb
-
-        try:
-            duckdb.connect().execute("LOAD vss")
-        except duckdb.Error:
-            pytest.skip("DuckDB's extension vss is not installed: INSTALL vss")
     names: dict = {}
     exec(compile(block, "exporting.md", "exec"), names)
     if "near" not in names:

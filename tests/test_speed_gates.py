@@ -23,7 +23,7 @@ _HEAVY = ("torch", "duckdb", "scipy", "sklearn", "numba", "pyarrow", "matplotlib
 _MODULES: dict[str, tuple[int, int, set[str]]] = {
     "--help": (280, 29, set()),
     "embed --help": (380, 29, set()),
-    "embed --edges e.csv --layout x": (440, 82, set()),
+    "embed --edges e.csv --hold-out x": (440, 82, set()),
     "embed --edges e.csv --out o --method CLRN": (440, 82, set()),
     "similar nowhere 1": (390, 38, set()),
 }

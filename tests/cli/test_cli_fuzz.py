@@ -23,7 +23,7 @@ from tests.fuzz import examples
 pytestmark = pytest.mark.fuzz
 COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "claims", "search", "embed", "nonsense", "")
 OPTIONS = (
-    *("--json", "--help", "--version", "--method", "--dataset", "--device", "--last", "-k", "--approximate", "--format"),
+    *("--json", "--help", "--version", "--method", "--dataset", "--device", "--last", "-k", "--format"),
     *("--any-version", "--set", "--grid", "--seeds", "--edges", "--nodes", "--out", "--seed", "--model", "--dry-run"),
     *("--tune", "--", "-", "-q", "--x"),
 )

@@ -90,12 +90,12 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert "the earlier graph has nodes of several kinds (user, item)" in assert_refused(refused)
 
 
-def test_a_kind_is_asked_for_by_its_name_and_exactly():
+def test_a_kind_is_asked_for_by_its_name():
     embedder = NodeEmbedder("SVD", dimension=4, device="cpu")
     embedder.fit(({("user", "bought", "item"): "bought.csv"}, {"user": "users.csv", "item": "items.csv"}))
     assert embedder.clusters(3, kind="item").assignment.tolist()[:20] == [-1] * 20
     assert sum(each.size for each in embedder.clusters(kind="item").clusters) == 10
-    for asked, said in (({"kind": "itm"}, "did you mean 'item'"), ({"kind": "item", "approximate": True}, "exactly")):
+    for asked, said in ({"kind": "itm"}, "did you mean 'item'"):
         with pytest.raises(ClnrError, match=said):
             embedder.similar("person 3", **asked)
     with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind$"):

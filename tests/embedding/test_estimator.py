@@ -213,7 +213,7 @@ def test_an_unknown_argument_is_answered_with_where_it_belongs(given, said):
         (lambda made: made.fit("e.csv", label="area"), r"\.fit has no .* 'label'; .*\(read_tables\(.*, label='area'\)\)$"),
         (lambda made: made.fit_transform("e.csv", epochs=3), r"fit_transform has .*: NodeEmbedder\(epochs=3\)$"),
         (lambda made: made.plan("e.csv", lable="area"), r"plan has no argument 'lable'; did you mean 'label'\?$"),
-        (lambda made: made.save("mine", format=["csv"]), r"save has no argument 'format'; did you mean 'formats'\?$"),
+        (lambda made: made.save("mine", reports=True), r"save has no argument 'reports'; did you mean 'report'\?$"),
         (lambda made: made.report("mine.html", magic=1), r"see help\(NodeEmbedder.report\)$"),
     ],
 )
@@ -490,14 +490,11 @@ def test_a_report_is_written(tmp_path):
         made.report(tmp_path / "named.html", name="village")
 
 
-def test_a_folder_has_further_formats_and_the_report_if_asked(tmp_path):
+def test_a_folder_has_the_report_if_asked(tmp_path):
     made = embedder().fit(tiny())
-    made.save(tmp_path / "model", formats=["npy", "csv"], report=True)
-    assert {"embeddings.npy", "embeddings.csv", "report.html"} <= {path.name for path in (tmp_path / "model").iterdir()}
-    assert (np.load(tmp_path / "model" / "embeddings.npy") == made.embedding_).all()
-    with pytest.raises(UnknownName, match="format"):
-        made.save(tmp_path / "other", formats=["xml"])
-    assert not (tmp_path / "other").exists()
+    for report in (True, False):
+        made.save(tmp_path / "model", force=True, report=report)
+        assert (tmp_path / "model" / "report.html").exists() == report
 
 
 def refused_in_one_line(call):
@@ -523,7 +520,7 @@ def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monke
 
 @pytest.mark.parametrize(
     ("method", "argument"),
-    [*(("report", each) for each in ("path", "title", "name")), *(("save", each) for each in ("formats", "force", "report"))],
+    [*(("report", each) for each in ("path", "title", "name")), *(("save", each) for each in ("force", "report"))],
 )
 def test_a_wrong_argument_of_what_writes_is_told_in_one_line_or_works(method, argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -117,13 +117,6 @@ def test_ids_of_any_type_are_found(fitted):
     ]
 
 
-def test_an_index_finds_almost_the_same(fitted):
-    pytest.importorskip("usearch")
-    exact, index = (dict(fitted["text"].similar("n7", 10, approximate=each)) for each in (False, True))
-    assert len(exact.keys() & index.keys()) >= 8
-    assert all(index[name] == pytest.approx(exact[name], abs=1e-5) for name in exact.keys() & index.keys())
-
-
 def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
     rng = np.random.default_rng(2)
     ids = [f"n{i}" for i in range(NODES)]
@@ -163,8 +156,6 @@ def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
     np.testing.assert_array_equal(again.embedding_[:3], embedder.embedding_[:3])
     with pytest.raises(ClnrError, match="cannot be pickled: save"):
         pickle.dumps(embedder)
-    with pytest.raises(ClnrError, match="saved as Parquet alone, not as csv"):
-        embedder.save(tmp_path / "other", formats=["csv"])
     with pytest.raises(ClnrError, match="a graph in files cannot be extended"):
         embedder.extend(pa.table({"source": ["n1"], "target": ["n2"]}))
     assert "the node 5" in embedder.report(tmp_path / "r.html").read_text(encoding="utf-8")

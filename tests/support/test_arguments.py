@@ -89,7 +89,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"X": GRAPH, "y": None},
     ),
     "NodeEmbedder.transform": (lambda **arguments: fitted().transform(**arguments), {"X": GRAPH}),
-    "NodeEmbedder.similar": (lambda **arguments: fitted().similar(3, **arguments), {"k": 5, "approximate": False}),
+    "NodeEmbedder.similar": (lambda **arguments: fitted().similar(3, **arguments), {"k": 5, "unlinked": False}),
     "NodeEmbedder.load": (NodeEmbedder.load, {"folder": "nowhere", "device": "cpu", "precision": "float32"}),
 }
 

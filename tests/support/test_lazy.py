@@ -9,8 +9,6 @@ import pytest
 
 from clnr import ClnrError
 from clnr.bench.timing import measure
-from clnr.embedding.reporting.map_layouts import check_layout
-from clnr.embedding.store.export import parse_formats
 from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
 from clnr.support.lazy import import_optional, lazy
@@ -60,11 +58,9 @@ def test_a_package_without_an_extra_is_installed_by_its_own_name():
     ("package", "extra", "call"),
     [
         ("torch_geometric", "pyg", lambda: tiny().to_pyg()),
-        ("torch_geometric", "pyg", lambda: parse_formats(["csv", "pyg"])),
         ("torch_geometric", "pyg", lambda: measure(tiny(), Recipe(hidden=8, dimension=6), cpu_engine(), epochs=1, turns=1)),
-        ("umap", "maps", lambda: check_layout("umap")),
     ],
-    ids=["to_pyg", "embed --format pyg", "bench", "embed --layout umap"],
+    ids=["to_pyg", "bench"],
 )
 def test_without_an_extra_it_says_how_to_get_it(without, package, extra, call):
     without(package)

@@ -26,9 +26,7 @@ def _check(
 ) -> None:
     """Raise what can be wrong without looking at a graph, before the slow import of torch."""
     from clnr.embedding.defaults import check_labels, choose_method
-    from clnr.embedding.reporting.map_layouts import check_layout
-    from clnr.embedding.store.artifact_files import RECIPE, check_artifact, check_output
-    from clnr.embedding.store.export import EXPORT_FORMATS, parse_formats
+    from clnr.embedding.store.artifact_files import check_artifact, check_output
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used, parse
     from clnr.support.storage.checked_files import read_stable
@@ -36,12 +34,6 @@ def _check(
 
     place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
-    formats = parse_formats(options["formats"] or [])
-    if folder is not None and options["resume"] and not options["force"] and (folder / RECIPE).is_file():
-        missing = [name for name in formats if not (folder / EXPORT_FORMATS[name][0]).is_file()]
-        command = shlex.join(["clnr", "export", str(folder), "--format", ",".join(missing)])
-        if missing:
-            raise ClnrError(f"{folder} is finished, so there is nothing to resume; to add formats: {command}")
     memory, duckdb_memory = options["memory"], options["duckdb_memory"]
     if graph is None and memory is not None:
         raise ClnrError("--memory needs --graph; to limit memory while tables are read, use --duckdb-memory")
@@ -62,10 +54,6 @@ def _check(
         raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     elif model is None:
         check_arguments("read_tables", **tables)
-    if options["layout"] is not None:
-        if not options["report"]:
-            raise ClnrError("--layout needs the report: leave out --no-report")
-        check_layout(options["layout"])
     if model is not None:
         set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
         only_training = ("method", "effort", "purpose", "tune", "checkpoint_every", "resume")
@@ -97,7 +85,7 @@ PANELS = {
     **TABLE_PANELS,
     "Tables": (*TABLE_PANELS["Tables"], "duckdb_memory"),
     "Method": ("purpose", "method", "assign", "seed", "tune", "hold_out", "baselines"),
-    OUTPUT_PANEL: ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
+    OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
         *("graph", "memory", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
@@ -176,14 +164,7 @@ def embed(
         bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with time and memory, and stop.")] = False,
-    formats: Annotated[
-        list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
-    ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    layout: Annotated[
-        str | None,
-        typer.Option(help="Layout of the report's map: fast (the default), tsne (slower, keeps more neighbours) or umap."),
-    ] = None,
     duckdb_memory: Annotated[
         str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")
     ] = None,
@@ -212,12 +193,9 @@ def embed(
     With --model, the tables are added to an earlier graph and embedded with its model; nothing is trained.
     """
     from clnr.embedding.defaults import choose_method
-    from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
-    from clnr.embedding.store.export import parse_formats
     from clnr.methods.recipe import parse
 
-    method_settings, recipe, exports = choose_method(method, effort, purpose), parse(assign or []), parse_formats(formats or [])
-    drawn = (layout or DEFAULT_LAYOUT) if report else None
+    method_settings, recipe = choose_method(method, effort, purpose), parse(assign or [])
     bound = None if graph is None or memory is None else check_memory(memory)
     allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
     tables = {"graph": graph} if graph is not None else {**tables, "duckdb_memory": duckdb_memory, **allowed}
@@ -260,8 +238,6 @@ def embed(
     in_files = opened if from_files else None
     if in_files is not None:
         settings = file_plan.for_files(in_files, settings, bound, planned_workers)
-        if exports:
-            raise ClnrError("a graph in files can only be embedded to Parquet: leave out --format")
     if dry_run:
         plan: Any
         if in_files is not None:
@@ -269,7 +245,7 @@ def embed(
         elif model is not None:
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
+            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers)
         if group.first and as_json:
             print_json(plan.to_dict())
         elif group.first:
@@ -277,7 +253,7 @@ def embed(
         return
     assert folder is not None
     began = perf_counter()
-    options: dict[str, Any] = {"force": force, "layout": drawn}
+    options: dict[str, Any] = {"force": force, "report": report}
     shows_stages = verbose or as_json
     try:
         measured = settings.engine.device if shows_stages else None
@@ -288,7 +264,7 @@ def embed(
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
             else:
-                options |= {"model": model, "standalone": standalone, "formats": exports}
+                options |= {"model": model, "standalone": standalone}
                 result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):

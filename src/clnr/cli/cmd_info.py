@@ -204,10 +204,6 @@ def similar(
     folder: Folder,
     node: Annotated[str, typer.Argument(metavar="NODE", help="The id of a node, or its name.")],
     k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
-    approximate: Annotated[
-        bool,
-        typer.Option("--approximate", help="Search an approximate index (usearch); the first search builds it."),
-    ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
     unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out neighbours of the node in the graph.")] = False,
     as_json: Json = False,
@@ -215,10 +211,8 @@ def similar(
     """Find the nodes most similar to a node, by the cosine similarity of their embeddings."""
     from clnr.embedding.search.similar import similar_nodes
     from clnr.support.console import Table
-    from clnr.support.progress import log_progress
 
-    with log_progress(verbose=True):
-        answer = similar_nodes(folder, node, k, approximate=approximate, kind=kind, unlinked=unlinked)
+    answer = similar_nodes(folder, node, k, kind=kind, unlinked=unlinked)
     if answer.id.casefold() != node.casefold():
         print_stderr(f"'{node}' is the name of '{answer.id}'")
     if as_json:
@@ -272,7 +266,7 @@ def clusters(
 @app.command()
 def export(
     folder: Folder,
-    formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy, word2vec, pyg.")],
+    formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy.")],
 ) -> None:
     """Add files in other formats to the folder of an embedding, beside embeddings.parquet."""
     from clnr.embedding.store.export import parse_formats
@@ -291,7 +285,6 @@ def report(
     name: Annotated[
         str | None, typer.Option(help="Column of node names, kept for later commands; the id column turns names off.")
     ] = None,
-    layout: Annotated[str | None, typer.Option(help="Layout of the map: fast, tsne or umap; default: the current one.")] = None,
     colour: Annotated[
         str | None,
         typer.Option(
@@ -305,16 +298,13 @@ def report(
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser
 
-    from clnr.embedding.reporting.map_layouts import check_layout
     from clnr.embedding.reporting.report_file import current_report
 
-    if layout is not None:
-        check_layout(layout)
-    path = current_report(folder, layout) if show and name is None and colour is None else None
+    path = current_report(folder) if show and name is None and colour is None else None
     if path is None:
         from clnr.embedding.store.output_folder import write_report
 
-        path = write_report(folder, name, layout, colour, print_stderr)
+        path = write_report(folder, name, colour)
     print_stdout(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         print_stderr(f"no browser could be opened; open {path.absolute()}")

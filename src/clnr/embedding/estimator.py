@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,11 @@ from clnr.embedding.planning import file_plan, memory_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.clusters import Clusters, find_clusters
 from clnr.embedding.search.similar import most_similar
 from clnr.embedding.store.artifact import load_result, name_nodes
-from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import Output, write_folder
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
@@ -37,7 +35,7 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import caller_level, check_int, check_list, check_path, check_type
+from clnr.support.arguments import caller_level, check_int, check_path, check_type
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.tables import TableGraph
@@ -266,7 +264,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         *,
         kind: str | None = None,
         unlinked: bool = False,
-        approximate: bool = False,
         names: bool = False,
     ) -> list[tuple[Any, ...]]:
         """The nodes most similar to one of the fitted graph: the id and the cosine similarity of each.
@@ -276,16 +273,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             k: How many.
             kind: The kind of the nodes that are wanted, such as ``item``, where nodes have kinds; None for all.
             unlinked: Whether to leave out nodes that an edge joins with it, such as what a user already has.
-            approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
             names: Whether to add the name of each; None for one without.
         """
         check_is_fitted(self)
         k = check_int("k", k)
-        for word, value in (("unlinked", unlinked), ("approximate", approximate), ("names", names)):
+        for word, value in (("unlinked", unlinked), ("names", names)):
             check_type(word, value, bool | np.bool_, "True or False")
         nodes, row = self._result.nodes, self._result.nodes.ids.get(node)
         row = nodes.find_named(node) if row is None else row
-        near = most_similar(self._result.rows, nodes, row, k, kind=kind, unlinked=unlinked, approximate=approximate)
+        near = most_similar(self._result.rows, nodes, row, k, kind=kind, unlinked=unlinked)
         ids, cosines = nodes.ids[near.nodes].tolist(), near.cosine.tolist()
         if not names:
             return list(zip(ids, cosines, strict=True))
@@ -314,7 +310,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         *,
         title: str | None = None,
         name: str | None = None,
-        layout: str = DEFAULT_LAYOUT,
         colour: str | None = None,
     ) -> Path:
         """Write the report, one HTML file with facts, scores and a map to explore, and return its path.
@@ -323,7 +318,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             path: The file, which is overwritten.
             title: The heading; None for the graph's name.
             name: The column of the node table with the nodes' names; None for the one found by ``read_tables``.
-            layout: Of the map: ``fast``, ``tsne`` (keeps more neighbours, takes longer) or ``umap`` (umap-learn).
             colour: The column that the map opens with, ``cluster`` for clusters; None for labels, else a column of few values,
                 else clusters.
         """
@@ -334,22 +328,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_type("title", title, str | None, "text")
         for argument, column in (("name", name), ("colour", colour)):
             check_type(argument, column, str | None, "the name of a column")
-        check_layout(layout)
         if name is not None:
             result = name_nodes(result, name)
         title = result.nodes.title if title is None else title
-        return write_atomic(file, report_html(result, title, layout, colour))
+        return write_atomic(file, report_html(result, title, colour))
 
     @names_unknown
-    def save(
-        self,
-        folder: str | Path,
-        *,
-        force: bool = False,
-        formats: Collection[str] = (),
-        report: bool = False,
-        layout: str = DEFAULT_LAYOUT,
-    ) -> None:
+    def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
 
         Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either. A
@@ -358,16 +343,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             folder: Where to write.
             force: Whether a folder that clnr wrote may be overwritten.
-            formats: Further formats of the embedding: ``csv``, ``npy``, ``word2vec``, ``pyg``.
             report: Whether to write report.html, too.
-            layout: Of its map, as for ``report``.
         """
         check_is_fitted(self)
         path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
         check_type("report", report, bool | np.bool_, "True or False")
-        names = parse_formats(check_list("formats", formats, str, "names such as csv"))
-        drawn = check_layout(layout) if report else None
-        write_folder(self._result, Output(path, force, names, drawn))
+        write_folder(self._result, Output(path, force, bool(report)))
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 

@@ -6,7 +6,7 @@ Every worker calls what is here, with the same arguments. What only the first ma
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.planning import calibration
 from clnr.embedding.planning.job_plan import Plan
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_folder, load_result
@@ -116,8 +115,7 @@ def embed_tables(
     model: Path | None = None,
     standalone: bool = False,
     force: bool = False,
-    formats: Collection[str] = (),
-    layout: str | None = DEFAULT_LAYOUT,
+    report: bool = True,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
     """``embed`` from the arguments of ``read_tables``, or a ``graph`` folder, to a folder of vectors, model and report.
@@ -127,14 +125,13 @@ def embed_tables(
     labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
     check_labels(settings.method, labelled or model is not None)
     check_used(settings.method, settings.fixed)
-    check_layout(layout or DEFAULT_LAYOUT)
 
     def opened() -> Source:
         if model is not None:
             return Extension(load_folder(model), tables, standalone)
         return InMemory(read_source(tables, bar), tables.get("names"))
 
-    return embed(opened, settings, Output(folder, force, formats, layout), bar)
+    return embed(opened, settings, Output(folder, force, report), bar)
 
 
 def embed_folder(
@@ -144,17 +141,15 @@ def embed_folder(
     bound: int | None = None,
     *,
     force: bool = False,
-    layout: str | None = None,
+    report: bool = False,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
     """``embed`` from a graph folder to a folder with a model and shards of vectors, in ``bound`` bytes of memory.
 
     With ``settings.resume``, also an embedding that was stopped goes on, from its last block. A report is of a sample of nodes.
     """
-    if layout is not None:
-        check_layout(layout)
     with shared_folder(folder.path):
-        return embed(lambda: InFiles(folder, bound), settings, Output(out, force, layout=layout), bar)
+        return embed(lambda: InFiles(folder, bound), settings, Output(out, force, report), bar)
 
 
 @contextlib.contextmanager

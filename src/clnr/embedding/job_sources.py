@@ -19,7 +19,6 @@ from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job
 from clnr.embedding.stages.stages import EXTENDING, FROM_FILES, IN_MEMORY, Stage
 from clnr.embedding.store.artifact import load_result
-from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import WorkFolder, is_trained
 from clnr.errors import DataError
@@ -74,7 +73,7 @@ class InMemory(Source):
         return self.table_graph.graph.digest
 
     def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, MemoryPlan]:
-        return plan(self.table_graph, settings, layout=None if output is None else output.layout)
+        return plan(self.table_graph, settings)
 
     def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
         was, now = (each.ingest_report.names for each in (earlier.nodes.info, self.table_graph))
@@ -84,8 +83,6 @@ class InMemory(Source):
         return [f"its names come from another column; {how} changes that"]
 
     def begin(self, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None) -> Job:
-        if output is not None:
-            check_formats(output.formats, self.table_graph.graph)
         if not settings.ignore_memory_check:
             planned.check_memory()
         graph, fingerprint = GraphInMemory(self.table_graph, settings), settings.fingerprint(self.digest, recipe)

@@ -89,7 +89,6 @@ class ReportData:
         names: What each node is called beside its id, "" where it has no name; empty where no node has one.
         comparison: Shown above the sections; None for none.
         scores: Shown above all.
-        layout: How points were placed: a word that the file tells in its head.
         clusters: A title, and lines below it, of each cluster.
         notices: Sentences below the notes that are no warnings.
     """
@@ -108,7 +107,6 @@ class ReportData:
     names: Sequence[str] = ()
     comparison: ComparisonTable | None = None
     scores: Sequence[Score] = ()
-    layout: str = ""
     clusters: Sequence[tuple[str, Sequence[str]]] = ()
     notices: Sequence[str] = ()
 
@@ -120,7 +118,7 @@ def render_html(data: ReportData) -> str:
     script, loads nothing, and keeps text from becoming markup.
 
     Raises:
-        DataError: If a point is not finite, where a layout has failed.
+        DataError: If a point is not finite, where the map has failed.
     """
     if not np.isfinite(data.points).all():
         raise DataError("points of the map must be finite")
@@ -135,7 +133,6 @@ def render_html(data: ReportData) -> str:
         style=style,
         script=script,
         title=_text(data.title),
-        layout=_text(data.layout),
         scores="\n".join(map(_score, data.scores)),
         remarks="\n".join([*(f'<li dir="auto">{_text(note)}</li>' for note in data.notes), *_notices(data.notices)]),
         sections="\n".join([*_comparison(data.comparison), *_clusters(data.clusters), *starmap(_section, data.sections)]),

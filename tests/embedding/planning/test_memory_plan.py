@@ -92,8 +92,7 @@ def test_only_what_is_asked_for_takes_time():
     untrained = planned(graph, METHODS["SVD-mix"], baselines=False).modelled
     assert not {"train", "baselines"} & untrained.keys()
     table_graph, settings = as_table_graph(graph), Settings(CLNR_MIX, cpu_engine())
-    drawn = plan(table_graph, settings, layout="fast")[1]
-    assert drawn.seconds() - drawn.seconds("draw") == pytest.approx(all_stages.seconds())
+    drawn = plan(table_graph, settings)[1]
     assert drawn.to_dict()["stage_seconds"] == drawn.estimate
     assert sum(drawn.estimate.values()) == drawn.to_dict()["seconds"] == drawn.seconds()
 

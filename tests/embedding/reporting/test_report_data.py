@@ -10,7 +10,6 @@ import pytest
 from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.reporting import map_layouts
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import drawing_code
 from clnr.embedding.search import nodes
@@ -76,9 +75,7 @@ COLUMNS = {
         ([], "cluster"),
     ],
 )
-def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(columns, first, monkeypatch):
-    lines = []
-    monkeypatch.setattr(map_layouts, "_SLOW_MAP_SECONDS", 0.0)
+def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(columns, first):
     edges = pa.table({"source": range(60), "target": [i * 7 % 60 for i in range(60)]})
     nodes = pa.table({"id": range(60)} | {name: COLUMNS[name] for name in columns}) if columns else None
     result = fitted(read_tables(edges, nodes), method="Raw" if columns else "SVD")
@@ -89,10 +86,7 @@ def test_the_map_opens_with_few_values_or_clusters_and_never_with_text_or_ids(co
     for name in ("cluster", *(["motto"] if "motto" in columns else [])):
         assert report_data(result, "mine", colour=name).columns[0].name == name
     with pytest.raises(UnknownName, match="unknown column 'clusters'; did you mean 'cluster'"):
-        report_data(result, "mine", colour="clusters", log=lines.append)
-    assert lines == []
-    report_data(result, "mine", log=lines.append)
-    assert [line.split("(")[0] for line in lines] == ["drawing the map "]
+        report_data(result, "mine", colour="clusters")
 
 
 def test_values_that_hardly_any_two_nodes_share_are_no_colour():
@@ -193,7 +187,7 @@ def test_long_values_are_cut_where_a_word_ends_and_numbers_beyond_float32_are_mi
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(nodes, "MOST_MAP_NODES", 10)
+    monkeypatch.setattr(nodes, "_MOST_MAP_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
     assert any("a random sample: 10 of 40 nodes" in line for line in made.notices)

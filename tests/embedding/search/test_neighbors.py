@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +9,6 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from clnr.embedding.search import neighbors as module
 from clnr.embedding.search.neighbors import ArrayRows, Rows, nearest, nearest_of_kind, neighbor_lists
-from clnr.errors import ClnrError
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
 
@@ -97,20 +95,3 @@ def test_equally_similar_nodes_come_in_order_and_a_row_of_zeros_is_near_to_none(
     near = nearest(ArrayRows(z), 4, 3)
     assert (near.nodes.tolist(), near.cosine.tolist()) == ([0, 1, 2], [0, 0, 0])
     assert np.isfinite(neighbor_lists(z, 59).cosine).all()
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("usearch"), reason="usearch is not installed")
-def test_an_index_finds_nearly_the_same():
-    rows = ArrayRows(Z)
-    exact, quick = ([nearest(rows, i, 5, approximate) for i in range(60)] for approximate in (False, True))
-    assert np.mean([len({*a.nodes} & {*b.nodes}) for a, b in zip(exact, quick, strict=True)]) > 4.5
-    assert all(i not in near.nodes for i, near in enumerate(quick))
-    cosines = [[dict(zip(near.nodes, near.cosine, strict=True)) for near in each] for each in (exact, quick)]
-    both = [(a[node], b[node]) for a, b in zip(*cosines, strict=True) for node in a.keys() & b.keys()]
-    np.testing.assert_allclose(*np.array(both).T, atol=1e-6)
-
-
-def test_without_usearch_it_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
-    with pytest.raises(ClnrError, match=r"pip install 'clnr\[approximate\]'"):
-        nearest(ArrayRows(Z), 0, 3, approximate=True)

@@ -28,7 +28,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
             "item": pa.table({"id": np.arange(50), "price": random.normal(size=50)}),
         }
     chosen = settings("Untrained")
-    embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, layout=None)
+    embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, report=False)
     folder = ingest(edges, nodes, out=tmp_path / "graph")
     assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).z.shards > 1
     whole = pq.read_table(tmp_path / "whole" / VECTORS)

@@ -13,7 +13,6 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, kind_weights, table_warnings
 from clnr.embedding.planning.job_plan import JobSizes, Plan
 from clnr.embedding.planning.remedies import SMALL_BYTES, refusal, remedies
-from clnr.embedding.reporting.map_layouts import drawing_seconds
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
 from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
@@ -52,7 +51,6 @@ class MemorySizes(JobSizes):
     """The sizes of a job over a graph in memory."""
 
     graph: Graph
-    layout: str | None
 
     @property
     def size(self) -> Size:
@@ -89,7 +87,6 @@ class MemorySizes(JobSizes):
             "embed": self.took(own.embed()) + again * self.took(own.inputs(), own.walks(), own.embed()),
             "score": settings.evaluate * self._probe_seconds(recipe.dimension) + self.took(links),
             "baselines": self._baseline_seconds(),
-            "draw": 0.0 if self.layout is None else drawing_seconds(size.nodes, recipe.dimension, self.layout),
             "write": writing(size.nodes * (4 * recipe.dimension + _NODE_BYTES) + size.bytes + _EDGE_BYTES * size.edges),
         }
         trial = sum(stages[name] for name in ("prepare", "fit the read-out", "embed"))
@@ -200,12 +197,10 @@ class MemoryPlan(Plan):
         )
 
 
-def plan(
-    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str | None = None
-) -> tuple[Recipe, MemoryPlan]:
+def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None) -> tuple[Recipe, MemoryPlan]:
     """The recipe for a graph before tuning, and everything that can be known before training; refuses what cannot work.
 
-    ``workers`` would share the training on this machine; None for those of the settings. Without a layout, no map is drawn.
+    ``workers`` would share the training on this machine; None for those of the settings.
     """
     graph, method = table_graph.graph, settings.method
     check_labels(settings.method, graph.labels is not None)
@@ -219,7 +214,7 @@ def plan(
     unused = declared(part for view in method.views for part in view) if method.objective is None else {}
     counts = graph_counts(graph)
     return recipe, MemoryPlan(
-        MemorySizes(settings, recipe, total, beside, graph, layout),
+        MemorySizes(settings, recipe, total, beside, graph),
         facts_in_words(counts),
         counts,
         tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),

@@ -22,6 +22,13 @@ _LARGEST_MOVE = 4.0
 _START_RADIUS = 10.0
 
 
+def map_points(z: Array, near: NeighborList, seed: int) -> Array:
+    """Points in the plane, [n, 2], from an embedding and the nearest neighbours of every node."""
+    start = principal(unit(z))
+    can_move = near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
+    return layout(start, near, seed) if can_move else start
+
+
 def layout(start: Array, near: NeighborList, seed: int) -> Array:
     """Points in the plane, [n, 2], by UMAP (McInnes and others, 2018) with all nodes moved at every step.
 
@@ -31,7 +38,7 @@ def layout(start: Array, near: NeighborList, seed: int) -> Array:
     points, count = torch.from_numpy(start), len(start)
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_REPELLING_NODES)
-    steps = steps_of(count)
+    steps = _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
     for step in range(steps):
         pull = _pull(points, heads, tails, weights)
         others = (rng.draw(rng.key(seed, "map", step), torch.arange(count * _REPELLING_NODES)) * count) >> 32
@@ -40,18 +47,13 @@ def layout(start: Array, near: NeighborList, seed: int) -> Array:
     return points.numpy()
 
 
-def steps_of(count: int) -> int:
-    """The number of steps for a map of ``count`` nodes."""
-    return _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
-
-
 def unit(z: Array) -> Array:
     """Rows of length 1."""
     return unit_rows(torch.from_numpy(np.asarray(z, np.float32))).numpy()
 
 
 def principal(rows: Array) -> Array:
-    """Where all layouts start: the order of rows along their first two principal components, from -10 to 10.
+    """Where the map starts: the order of rows along their first two principal components, from -10 to 10.
 
     Signs are by the largest loading.
     """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, drawing_note
+from clnr.embedding.reporting.projection import map_points
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
@@ -59,29 +58,20 @@ def format_scores(scores: dict[str, float], details: bool = True) -> list[tuple[
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
-def report_html(result: EmbeddingResult, title: str, *options: Any) -> bytes:
+def report_html(result: EmbeddingResult, title: str, colour: str | None = None) -> bytes:
     """The report as the bytes of an HTML file."""
-    return render_html(report_data(result, title, *options)).encode()
+    return render_html(report_data(result, title, colour)).encode()
 
 
-def report_data(
-    result: EmbeddingResult,
-    title: str,
-    layout: str = DEFAULT_LAYOUT,
-    colour: str | None = None,
-    log: Callable[[str], None] = lambda _: None,
-) -> ReportData:
+def report_data(result: EmbeddingResult, title: str, colour: str | None = None) -> ReportData:
     """Everything that the report shows, of all nodes or of a sample.
 
-    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters. What
-    takes long is logged before.
+    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
     model, shown = result.model, result.nodes.shown()
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
     colours = _columns(shown, result.clusters, colour)
-    if note := drawing_note(total, z.shape[1], layout):
-        log(note)
     near = neighbor_lists(z, _NEAR_NODES)
     start, links = _neighbours(table_graph.graph, shown.places)
     names = [_shorten(name) for name in table_graph.names_of(shown.places)]
@@ -102,15 +92,13 @@ def report_data(
             ("All scores", format_scores(result.scores)),
             *([("Columns", columns)] if columns else []),
             ("Training", [*trained_by.items(), *((key, str(value)) for key, value in recipe.items())]),
-            ("Map", [("layout", f"{layout}: {MAP_LAYOUTS[layout].summary}")]),
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
         ],
         notes=notes,
         notices=notices,
         curves=[("loss", result.losses)] if result.losses else [],
         ids=_id_texts(shown),
-        points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
-        layout=layout,
+        points=map_points(z, near, model.seed),
         columns=colours,
         near=near.nodes.astype(np.int32),
         closeness=near.cosine,

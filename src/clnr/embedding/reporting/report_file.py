@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from importlib import resources
 from pathlib import Path
 
-from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS
 from clnr.embedding.store.artifact_files import DIGESTS, REPORT
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.version import __version__
 
 _DRAWN_BY = ("report", "embedding")
-_HEAD_BYTES = 4096
-_LAYOUT_TAG = re.compile(rb'<meta name="layout" content="([a-z]+)">')
 
 
 def write_report_file(folder: Path, title: str, html: bytes) -> Path:
@@ -23,21 +19,10 @@ def write_report_file(folder: Path, title: str, html: bytes) -> Path:
     return write_atomic(folder / REPORT, html + _mark(folder, title))
 
 
-def drawn_layout(folder: Path) -> str | None:
-    """The layout of the map in the report of a folder; None if there is no report, or it does not tell."""
-    path = folder / REPORT
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        tag = _LAYOUT_TAG.search(file.read(_HEAD_BYTES))
-    name = "" if tag is None else tag[1].decode()
-    return name if name in MAP_LAYOUTS else None
-
-
-def current_report(folder: Path, layout: str | None = None) -> Path | None:
-    """The report of a folder, if this version of clnr drew it from the files that are there, in such a layout; else None."""
+def current_report(folder: Path) -> Path | None:
+    """The report of a folder, if this version of clnr drew it from the files that are there; else None."""
     path, mark = folder / REPORT, _mark(folder, resolve_path(folder).name)
-    if not mark or not path.is_file() or layout not in (None, drawn_layout(folder)):
+    if not mark or not path.is_file():
         return None
     with path.open("rb") as file:
         file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Nearest neighbours by cosine similarity: exact, or by an approximate index for millions of nodes."""
+"""Nearest neighbours by cosine similarity, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.search.stored_index import build_index
 from clnr.graph.kind_rows import KindScale, unit
 from clnr.tables.roles.column_names import kind_of, node_id
 
@@ -44,11 +43,6 @@ class Rows(ABC):
     def blocks(self) -> Iterator[Array]:
         """All vectors in order, one block after the other."""
 
-    @property
-    @abstractmethod
-    def index(self) -> Any:
-        """The index of approximate search, which is made when it is first asked for."""
-
     def direction(self, node: int) -> Array:
         """The vector of a node, scaled to length 1."""
         return unit(self[np.array([node])])[0]
@@ -59,10 +53,10 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Vectors in memory, as one block; what all searches share is computed once, by the first, or given by ``make_index``."""
+    """Vectors in memory, as one block; what all searches share is computed once, by the first."""
 
-    def __init__(self, z: Array, make_index: Callable[[], Any] | None = None):
-        self._z, self._make_index = np.ascontiguousarray(z, dtype=np.float32), make_index
+    def __init__(self, z: Array):
+        self._z = np.ascontiguousarray(z, dtype=np.float32)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,26 +81,13 @@ class ArrayRows(Rows):
         norm = np.sqrt(np.einsum("nd,nd->n", self._z, self._z))
         return np.divide(1, norm, out=np.zeros_like(norm), where=norm > 0)
 
-    @cached_property
-    def index(self) -> Any:
-        return build_index(self.shape[1], self.blocks()) if self._make_index is None else self._make_index()
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._z,)
 
 
-def nearest(rows: Rows, node: int, k: int, approximate: bool = False) -> NeighborList:
-    """The ``k`` nodes, or all, of largest cosine similarity to one, without this node itself; torch is not imported.
-
-    An approximate search is one of an index (usearch), which is built first; it may miss a neighbour now and then.
-    """
-    query, k = rows.direction(node), max(0, min(k, rows.shape[0] - 1))
-    if approximate:
-        candidates = np.asarray(rows.index.search(query, k + 1).keys).astype(np.int64)
-        # The index computes at lower precision: cosines, and their order, are computed again.
-        cosine = unit(rows[candidates]) @ query
-        return _best([(candidates[candidates != node], cosine[candidates != node])], k)
-    return _best(_cosines(rows, node, query), k)
+def nearest(rows: Rows, node: int, k: int) -> NeighborList:
+    """The ``k`` nodes, or all, of largest cosine similarity to one, without this node itself; torch is not imported."""
+    return _best(_cosines(rows, node, rows.direction(node)), max(0, min(k, rows.shape[0] - 1)))
 
 
 def _cosines(rows: Rows, node: int, query: Array) -> Iterator[tuple[Array, Array]]:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
-from clnr.embedding.reporting.map_layouts import MOST_MAP_NODES
 from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts, equal_texts
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
@@ -27,6 +26,9 @@ from clnr.tables.io.source import Column, Table
 from clnr.tables.roles.column_names import find_column
 from clnr.tables.roles.node_names import can_name, name_texts, names_at
 from clnr.tables.table_graph import TableInfo
+
+# The most nodes that a map shows.
+_MOST_MAP_NODES = 100_000
 
 
 class Nodes(ABC):
@@ -202,7 +204,7 @@ class TableNodes(GraphNodes):
 
     def shown(self) -> ShownNodes:
         graph = self._table_graph.graph
-        nodes, facts = sample_nodes(self.num_nodes, MOST_MAP_NODES), facts_in_words(graph_counts(graph))
+        nodes, facts = sample_nodes(self.num_nodes, _MOST_MAP_NODES), facts_in_words(graph_counts(graph))
         if any(self.names_of(nodes)):
             facts["names"] = f"column {self.name_column}"
         return ShownNodes(nodes, self._table_graph, nodes, graph.degrees[nodes], facts)

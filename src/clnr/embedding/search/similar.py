@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from clnr.embedding.search.neighbors import ArrayRows, NeighborList, Rows, nearest, nearest_of_kind
 from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.stored_index import kept_index
 from clnr.embedding.store.artifact_files import DIGESTS, SOURCE, VECTORS, ArtifactFiles
 from clnr.embedding.store.artifact_graph import ArtifactNodes, load_table_info
 from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.errors import ClnrError
-from clnr.support.storage.checked_files import errors_name, read_stable, sha256
+from clnr.support.storage.checked_files import errors_name, read_stable
 
 
 class SimilarNode(NamedTuple):
@@ -42,30 +41,26 @@ class SimilarNodes(NamedTuple):
     label_column: str | None
 
 
-def similar_nodes(
-    folder: Path, node: str, k: int = 10, *, approximate: bool = False, kind: str | None = None, unlinked: bool = False
-) -> SimilarNodes:
+def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = None, unlinked: bool = False) -> SimilarNodes:
     """The nodes of a model folder that are most similar to one of them, by cosine similarity.
 
     The files that are read are checked as ``load_folder`` checks them.
 
-    A node is named by its id, as text, or by its name. An index (usearch) is faster for millions of nodes, but may miss one;
-    the first search builds it, and it is kept in the user's cache.
+    A node is named by its id, as text, or by its name.
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")
-    asked = {"approximate": approximate, "kind": kind, "unlinked": unlinked}
-    return read_stable(folder, DIGESTS, lambda: _similar(ArtifactFiles.open(folder), node, k, asked))
+    return read_stable(folder, DIGESTS, lambda: _similar(ArtifactFiles.open(folder), node, k, kind, unlinked))
 
 
-def _similar(files: ArtifactFiles, name: str, k: int, asked: dict[str, Any]) -> SimilarNodes:
+def _similar(files: ArtifactFiles, name: str, k: int, kind: str | None, unlinked: bool) -> SimilarNodes:
     rows, nodes = _open(files)
     node = nodes.ids.get(name)
     if node is None:
         with errors_name(files.folder):
             node = nodes.find_named(name)
-    linked = nodes.linked(node, needed=asked["unlinked"])
-    near, cosines = most_similar(rows, nodes, node, k, **asked)
+    linked = nodes.linked(node, needed=unlinked)
+    near, cosines = most_similar(rows, nodes, node, k, kind=kind, unlinked=unlinked)
     labels, names = nodes.labels_of(near), nodes.names_of(near)
     similar = [
         SimilarNode(
@@ -88,12 +83,7 @@ def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:
         return shards, StoredNodes(shards, load_table_info(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
-
-    def index() -> Any:
-        digest = sha256(files.folder / VECTORS) if files.digests is None else files.digests[VECTORS]
-        return kept_index((z.shape[0], z.shape[1]), digest, lambda: [z])
-
-    return ArrayRows(z, index), ArtifactNodes(files, ids)
+    return ArrayRows(z), ArtifactNodes(files, ids)
 
 
 def most_similar(
@@ -104,17 +94,14 @@ def most_similar(
     *,
     kind: str | None = None,
     unlinked: bool = False,
-    approximate: bool = False,
 ) -> NeighborList:
     """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours."""
     if kind is not None:
         nodes.check_kind(kind)
-        if approximate:
-            raise ClnrError("--kind always searches exactly: leave out --approximate")
     linked = nodes.linked(node, needed=unlinked) if unlinked or kind is not None else set()
     count = k + len(linked) if unlinked else k
     if kind is None:
-        near = nearest(rows, node, count, approximate)
+        near = nearest(rows, node, count)
     else:
         near = nearest_of_kind(rows, nodes.ids.texts, kind, (node, str(nodes.ids[node])), count, linked)
     if not unlinked:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import ClnrError, DataError
 from clnr.support.arguments import check_choice
-from clnr.support.humanize import plural
-from clnr.support.lazy import import_optional, lazy, np
+from clnr.support.lazy import lazy, np
 from clnr.support.storage.atomic_io import atomic_file
 
 if TYPE_CHECKING:
@@ -101,31 +99,9 @@ def _csv(result: EmbeddingResult, path: Path) -> None:
             writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
 
 
-def _word2vec(result: EmbeddingResult, path: Path) -> None:
-    """word2vec's text format: a line of sizes, then one line per node; blanks in ids become underscores, as tools expect."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(f"{result.z.shape[0]} {result.z.shape[1]}\n")
-        for name, row in zip(result.table_graph.graph.node_ids.tolist(), result.z, strict=True):
-            file.write(f"{_word(name)} {' '.join(f'{number:.8g}' for number in row)}\n")
-
-
-def _word(name: object) -> str:
-    return "_".join(str(name).split()) or "_"
-
-
-def _pyg(result: EmbeddingResult, path: Path) -> None:
-    import torch
-
-    data = result.table_graph.graph.to_pyg()
-    data.z, data.cluster = torch.from_numpy(result.z.copy()), torch.from_numpy(result.clusters.assignment.astype(np.int64))
-    torch.save(data, path)
-
-
 EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {
     "csv": ("embeddings.csv", _csv),
     "npy": ("embeddings.npy", lambda result, path: np.save(path, result.z, allow_pickle=False)),
-    "word2vec": ("embeddings.w2v.txt", _word2vec),
-    "pyg": ("embeddings.pyg.pt", _pyg),
 }
 
 
@@ -148,29 +124,6 @@ def write_clusters(ids: Iterable[pyarrow.Array], assignment: Array, path: Path) 
         writer.close()
 
 
-def check_formats(formats: Iterable[str], graph: Graph) -> None:
-    """Before training: fail if a format cannot hold a graph's ids, and warn if it holds them in another form."""
-    if "word2vec" not in formats:
-        return
-    ids = graph.node_ids.tolist()
-    words = [_word(name) for name in ids]
-    changed = [(name, word) for name, word in zip(ids, words, strict=True) if str(name) != word]
-    if len(set(words)) < len(words):
-        where = f", as in '{changed[0][0]!s:.60}'" if changed else ""
-        raise DataError(
-            f"the format word2vec allows no blanks in ids{where}, and with underscores instead two ids would be equal; leave "
-            "it out, or change the ids"
-        )
-    if changed:
-        name, word = changed[0]
-        warnings.warn(
-            f"the format word2vec allows no blanks in ids: in embeddings.w2v.txt, {plural(len(changed), 'id')} of "
-            f"{len(ids):,} have underscores instead, such as {word:.60} for '{name!s:.60}'",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
 def parse_formats(words: list[str]) -> list[str]:
     """Format names, each once; one word may hold several, separated by commas."""
     names = [name for word in words for name in word.replace(",", " ").split()]
@@ -178,6 +131,4 @@ def parse_formats(words: list[str]) -> list[str]:
         if name == "parquet":
             raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out --format parquet")
         check_choice("format", name, EXPORT_FORMATS)
-    if "pyg" in names:
-        import_optional("torch_geometric.data", "the format pyg", "pyg")
     return list(dict.fromkeys(names))

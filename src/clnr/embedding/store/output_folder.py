@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
-from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
+from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
-from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
-from clnr.errors import ClnrError
+from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.support.stage_clock import stage
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.file_locks import temporary_path
 
-Log = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Output:
-    """Where a result is written.
-
-    With ``force``, a folder that clnr wrote may be overwritten. Formats are further ones, of an embedding in memory; without a
-    layout there is no report.
-    """
+    """Where a result is written; with ``force``, a folder that clnr wrote may be overwritten."""
 
     folder: Path
     force: bool = False
-    formats: Collection[str] = ()
-    layout: str | None = None
+    report: bool = False
 
     @property
     def title(self) -> str:
@@ -43,11 +33,6 @@ class Output:
 
 def write_folder(result: EmbeddingResult, output: Output) -> None:
     """Write a result to a folder, complete or not at all."""
-    if result.nodes.saved_in is None:
-        check_formats(output.formats, result.table_graph.graph)
-    elif output.formats:
-        name = next(iter(output.formats))
-        raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {name}: leave out formats")
     with reserve_folder(output.folder, OWNED_FILES):
         check_folder(output.folder, output.force, OWNED_FILES)
         write_reserved(result, output)
@@ -59,39 +44,32 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
     ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
     """
     html = None
-    if output.layout is not None:
+    if output.report:
         with stage("draw"):
-            html = report_html(result, output.title, output.layout)
+            html = report_html(result, output.title)
     with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)
         else:
             _link_files(result.nodes.saved_in, part)
-        for name in output.formats:
-            _export(result, name, part)
         if html is not None:
             write_report_file(part, output.title, html)
 
 
-def write_formats(folder: Path, formats: Collection[str]) -> list[Path]:
+def write_formats(folder: Path, formats: list[str]) -> list[Path]:
     """Add export formats to a finished folder, all of them or none; returns their files."""
     result = load_folder(folder)
-    check_formats(formats, result.table_graph.graph)
     with reserve_folder(folder, OWNED_FILES):
         part = temporary_path(resolve_path(folder), "part")
         part.mkdir()
         try:
-            files = [_export(result, name, part) for name in formats]
+            for name in formats:
+                file, write = EXPORT_FORMATS[name]
+                write(result, part / file)
+            files = [EXPORT_FORMATS[name][0] for name in formats]
             return [(part / file).replace(folder / file) for file in files]
         finally:
             OWNED_FILES.remove(part)
-
-
-def _export(result: EmbeddingResult, name: str, folder: Path) -> str:
-    """Write an export format; returns the name of its file."""
-    file, write = EXPORT_FORMATS[name]
-    write(result, folder / file)
-    return file
 
 
 def _link_files(folder: Path, to: Path) -> None:
@@ -106,19 +84,16 @@ def _link_files(folder: Path, to: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def write_report(
-    folder: Path, name: str | None = None, layout: str | None = None, colour: str | None = None, log: Log = lambda _: None
-) -> Path:
+def write_report(folder: Path, name: str | None = None, colour: str | None = None) -> Path:
     """Write the report of a folder again, and return its path.
 
-    The folder remembers the column of names; None for no change. Without a layout, the map keeps its own.
+    The folder remembers the column of names; None for no change.
     """
-    layout = check_layout(layout or drawn_layout(folder) or DEFAULT_LAYOUT)
     result = load_result(folder)
     if name is not None:
         result = name_nodes(result, name, folder)
     title = resolve_path(folder).name
-    html = report_html(result, title, layout, colour, log)
+    html = report_html(result, title, colour)
     if name is not None:
         save_names(result, folder)
     return write_report_file(folder, title, html)

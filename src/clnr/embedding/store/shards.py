@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clnr.embedding.search.neighbors import Rows
-from clnr.embedding.search.stored_index import digest_of, kept_index
 from clnr.embedding.store.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles
 from clnr.embedding.store.export import vector_table
 from clnr.errors import ClnrError, DataError
@@ -180,12 +179,6 @@ class Shards(Rows):
     def copy(self) -> Shards:
         """Itself: nothing is ever written to it."""
         return self
-
-    @cached_property
-    def index(self) -> Any:
-        """The index of approximate search: built from one shard after the other, which takes ``index_bytes`` of memory, and
-        kept in the user's cache."""
-        return kept_index(self.shape, digest_of(self.paths()), self.blocks)
 
     def __repr__(self) -> str:
         return f"Shards(shape={self.shape}, folder={str(self.folder)!r})"

@@ -13,7 +13,7 @@ from clnr.errors import ClnrError
 
 
 def cache_folder() -> Path:
-    """For what can be had again: downloaded data, indexes of approximate search."""
+    """For what can be had again: downloaded data."""
     return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches", "cache")
 
 

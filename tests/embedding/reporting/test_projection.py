@@ -1,20 +1,13 @@
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from clnr import NodeEmbedder
 from clnr.embedding.reporting import projection
-from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS, check_layout, drawing_note
 from clnr.embedding.search.neighbors import neighbor_lists
-from clnr.errors import UnknownName
-from tests.conftest import tiny
 
-INSTALLED = [name for name, row in MAP_LAYOUTS.items() if row.needs is None or importlib.util.find_spec(row.needs)]
 ODD = {
     "none": np.zeros((0, 3)),
     "one": np.ones((1, 3)),
@@ -26,9 +19,9 @@ ODD = {
 }
 
 
-def drawn(name, z, k=10, seed=0):
+def drawn(z, k=10, seed=0):
     z = np.asarray(z, np.float32)
-    return MAP_LAYOUTS[name].draw(z, neighbor_lists(z, k), seed)
+    return projection.map_points(z, neighbor_lists(z, k), seed)
 
 
 def clusters(count, each):
@@ -36,15 +29,12 @@ def clusters(count, each):
     return np.repeat(np.eye(count, 12) * 5, each, 0) + noise, np.repeat(np.arange(count), each)
 
 
-@pytest.mark.parametrize(
-    "name", ["fast", *(pytest.param(name, marks=pytest.mark.full) for name in INSTALLED if name != "fast")]
-)
-def test_neighbours_lie_together_and_at_the_same_place_with_any_number_of_threads(name):
+def test_neighbours_lie_together_and_at_the_same_place_with_any_number_of_threads():
     z, cluster = clusters(4, 15)
     maps = []
     for threads in (1, 3):
         with threadpool_limits(threads):
-            maps.append(drawn(name, z))
+            maps.append(drawn(z))
     assert all((each == maps[0]).all() for each in maps)
     distance = ((maps[0][:, None] - maps[0]) ** 2).sum(2)
     np.fill_diagonal(distance, np.inf)
@@ -54,16 +44,15 @@ def test_neighbours_lie_together_and_at_the_same_place_with_any_number_of_thread
 def test_far_ones_do_not_press_the_rest_into_a_corner_and_another_seed_gives_another_map():
     z, _ = clusters(4, 30)
     z[0] = 1e4
-    points = drawn("fast", z)
+    points = drawn(z)
     spread = np.quantile(points, 0.95, 0) - np.quantile(points, 0.05, 0)
     assert (spread > 0.4 * np.ptp(points, 0)).all()
-    assert (points != drawn("fast", z, seed=1)).any()
+    assert (points != drawn(z, seed=1)).any()
 
 
-@pytest.mark.parametrize("name", INSTALLED)
 @pytest.mark.parametrize("z", ODD.values(), ids=ODD.keys())
-def test_odd_embeddings_have_finite_maps(name, z):
-    points = drawn(name, z)
+def test_odd_embeddings_have_finite_maps(z):
+    points = drawn(z)
     assert points.shape == (len(z), 2)
     assert np.isfinite(points).all()
 
@@ -80,19 +69,3 @@ def test_the_forces_do_not_depend_on_the_number_of_threads():
     finally:
         torch.set_num_threads(before)
     assert all((each == forces[0]).all() for each in forces)
-
-
-def test_a_slow_map_is_announced_with_an_estimate():
-    assert drawing_note(100, 8, "tsne") == drawing_note(30_000, 8, "fast") == ""
-    assert drawing_note(30_000, 8, "tsne") == "drawing the map (tsne): about 4 min"
-
-
-def test_an_embedder_draws_with_any_layout(tmp_path):
-    embedder = NodeEmbedder("Raw").fit(tiny())
-    assert '<meta name="layout" content="tsne">' in embedder.report(tmp_path / "a.html", layout="tsne").read_text()
-    embedder.save(tmp_path / "folder", report=True, layout="tsne")
-    assert "t-SNE, of scikit-learn" in (tmp_path / "folder" / "report.html").read_text()
-    with pytest.raises(UnknownName, match="unknown layout 'TSNE'; did you mean 'tsne'"):
-        embedder.report(tmp_path / "b.html", layout="TSNE")
-    with pytest.raises(UnknownName, match="known: fast, tsne, umap"):
-        check_layout(None)
