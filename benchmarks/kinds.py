@@ -108,8 +108,6 @@ def variants(graph: Graph, random: np.random.Generator) -> dict[tuple[str, str],
         made[case, "one number a kind"] = read(graph, balanced(kinds))
         made[case, "each by itself"] = read(graph, table(kinds), edge_type="kind")
     own = table({"own": own_edges(graph)})
-    days = pa.array(random.uniform(0, DAYS, own.num_rows))
-    made["fading, times at random", ""] = read(graph, own.append_column("day", days), edge_time="day", half_life=HALF_LIFE)
     weights = pa.array(random.uniform(0, SMALL, own.num_rows))
     made[f"weights of 0 to {SMALL}", "nodes as edges"] = weighted = read(graph, own.append_column("weight", weights))
     made[f"weights of 0 to {SMALL}", "nodes with 1"] = dataclasses.replace(weighted, loop_weight=1.0)

@@ -63,7 +63,7 @@ TABLES = {
     "people": "--edges e.csv --nodes n.csv --label group --directed --as about=text --as city=category",
     "shop": "--edges user,bought,item=bought.csv --edges user,knows,user=knows.csv "
     "--nodes user=users.csv --nodes item=items.csv --as user.about=text",
-    "calls": "--edges c.csv --edge-type how --edge-time day --half-life 60 --until 2019-10-01",
+    "calls": "--edges c.csv --edge-type how --until day=2019-10-01",
 }
 WAYS = {
     "memory": "",

@@ -118,8 +118,8 @@ _OPTION = re.compile(
     r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|names|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
 )
 _COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
-_FLAGS = {"allow-disjoint", "allow-missing-columns", "directed", "drop-empty", "force"}
-_FLAGS |= {"ignore-memory-check", "resume", "unlinked", "edges-header", "nodes-header"}
+_FLAGS = {"allow-disjoint", "allow-missing-columns", "directed", "force"}
+_FLAGS |= {"ignore-memory-check", "resume", "unlinked"}
 _ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "standalone": "transform"}
 _MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "ignore"}
 

@@ -146,9 +146,9 @@ def test_a_misspelt_word_names_the_right_one(clnr, words, said):
 def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     handed = {}
     monkeypatch.setattr(worker_options, "run_on_ray", lambda command, options: handed.update(options) or 0)
-    tables = ["--edges", "e.csv", "--weight", "a", "--weight", "b", "--drop-empty"]
+    tables = ["--edges", "e.csv", "--weight", "a", "--weight", "b", "--directed"]
     assert clnr("embed", *tables, "--out", "o", "--ray", "auto", "--workers", "2", "--epochs", "3").code == 0
-    assert handed["tables"] == {"edges": "e.csv", "nodes": None, "weight": ["a", "b"], "drop_empty": True}
+    assert handed["tables"] == {"edges": "e.csv", "nodes": None, "weight": ["a", "b"], "directed": True}
     assert handed["assign"] == ["epochs=3"]
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()
 

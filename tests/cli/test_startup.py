@@ -30,7 +30,7 @@ MISTAKES_WITH_FILES = (
     *("embed --edges e.csv --out new --method GCN", "embed --edges e.csv"),
     *(f"{EMBED} --device gpu", f"{EMBED} --precision half", f"{EMBED} --threads 0", f"{EMBED} --set epoch=3"),
     *(f"{EMBED} --set epochs=-1", f"{EMBED} --epochs x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
-    *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR", f"{EMBED} --format xls"),
+    *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR"),
     *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1", f"{EMBED} --tune -1"),
     *(f"{EMBED} --checkpoint-every -1", f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --feature-matrix no.npy"),
     *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),

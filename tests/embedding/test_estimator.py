@@ -196,7 +196,7 @@ def test_a_graph_without_nodes_is_refused(given):
     ("given", "said"),
     [
         ({"weight": "trust"}, r"no argument 'weight'; .*: fit\(read_tables\(edges, nodes, weight='trust'\)\)"),
-        ({"negative_weights": "drop"}, r"read_tables\(edges, nodes, negative_weights='drop'\)"),
+        ({"edge_type": "how"}, r"read_tables\(edges, nodes, edge_type='how'\)"),
         ({"temperature": 0.5}, r"no argument 'temperature'; .*NodeEmbedder\(recipe=\{'temperature': 0\.5\}\)"),
         ({"dimensions": 8}, r"no argument 'dimensions'; did you mean 'dimension'\?$"),
         ({"magic": 1}, r"no argument 'magic'; see help\(NodeEmbedder\)"),

@@ -238,7 +238,7 @@ def test_duckdb_takes_a_third_of_what_is_unused(tables, unused, limits):
     for amount in (900_000_000, 60_000_000, None):
         unused(amount)
         assert read_tables(*tables).graph.num_nodes == NODE_COUNT
-    read_tables(*tables, duckdb_memory="250 MB")
+    read_tables(*tables, memory="250 MB")
     assert limits == ["300000000 B", "100000000 B", None, "250 MB"]
 
 
@@ -255,7 +255,7 @@ def test_what_will_not_fit_is_refused_with_the_figure(tables, unused):
 
 def test_small_tables_are_read_in_little_memory(unused):
     unused(1_000_000)
-    assert read_tables(edges(("a", "b"), ("b", "c")), FIRST, duckdb_memory="4 GB").graph.num_nodes == 3
+    assert read_tables(edges(("a", "b"), ("b", "c")), FIRST, memory="4 GB").graph.num_nodes == 3
 
 
 def test_a_graph_folder_is_written_in_what_is_unused(tables, monkeypatch, tmp_path):

@@ -41,13 +41,10 @@ def test_a_first_line_of_any_length(tmp_path, text):
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        *(
-            (name, 5)
-            for name in ("source", "target", "id", "label", "time", "duckdb_memory", "name", "edges_query", "nodes_query")
-        ),
+        *((name, 5) for name in ("source", "target", "id", "label", "until", "memory", "name", "edges_query", "nodes_query")),
         *(("weight", value) for value in (5, b"x", [5], {"x": 1.0}.values())),
         *(("directed", value) for value in ("x", 1, 0.0, [])),
-        *(("feature_encoder", 5), ("base", (1, 2)), ("half_life", "3"), ("types", ["age"]), ("ignore", "age")),
+        *(("feature_encoder", 5), ("base", (1, 2)), ("types", ["age"]), ("ignore", "age")),
         *((role, value) for role in ("edges", "nodes") for value in (7, b"e.csv", {"id": [1]}, np.zeros((2, 2)), object())),
     ],
 )

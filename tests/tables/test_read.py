@@ -92,7 +92,7 @@ def test_duplicates_loops_and_both_directions_are_counted_and_cleaned(tmp_path):
 
 def test_labels_are_classes_and_no_feature(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x,label,day\na,1,10,1\nb,2,9,2\nc,3,,3\n")
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, time="Day")
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, ignore=["Day"])
     assert found.classes == ("9", "10")
     assert found.graph.labels.tolist() == [1, 0, -1]
     assert list(columns_of(found)) == ["x"]

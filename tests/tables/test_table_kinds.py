@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.errors import DataError, UnknownName
+from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.tables.edges.test_edge_weighting import EDGES, ROWS, normalised, weights
 from tests.tables.files import columns_of, edge_weights, saved, written
@@ -78,49 +78,14 @@ def test_times_hold_for_all_tables(tmp_path):
     dated = saved(tmp_path, "dated.csv", "source,target,day\na,b,2020-01-01\nb,c,2020-01-11\n")
     years = saved(tmp_path, "years.csv", "source,target,day\na,c,2019\n")
     plain = saved(tmp_path, "plain.csv", "source,target\na,c\n")
-    other = saved(tmp_path, "other.csv", "source,target,sent\na,c,2020-01-01\nb,d,2020-01-11\n")
     again = saved(tmp_path, "again.csv", dated.read_bytes())
-    assert read_tables({"one": dated, "two": again}, edge_time="day", until="2020-01-05").graph.num_edges == 2
-    assert read_tables({"one": dated, "two": other}, edge_time=["day", "sent"], until="2020-01-05").graph.num_edges == 4
-    for second, times, said in (
-        (years, "day", r"dates in .*dated\.csv and numbers in .*years\.csv; write them alike"),
-        (plain, "day", r"plain\.csv: there is no column 'day' for edge times"),
-        (other, ["day", "source", "sent"], r"it has both 'day' and 'source', and a table has one.* --edge-time"),
+    assert read_tables({"one": dated, "two": again}, until="day=2020-01-05").graph.num_edges == 2
+    for second, said in (
+        (years, r"dates in .*dated\.csv and numbers in .*years\.csv; write them alike"),
+        (plain, r"plain\.csv: there is no column 'day' for --until"),
     ):
         with pytest.raises(DataError, match=said):
-            read_tables({"one": dated, "two": second}, edge_time=times)
-
-
-# -- negative weights ---------------------------------------------------------------------------------------------------------
-
-SIGNED = [("a", "b", 2.0), ("b", "c", -3.0), ("c", "d", 1.0), ("a", "b", -1.0)]
-
-
-def test_negative_weights():
-    edges = pa.table(dict(zip(("source", "target", "weight"), zip(*SIGNED, strict=True), strict=True)))
-    with pytest.raises(DataError, match=r"'weight' is '-3.0' in row 2 \(and 1 more\), which is negative.*drop .*the sign"):
-        read_tables(edges)
-    dropped = read_tables(edges, negative_weights="drop")
-    assert weights(dropped) == {("a", "b"): 2.0, ("c", "d"): 1.0}
-    (remark,) = dropped.ingest_report.remarks
-    assert remark.endswith("left out: 2 edges of 4 with a negative weight")
-    read = read_tables(edges, negative_weights="kind")
-    expected, factors = normalised([(a, b, abs(w), "negative" if w < 0 else "positive") for a, b, w in SIGNED])
-    assert weights(read) == pytest.approx(expected, rel=1e-5)
-    assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
-    assert read.ingest_report.remarks[0].endswith("kept as a separate kind: 2 edges of 4 with a negative weight")
-    more = read_tables(edges, negative_weights="kind", base=read)
-    assert more.ingest_report.edge_types == read.ingest_report.edge_types
-    for asked, said in (
-        ({"negative_weights": "abs"}, "unknown negative_weights 'abs'"),
-        ({"negative_weights": "drop", "ignore": ["weight"]}, "needs a column of weights"),
-    ):
-        with pytest.raises((DataError, UnknownName), match=said):
-            read_tables(edges, **asked)
-    with pytest.raises(DataError, match=r"all its weights are negative.* choose --negative-weights kind"):
-        read_tables(edges.slice(1, 1), negative_weights="drop")
-    named = read_tables({"trusts": edges, "knows": by_kind("knows")}, negative_weights="kind")
-    assert sorted(named.ingest_report.edge_types) == ["knows positive", "trusts negative", "trusts positive"]
+            read_tables({"one": dated, "two": second}, until="day=2020")
 
 
 # -- kinds of nodes -----------------------------------------------------------------------------------------------------------
@@ -272,9 +237,9 @@ def test_what_does_not_extend_a_graph(shop):
 def test_weights_of_several_tables(tmp_path):
     """Each named column holds for the tables that have it; one that no table has, or two of one table, are refused."""
     bought = saved(tmp_path, "bought.csv", "a,b,qty,price\nu,x,2,9\nv,x,1,9\nv,y,3,9\n")
-    rated = saved(tmp_path, "rated.csv", "a,b,rating\nu,x,-4\nu,y,5\nv,y,1\n")
+    rated = saved(tmp_path, "rated.csv", "a,b,rating\nu,x,4\nu,y,5\nv,y,1\n")
     edges = {"bought": bought, "rated": rated, "met": saved(tmp_path, "met.csv", "a,b,weight\nu,x,7\nv,y,7\n")}
-    read = read_tables(edges, weight=["rating", "qty"], negative_weights="drop")
+    read = read_tables(edges, weight=["rating", "qty"])
     columns = {info.column for info in read.ingest_report.columns if info.role == "weight"}
     assert columns == {"qty", "rating", "weight"}
     for given in ("qty", ["QTY", "qty"]):
@@ -284,17 +249,10 @@ def test_weights_of_several_tables(tmp_path):
         (edges, {"weight": ["rating", "stars"]}, "there is no column 'stars' for weight; .*bought.csv has a, b, qty, price; "),
         (bought, {"weight": ["qty", "price"]}, "it has both 'qty' and 'price'"),
         (bought, {"weight": ["qty", "star"]}, "no column 'star' for weight"),
-        (bought, {"weight": ["price", "qty"], "edge_time": "qty"}, "'qty' cannot be both time and weight"),
+        (bought, {"weight": ["price", "qty"], "until": "qty=3"}, "'qty' cannot be both time and weight"),
     ):
         with pytest.raises(DataError, match=said):
             read_tables(tables, **asked)
-
-
-def test_negative_weights_with_nothing_to_do_are_said(tmp_path):
-    path = saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,1\n")
-    read = read_tables(path, negative_weights="drop")
-    assert "no weight is negative; leave out --negative-weights" in " ".join(read.ingest_report.remarks)
-    assert "negative" not in " ".join(read_tables(path, negative_weights="drop", base=read).ingest_report.remarks)
 
 
 # -- names --------------------------------------------------------------------------------------------------------------------
@@ -331,23 +289,6 @@ def test_names_of_two_kinds_may_be_in_two_columns(tmp_path):
     assert read_tables(edges, nodes, names="original_id").ingest_report.names is None
 
 
-@pytest.mark.parametrize("choice", ["drop", "kind"])
-def test_an_earlier_graph_remembers_what_is_done_with_negative_weights(tmp_path, choice):
-    read = read_tables(saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,-1\nu,v,3\n"), negative_weights=choice)
-    more = saved(tmp_path, "more.csv", "a,b,weight\nw,x,5\nw,u,-4\n")
-    larger = read_tables(more, base=read)
-    assert weights(larger) == weights(read_tables(more, base=read, negative_weights=choice))
-    assert (("u", "w") in weights(larger)) == (choice == "kind")
-    with pytest.raises(DataError, match=r"'weight' is '-4' in row 2, which is negative|kinds of edges"):
-        read_tables(more, base=read, negative_weights="refuse")
-    bare = pa.table({"source": ["w"], "target": ["x"]})
-    if choice == "kind":
-        with pytest.raises(DataError, match="--negative-weights needs a column of weights"):
-            read_tables(bare, base=read)
-    else:
-        assert read_tables(bare, base=read).graph.num_nodes == 4
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_two_kinds_of_the_same_columns_are_refused(tmp_path, form):
     columns = {"from": ["a", "b", "c"], "to": ["b", "c", "a"], "cc": ["007", None if form == "parquet" else "", "b"]}
@@ -363,5 +304,3 @@ def test_two_kinds_of_the_same_columns_are_refused(tmp_path, form):
     for edges in ({"x": mails, "to": mails}, {("p", "x", "p"): mails, ("p", "to", "p"): mails}):
         with pytest.raises(DataError, match=r"'from' and 'to' of .*; give a file for each, or one with the kinds in a column"):
             read_tables(edges)
-    # Other columns of a file are other edges.
-    assert read_tables({("from", "x", "to"): mails, ("from", "x", "cc"): mails}, drop_empty=True).ingest_report.rows == 5

@@ -34,9 +34,8 @@ def _check(
 
     place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
-    memory, duckdb_memory = options["memory"], options["duckdb_memory"]
-    if graph is None and memory is not None:
-        raise ClnrError("--memory needs --graph; to limit memory while tables are read, use --duckdb-memory")
+    if options["memory"] is not None:
+        check_memory(options["memory"])
     has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
@@ -44,12 +43,9 @@ def _check(
         if options[name] and model is None:
             raise ClnrError(f"{option_of(name)} needs --model, the folder of an earlier graph")
     if graph is not None:
-        given += [] if duckdb_memory is None else ["duckdb_memory"]
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: {other}")
-        if memory is not None:
-            check_memory(memory)
     elif options["from_files"]:
         raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     elif model is None:
@@ -83,7 +79,6 @@ def _check(
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
-    "Tables": (*TABLE_PANELS["Tables"], "duckdb_memory"),
     "Method": ("purpose", "method", "assign", "seed", "tune", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
@@ -165,12 +160,11 @@ def embed(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with time and memory, and stop.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    duckdb_memory: Annotated[
-        str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")
-    ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="With --graph: memory limit, from '1 GB' on; a larger graph is trained from its files."),
+        typer.Option(
+            help="Memory limit, from '1 GB' on, of reading tables; with --graph, a larger graph is trained from its files."
+        ),
     ] = None,
     from_files: Annotated[
         bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
@@ -198,7 +192,7 @@ def embed(
     method_settings, recipe = choose_method(method, effort, purpose), parse(assign or [])
     bound = None if graph is None or memory is None else check_memory(memory)
     allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
-    tables = {"graph": graph} if graph is not None else {**tables, "duckdb_memory": duckdb_memory, **allowed}
+    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory, **allowed}
 
     from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings

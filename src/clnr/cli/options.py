@@ -82,23 +82,20 @@ def _written(argument: str) -> str:
 
 
 TABLE_PANELS = {
-    "Tables": (
-        *("edges_query", "nodes_query", "feature_matrix", "header", "edges_header", "nodes_header"),
-        *("encoding", "drop_empty"),
-    ),
+    "Tables": (*("edges_query", "nodes_query", "feature_matrix", "header", "encoding"),),
     "Columns": (
-        *("source", "target", "weight", "negative_weights", "edge_type", "edge_time", "until", "half_life", "directed"),
-        *("id", "names", "time", "features", "ignore", "types"),
+        *("source", "target", "weight", "edge_type", "until", "directed"),
+        *("id", "names", "features", "ignore", "types"),
     ),
 }
 """The panels of options of tables, but for those that most runs need."""
 OUTPUT_PANEL = "Output"
 # What the help calls the value of an option; any other is called as its option is.
 _VALUES = {
-    "COLUMN": ("--label", "--name", "--time"),
+    "COLUMN": ("--label", "--name"),
     "FOLDER": ("--out", "--graph", "--model", "--data-root"),
     "N": ("-k", "--seed", "--seeds", "--jobs", "--workers", "--max-restarts"),
-    "AMOUNT": ("--memory", "--duckdb-memory"),
+    "AMOUNT": ("--memory",),
     "SHARE": ("--hold-out",),
     "TYPE": ("--precision", "--dtype"),
 }

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import DataError, UnknownName, did_you_mean
-from clnr.support.arguments import check_choice, check_type
-from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
+from clnr.errors import DataError, UnknownName, did_you_mean, one_line
+from clnr.support.arguments import check_type
 from clnr.tables.io.encodings import check_encoding
 from clnr.tables.io.source import check_table
 from clnr.tables.io.table_files import check_is_file
@@ -23,10 +20,8 @@ from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind,
 # What a value must be an instance of, and how that is called, by the type of its field.
 _EXPECTED: dict[Any, tuple[Any, str]] = {
     "str | None": (str | None, "text"),
-    "str | date | None": (str | date | None, "a date, or text"),
     "bool": (bool | None, "True or False"),
     "bool | None": (bool | None, "True or False"),
-    "float | None": (int | float | None, "a number"),
     "Mapping[str, str]": (Mapping, "kinds by the names of columns"),
 }
 
@@ -47,8 +42,6 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         near = did_you_mean(name, known).rstrip() or f"see help(clnr.{function})"
         raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {near}")
     arguments = TableArguments(edges, nodes, **named)
-    if arguments.negative_weights is not None:
-        check_choice("negative_weights", arguments.negative_weights, NEGATIVE_WEIGHTS)
     for each in fields(arguments):
         if each.type in _EXPECTED:
             check_type(each.name, getattr(arguments, each.name), *_EXPECTED[each.type], DataError)
@@ -64,7 +57,9 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
     columns = {name: _column_names(name, given) for name, given in columns.items() if given is not None}
     arguments = replace(arguments, **columns)
     _check_kinds(arguments)
-    _check_times(arguments)
+    if arguments.until is not None and not (arguments.edge_time and arguments.last_time):
+        raise DataError(f"--until must be COLUMN=DATE, such as date=2020-12-31, not '{one_line(arguments.until, 80)}'")
+    check_apart(arguments.columns_named("weight"), arguments.edge_time)
     _check_tables(arguments)
     return arguments
 
@@ -105,27 +100,15 @@ def _check_kinds(given: TableArguments) -> None:
         known = given.base.ingest_report.node_kinds
     elif given.feature_encoder is not None and given.feature_encoder.encodes:
         known = given.feature_encoder.node_kinds
+    if given.base is not None and bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
+        raise DataError(
+            "the earlier graph has kinds of edges: name those of new edges by --edge-type, or by --edges NAME=FILE"
+            if given.base.ingest_report.edge_types
+            else "the earlier graph has no kinds of edges: leave out --edge-type, and names in --edges NAME=FILE"
+        )
     edges = edges_by_kind(given.edges) if given.edges_query is None else (NamedTable(given.edges_query),)
     nodes = nodes_by_kind(given.nodes) if given.nodes_query is None else (NamedTable(given.nodes_query),)
     check_node_kinds(edges, nodes, known, extends=given.base is not None)
-
-
-def _check_times(given: TableArguments) -> None:
-    check_apart(given.columns_named("weight"), given.columns_named("edge_time"))
-    for option, value in (("--until", given.until), ("--half-life", given.half_life)):
-        if value is not None and not given.columns_named("edge_time"):
-            raise DataError(f"{option} needs the column of the edges' times: --edge-time")
-    if given.half_life is not None and not 0 < given.half_life < math.inf:
-        raise DataError(f"--half-life must be above 0, not {given.half_life}")
-    if given.base is not None:
-        if given.half_life is not None and given.until is None:
-            raise DataError("edges added to an earlier graph need --until, the day from which ages count")
-        if bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
-            raise DataError(
-                "the earlier graph has kinds of edges: name those of new edges by --edge-type, or by --edges NAME=FILE"
-                if given.base.ingest_report.edge_types
-                else "the earlier graph has no kinds of edges: leave out --edge-type, and names in --edges NAME=FILE"
-            )
 
 
 def _no_edges(given: TableArguments) -> bool:

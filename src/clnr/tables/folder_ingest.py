@@ -61,8 +61,6 @@ def ingest(
     check_type("memory", memory, str, "text", DataError)
     if columns.get("base") is not None:
         raise DataError("ingest cannot extend a graph; use read_tables(base=...)")
-    if columns.get("duckdb_memory") is not None:
-        raise DataError("memory limits everything in ingest: leave out duckdb_memory")
     amount = check_memory(memory)
     unused = unused_memory()
     amount = amount if unused is None else min(amount, unused)

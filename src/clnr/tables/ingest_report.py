@@ -13,7 +13,6 @@ from clnr.support.humanize import plural
 
 TABLES, NODES = "tables.json", "nodes.parquet"
 """The names of the file that it is in, and of that with the columns of the node table."""
-NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
 """What can be done with negative weights."""
 NOT_USED = "not used"
 # The least columns, one after the other, that share a line if they are read alike.
@@ -112,8 +111,6 @@ class IngestReport:
         names: The column with the names of nodes, if there is one.
         columns: How each column of the tables was read.
         edge_types: What the weights of each kind of edges were multiplied by on average; empty without kinds.
-        fading: What weights that fade by age were multiplied by, to keep their total.
-        negative_weights: What was done with negative weights.
         node_kinds: The kinds of nodes; empty if nodes have none.
         hint: What should rather be run, with the reason; it comes before all else that is said. Empty if nothing.
         unused_digest: A digest of the columns of nodes that make no features.
@@ -131,8 +128,6 @@ class IngestReport:
     names: str | None = None
     columns: tuple[ColumnInfo, ...] = ()
     edge_types: Mapping[str, float] = field(default_factory=dict)
-    fading: float = 1.0
-    negative_weights: str = "refuse"
     node_kinds: tuple[str, ...] = ()
     hint: str = ""
     unused_digest: str = ""
@@ -160,7 +155,7 @@ def count_lines(report: IngestReport, weighted: bool) -> list[str]:
     if report.duplicates:
         # Not if a weight is only that of its kind.
         roles = [info.role for info in report.columns if info.table.startswith("edges")]
-        adds = weighted and (not roles or "weight" in roles or report.fading != 1)
+        adds = weighted and (not roles or "weight" in roles)
         how = "their weights are added" if adds else "each edge counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
     if report.isolated:

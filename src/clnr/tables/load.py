@@ -9,11 +9,11 @@ import numpy as np
 
 from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
-from clnr.support.humanize import option, plural
+from clnr.support.humanize import option
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import all_integers, flat_columns, is_empty, load_nodes
+from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes
 from clnr.tables.columns.notations import NOTATIONS, find_notation, sql_name
 from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.edges.edge_list import MergeForm
@@ -50,7 +50,6 @@ class Loaded(NamedTuple):
         names: The column of node names that the user chose, if any.
         as_integers: Whether ids are integers; else they are text.
         merging: How repeated edges are merged.
-        fading: What weights that fade were multiplied by, to keep their total.
         hint: What should rather be run, if anything; see ``IngestReport``.
     """
 
@@ -62,7 +61,6 @@ class Loaded(NamedTuple):
     names: str | None
     as_integers: bool
     merging: MergeForm
-    fading: float
     remarks: list[str]
     hint: str
 
@@ -115,13 +113,11 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         may_join = [(of.table, its.id) for of, its in nodes if of.kind is None or of.kind in (each.ends or ())]
         hints.append(lists_hint(db, each.table, roles, may_join))
     hint = next(filter(None, hints), "")
-    if arguments.drop_empty:
-        edges, nodes = _without_empty(db, edges, remarks), _without_empty(db, nodes, remarks)
     edges = tuple((each, _with_unit(db, each, roles, arguments)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if kinds := node_kinds(arguments):
-        merging, fading = load_edges(db, edges, False, arguments, remarks)
+        merging = load_edges(db, edges, False, arguments, remarks)
         _register_base(db, earlier, False)
         named = [(str(each.kind), each.table, roles) for each, roles in nodes]
         # The nodes of an earlier graph have a table.
@@ -131,7 +127,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         if nodes:
             remarks += [f"nodes of the kind '{kind}' have no table; they come from the edges" for kind in bare]
         stored, name_column = _name_kinds(db, stored, arguments)
-        rest = (stored.roles, name_column, False, merging, fading, remarks, hint)
+        rest = (stored.roles, name_column, False, merging, remarks, hint)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
     name_column = _name_column(node_table, roles.id, arguments)
@@ -144,7 +140,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         node_table, roles = describe(db, "the feature matrix", "numbered_nodes"), Roles(id=_MATRIX_ROW)
     as_integers = (earlier is None or earlier.dtype.kind in "iu") and _integer_ends(db, edges)
     as_integers = as_integers and (node_table is None or all_integers(db, node_table, roles.id))
-    merging, fading = load_edges(db, edges, as_integers, arguments, remarks)
+    merging = load_edges(db, edges, as_integers, arguments, remarks)
     _register_base(db, earlier, as_integers)
     if node_table is not None:
         edge_table = edges[0][0].table if len(edges) == 1 else None
@@ -157,7 +153,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
         ((plain, of_edges),) = edges
         if of_edges.guessed and plain.kind is None:
             hint = two_kinds_hint(db, plain.table, of_edges._replace(id=roles.id), arguments, node_table, as_integers)
-    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks, hint)
+    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, remarks, hint)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)
     return loaded
@@ -233,7 +229,7 @@ def _with_ids(
         for kind, column in zip(each.ends or (None, None), (of.source, of.target), strict=True)
         if kind == nodes.kind
     ]
-    taken = (named.label, named.time, *roles.ignored, *roles.types, *(roles.features if arguments.features is not None else ()))
+    taken = (named.label, *roles.ignored, *roles.types, *(roles.features if arguments.features is not None else ()))
     common = roles.id.strip().casefold() in id_names(nodes.kind)
     column, note = find_id_column(db, nodes.table, roles, ends, common, taken)
     remarks += filter(None, [note])
@@ -256,22 +252,6 @@ def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[s
             "to be from another data set; --allow-missing-columns embeds it anyway"
         )
     return [f"{title}: it lacks {', '.join(lacks)}; all values are missing"]
-
-
-def _without_empty(db: Connection, tables: TablesAndRoles, remarks: list[str]) -> TablesAndRoles:
-    """The tables without rows in which an end, id, kind, weight or time is empty."""
-    filled = []
-    for each, roles in tables:
-        table, needed = each.table, (roles.source, roles.target, roles.edge_type, roles.weight, roles.edge_time, roles.id)
-        empty = f"({' OR '.join(is_empty(table.columns[column]) for column in dict.fromkeys(filter(None, needed)))})"
-        ((count, rows),) = run(db, f"SELECT count(*) FILTER ({empty}), count(*) FROM {table.sql}", table.name)
-        if count:
-            remarks.append(
-                f"{table.name}: left out: {plural(count, 'row')} of {rows:,} with an empty id, end, kind, weight or time"
-            )
-            each = each._replace(table=replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {empty})"))
-        filled.append((each, roles))
-    return tuple(filled)
 
 
 def _with_unit(db: Connection, edges: NamedTable, roles: Roles, arguments: TableArguments) -> Roles:
@@ -319,7 +299,7 @@ def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | No
     if arguments.names is not None or arguments.base is not None or loaded.node_table is None or loaded.node_kinds:
         return loaded.names
     roles = loaded.roles
-    return guess_name(columns, [roles.id, roles.label, roles.time, *roles.ignored])
+    return guess_name(columns, [roles.id, roles.label, *roles.ignored])
 
 
 def _name_kinds(db: Connection, stored: StoredKinds, arguments: TableArguments) -> tuple[StoredKinds, str | None]:
@@ -361,14 +341,12 @@ def _check_width(table: Table, role: str) -> None:
 def _about_header(table: Table, role: str, arguments: TableArguments, beside: bool) -> list[str]:
     """A note where nobody said what the first line is, or where it was said of two tables and does not look so."""
     row, _ = ROWS[role]
-    unsaid = table.no_header and arguments.header_of(role) is None
-    doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
-    if table.is_text and not table.no_header and arguments.header_of(role) is False:
+    unsaid = table.no_header and arguments.header is None
+    doubtful = table.looks_otherwise and beside
+    if table.is_text and not table.no_header and arguments.header is False:
         return [f"{table.name}: its first line is a header, since it has common or given column names"]
     if not (unsaid or doubtful):
         return []
     if table.no_header:
-        other = f"if it is a header, add --{role}-header"
-        return [f"{table.name}: its first line is read as {row}; {other}"]
-    other = f"but looks like {row}; if it is one, add --no-{role}-header"
-    return [f"{table.name}: its first line is read as a header, {other}"]
+        return [f"{table.name}: its first line is read as {row}; if it is a header, add --header"]
+    return [f"{table.name}: its first line is read as a header, but looks like {row}; if it is one, add --no-header"]

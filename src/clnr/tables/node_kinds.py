@@ -107,7 +107,7 @@ def _load_bare(db: Connection, table: Table, kind: str, whole: bool, number: int
 def guess_names(db: Connection, kind: NodeKind) -> str | None:
     """The column of the names of one kind of nodes, by its first rows."""
     roles = kind.roles
-    taken = (roles.id, roles.label, roles.time, *roles.ignored)
+    taken = (roles.id, roles.label, *roles.ignored)
     columns = {name: column for name, column in flat_columns(kind.table).items() if name not in taken and may_name(name)}
     if not columns:
         return None

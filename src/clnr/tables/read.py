@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from clnr.support.humanize import parse_bytes
-from clnr.support.machine import memory
+from clnr.support.machine.memory import unused_memory
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.io.sql import connect
 from clnr.tables.memory_sink import MemorySink
@@ -49,26 +49,17 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         source: Column of sources; default: one with a common name, else the first.
         target: Column of targets; default: one with a common name, else the second.
         weight: Column of weights; default: one with a common name, else none. A list, if tables of edges have different ones.
-        negative_weights: ``refuse`` negative weights, ``drop`` their edges, or keep them as a separate ``kind`` of edges, with
-            weights above 0. Default: as in ``base``, else ``refuse``.
         edge_type: Column with the kinds of edges. The weights of each kind are normalised by the degrees in that kind.
-        edge_time: Column with the times of edges, dates or numbers; never a weight. A list, as for ``weight``.
-        until: Drop edges later than this day (or month, year, number), as text or as a ``date``, ``datetime`` or ``Timestamp``.
-        half_life: Days (or units of a number) after which an edge's weight has halved, as of ``until`` or of the last edge.
-        drop_empty: Whether to drop rows without an end, kind, weight or time of an edge, or without the id of a node, instead
-            of raising an error. Rows are then counted without them.
+        until: Leave out later edges, by a column of dates or numbers: ``date=2020-12-31``; also a month, a year or a number.
         id: Column of node ids; default: the one whose values are ends of edges.
         label: Column of labels, if there is one; never a feature.
         names: Column of node names, for reports; it may be a feature or not. Default: the first whose own name ends in
             ``name`` or ``title``, with short and mostly distinct text. The id column means none.
-        time: A column of times, never a feature.
         features: Columns of the node table that are features; default: all that can be.
         ignore: Columns of either table that are not used.
         types: Types of columns by name: ``text``, ``category``, ``number``, ``date``, ``bool``, ``tags``, or ``id`` for a
             column that is not a feature. Default: inferred.
         header: Whether text files have a header line; default: decided by common names and by the lines below, else an error.
-        edges_header: ``header`` of the edges alone.
-        nodes_header: ``header`` of the nodes alone.
         encoding: Encoding of CSV and JSON files, such as ``cp1252`` or ``utf-16``; default: detected, else UTF-8.
         directed: Whether edges are directed; default: as in ``base``, else no.
         feature_encoder: An earlier encoder, to encode features in the same way; default: a new one is fitted.
@@ -76,14 +67,14 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
             replace those of the same nodes, and new weights those of the same edges.
         allow_missing_columns: Whether an earlier encoder accepts a node table with none of its columns.
         allow_disjoint: Whether ``base`` is extended by edges that reach none of its nodes.
-        duckdb_memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused,
+        memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused,
             also in a container. Features, edges and node columns come on top of it. If they will not fit, that is an error.
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
     arguments = check_arguments("read_tables", edges, nodes, **named)
-    unused, duckdb_bytes = memory.unused_memory(), None
-    if (limit := arguments.duckdb_memory) is not None:
+    unused, duckdb_bytes = unused_memory(), None
+    if (limit := arguments.memory) is not None:
         duckdb_bytes = parse_bytes(limit)
     elif unused is not None:
         duckdb_bytes = max(_LEAST_DUCKDB_BYTES, unused // _DUCKDB_PARTS)

@@ -9,10 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
-from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
-
-from clnr.tables.ingest_report import NEGATIVE_WEIGHTS
 
 if TYPE_CHECKING:
     from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -26,7 +23,7 @@ COLUMN_WORDS = ("text", "category", "number", "date", "bool", "tags", "id")
 """What a user can say that a column holds: the words of ``COLUMN_TYPES``, or an id, which is no feature."""
 
 
-REPEATABLE = ("source", "target", "weight", "edge_time", "id")
+REPEATABLE = ("source", "target", "weight", "id")
 """The arguments that name a column, or one for each table."""
 
 
@@ -84,26 +81,13 @@ class TableArguments:
     weight: str | Iterable[str] | None = _option(
         "Column of edge weights; default: found by name. Repeatable, as --source.", list[str], "COLUMN"
     )
-    negative_weights: str | None = _option(
-        "Negative edge weights: refuse (the default), drop, or kind (a separate kind).", metavar="CHOICE"
-    )
     edge_type: str | None = _option("Column of kinds of edges: each kind is normalised separately.", metavar="COLUMN")
-    edge_time: str | Iterable[str] | None = _option(
-        "Column of edge times, dates or numbers. Repeatable, as --source.", list[str], "COLUMN"
-    )
-    until: str | date | None = _option(  # noqa: RUF009
-        "With --edge-time: leave out later edges.", metavar="DATE"
-    )
-    half_life: float | None = _option("With --edge-time: the age at which an edge's weight has halved.", float, "DAYS")
-    drop_empty: bool = _option(
-        "Drop rows with an empty end, id, kind, weight or time, instead of an error.", bool, flags="--drop-empty", default=False
-    )
+    until: str | None = _option("Leave out edges that are later, by a column of dates or numbers.", metavar="COLUMN=DATE")
     id: str | Iterable[str] | None = _option(
         "Column of node ids; default: found by its values. Repeatable, as --source.", list[str], "COLUMN"
     )
     label: str | None = _option("Column of class labels, for evaluation and supervised methods; never a feature.")
     names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
-    time: str | None = _option("Column of timestamps, left out of the features.")
     features: Iterable[str] | None = _option(
         "Node columns to use as features; default: all suitable columns.", list[str], "COLUMN"
     )
@@ -116,15 +100,13 @@ class TableArguments:
     header: bool | None = _option(
         "Whether text files have a header line; default: detected.", bool, flags="--header/--no-header"
     )
-    edges_header: bool | None = _option("The same for the edge table only.", bool, flags="--edges-header/--no-edges-header")
-    nodes_header: bool | None = _option("The same for the node table only.", bool, flags="--nodes-header/--no-nodes-header")
     encoding: str | None = _option("Encoding of text files, such as cp1252; default: detected.", metavar="NAME")
     directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None
     allow_missing_columns: bool = False
     allow_disjoint: bool = False
-    duckdb_memory: str | None = None
+    memory: str | None = None
     name: str | None = None
     progress: Callable[[str], None] | None = None
 
@@ -140,15 +122,17 @@ class TableArguments:
 
     @property
     def has_edge_kinds(self) -> bool:
-        """Whether edges are of several kinds: by a column, by the names of their tables, or by the signs of their weights."""
-        return self.edge_type is not None or isinstance(self.edges, Mapping) or self.with_negative_weights == "kind"
+        """Whether edges are of several kinds: by a column, or by the names of their tables."""
+        return self.edge_type is not None or isinstance(self.edges, Mapping)
 
     @property
-    def with_negative_weights(self) -> str:
-        """What is done with negative weights: as the user says, else as in ``base``, else they are refused."""
-        if self.negative_weights is not None:
-            return self.negative_weights
-        return NEGATIVE_WEIGHTS[0] if self.base is None else self.base.ingest_report.negative_weights
+    def edge_time(self) -> str | None:
+        """The column of edges that ``until`` names; its date is ``last_time``."""
+        return None if self.until is None else self.until.rpartition("=")[0]
+
+    @property
+    def last_time(self) -> str:
+        return (self.until or "").rpartition("=")[2]
 
     @property
     def is_directed(self) -> bool:
@@ -160,11 +144,6 @@ class TableArguments:
     @property
     def graph_name(self) -> str:
         return self.name or ("graph" if self.base is None else self.base.graph.name)
-
-    def header_of(self, role: str) -> bool | None:
-        """What the user said of the first line of the table of edges or nodes: of it, or of both."""
-        of_this_table: bool | None = getattr(self, f"{role}_header")
-        return self.header if of_this_table is None else of_this_table
 
 
 def takes(declared: Callable[_Arguments, Any]) -> Callable[[Callable[..., _Result]], Callable[_Arguments, _Result]]:

@@ -128,8 +128,6 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
         names=names,
         columns=columns,
         edge_types=report.edge_types if base is None else base.ingest_report.edge_types,
-        fading=loaded.fading,
-        negative_weights=arguments.with_negative_weights,
         node_kinds=node_kinds(arguments) if base is None else base.ingest_report.node_kinds,
         hint=loaded.hint,
         unused_digest=unused_digest,

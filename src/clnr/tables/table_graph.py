@@ -14,11 +14,10 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.manifest import MANIFEST
-from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import read_node_table
-from clnr.tables.ingest_report import NEGATIVE_WEIGHTS, NODES, TABLES, ColumnInfo, IngestReport
+from clnr.tables.ingest_report import NODES, TABLES, ColumnInfo, IngestReport
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
 
@@ -140,8 +139,6 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         names=None if names is None else str(names),
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
         edge_types={str(kind): check_positive(number) for kind, number in content.get("edge_types", {}).items()},
-        fading=check_positive(content.get("fading", 1.0)),
-        negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
         hint=str(content.get("hint", "")),
         unused_digest=str(content.get("unused_digest", "")),

@@ -25,8 +25,7 @@ from clnr.tables.roles.column_names import (
 )
 from clnr.tables.table_arguments import TableArguments
 
-_OF_EDGES = {"source": "for source", "target": "for target", "weight": "for weight", "edge_time": "for edge times"}
-_OF_NODES = ("label", "time")
+_OF_EDGES = {"source": "for source", "target": "for target", "weight": "for weight"}
 _BELONGS = {
     "edges": "sources, targets, weights, kinds and times of edges are columns of the edge table",
     "nodes": "ids, labels, times and features of nodes are columns of the node table",
@@ -160,19 +159,24 @@ def _query_table(db: Connection, role: str, given: TableArguments) -> tuple[Name
 
 
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
-    named = (*(name for argument in _OF_EDGES for name in given.columns_named(argument)), given.edge_type, *given.ignore)
+    named = (
+        *(name for argument in _OF_EDGES for name in given.columns_named(argument)),
+        given.edge_type,
+        given.edge_time,
+        *given.ignore,
+    )
     known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
-    return open_table(db, edges.table, "edges", known, given.header_of("edges"), edges.kind or "", given.encoding)
+    return open_table(db, edges.table, "edges", known, given.header, edges.kind or "", given.encoding)
 
 
 def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Table:
     ids = given.columns_named("id")
-    named = [*ids, given.label, given.time, given.names, *(given.features or ()), *given.types, *given.ignore]
+    named = [*ids, given.label, given.names, *(given.features or ()), *given.types, *given.ignore]
     if nodes.kind is not None:
         named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
     # Those of edges show that a table of edges was given for one of nodes.
     known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
-    return open_table(db, nodes.table, "nodes", known, given.header_of("nodes"), nodes.kind or "", given.encoding)
+    return open_table(db, nodes.table, "nodes", known, given.header, nodes.kind or "", given.encoding)
 
 
 # -- which of their columns are named ----------------------------------------------------------------------------------------
@@ -181,18 +185,16 @@ def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Tab
 def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
     """What was named of the columns of one table of edges."""
     named: dict[str, Any] = {name: _one_of(name, arguments, table) for name in _OF_EDGES}
-    check_apart([named["weight"]], [named["edge_time"]])
-    # All tables must have times, if one has: that a column is missing is said where it is looked for.
-    named["edge_time"] = named["edge_time"] or next(iter(arguments.columns_named("edge_time")), None)
+    check_apart([named["weight"]], arguments.edge_time and column_called(arguments.edge_time, table))
     return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table))
 
 
 def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
     """What was named of the columns of the table of one kind of nodes: ``age``, or ``user.age`` for this kind alone."""
-    named: dict[str, Any] = {name: column_called(getattr(arguments, name), table, kind) for name in _OF_NODES}
-    named["id"] = _one_of("id", arguments, table, kind)
-    if arguments.label is not None and named["label"] is None:
-        named["label"] = NO_COLUMN
+    label = column_called(arguments.label, table, kind)
+    if arguments.label is not None and label is None:
+        label = NO_COLUMN
+    named: dict[str, Any] = {"id": _one_of("id", arguments, table, kind), "label": label}
     features = None if arguments.features is None else _columns_of(arguments.features, table, kind)
     types = {column: each for name, each in arguments.types.items() for column in _columns_of((name,), table, kind)}
     return replace(arguments, **named, ignore=_columns_of(arguments.ignore, table, kind), features=features, types=types)
@@ -219,8 +221,9 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
     checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
         *((arguments.columns_named(argument), edges, role) for argument, role in _OF_EDGES.items()),
         ((arguments.edge_type,), edges, "for edge types"),
+        ((arguments.edge_time,), edges, "for --until"),
         (arguments.columns_named("id"), nodes, "for id"),
-        *(((getattr(arguments, role),), nodes, f"for {role}") for role in _OF_NODES),
+        ((arguments.label,), nodes, "for label"),
         (arguments.features or (), nodes, "for features"),
         (arguments.types, nodes, "for --as"),
         (arguments.ignore, [*edges, *nodes], "to ignore"),

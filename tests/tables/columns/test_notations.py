@@ -162,9 +162,9 @@ def test_dates_are_told_with_a_query_that_reads_them_all(tmp_path, values, right
     assert read.ingest_report.remarks == ()
     timed = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values}, "timed")
     with pytest.raises(DataError, match=r"(holds no times|is not a time).*--edges-query") as caught:
-        read_tables(timed, edge_time=name)
+        read_tables(timed, until=f"{name}=2020")
     query = printed_query(str(caught.value), "--edges-query")
-    kept = read_tables(edges_query=query, edge_time=name, until=str(max(moments) - timedelta(seconds=1)))
+    kept = read_tables(edges_query=query, until=f"{name}={max(moments) - timedelta(seconds=1)}")
     assert kept.graph.num_edges == 4
 
 
@@ -277,7 +277,7 @@ def test_a_saved_encoder_reads_new_tables_alike(tmp_path):
 
 def test_weights_and_times_of_edges(tmp_path):
     path = saved(tmp_path, "e.csv", "source;target;weight;day\na;b;1,5;27/07/2023\nb;c;2;01/02/2024\nc;d;0,25;03/03/2024\n")
-    found = read_tables(path, edge_time="day", until="2024-02-01")
+    found = read_tables(path, until="day=2024-02-01")
     assert found.graph.to_scipy().sum() / 2 == 3.5
     assert "edges 'weight': weight, number: with a decimal comma" in column_lines(found.ingest_report.columns)
     assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)

@@ -48,7 +48,7 @@ def test_nothing_is_counted_of_few_repeats_nor_beside_weights_or_kinds(tmp_path)
     assert query_in(read_tables(table(tmp_path, "csv", ("source", "target"), [*distinct, distinct[0]])), "edges") is None
     edges = table(tmp_path, "csv", ("source", "target", "sort", "size"), [(*pair, "x", 2) for pair in AGAIN])
     assert query_in(read_tables(edges), "edges")
-    for named in ({"weight": "size"}, {"edge_type": "sort"}, {"edge_time": "size"}, {"base": read_tables(edges)}):
+    for named in ({"weight": "size"}, {"edge_type": "sort"}, {"base": read_tables(edges)}):
         assert query_in(read_tables(edges, **named), "edges") is None
     assert query_in(read_tables({"one": edges}), "edges") is None
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
-from clnr.errors import DataError, spoken
+from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import edge_weights, saved
@@ -23,7 +21,6 @@ ROWS = [
 ]
 NAMES = ("source", "target", "weight", "sort", "day")
 EDGES = pa.table(dict(zip(NAMES, zip(*ROWS, strict=True), strict=True)))
-DAY = dict(zip((row[4] for row in ROWS), (0.0, 10.0, 20.0, 30.5), strict=True))
 
 
 def weights(read):
@@ -93,49 +90,23 @@ def test_new_edges_are_multiplied_as_those_of_their_kind():
 
 @pytest.mark.parametrize(
     ("until", "count"),
-    [
-        *[("2020-01-01", 1), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)],
-        *[(date(2020, 1, 31), 4), (datetime(2020, 1, 31, 11, 59), 3), (pd.Timestamp("2020-01-31 12:00"), 4)],
-    ],
+    [("2020-01-01", 1), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)],
 )
 def test_the_graph_as_of_a_day(until, count):
-    read = read_tables(EDGES, edge_time="day", until=until)
+    read = read_tables(EDGES, until=f"day={until}")
     assert weights(read) == pytest.approx(added([row[:3] for row in ROWS[:count]]))
     left = f"left out: {4 - count} edge{'s' if count < 3 else ''} of 4 after {until}"
     assert [line.partition(": ")[2] for line in read.ingest_report.remarks] == ([left] if count < 4 else [])
-
-
-def test_times_without_a_use_are_named():
-    for named, note in (({}, "used only with --until or --half-life"), ({"until": "2020"}, ""), ({"half_life": 3.0}, "")):
-        columns = read_tables(EDGES, edge_time="day", **named).ingest_report.columns
-        assert [each.note for each in columns if each.role == "time"] == [spoken(note)]
-
-
-def faded(now):
-    """Rows of source, target, weight and kind; of old edges, the weight is less, and the total stays."""
-    rows = [(a, b, w * 0.5 ** ((now - DAY[day]) / 10), kind) for a, b, w, kind, day in ROWS]
-    scale = sum(row[2] for row in ROWS) / sum(row[2] for row in rows)
-    return [(a, b, w * scale, kind) for a, b, w, kind in rows]
-
-
-@pytest.mark.parametrize("until", [None, "2020-01-31 12:00", "2020-02-09"])
-def test_old_edges_fade(until):
-    read = read_tables(EDGES, edge_time="day", until=until, half_life=10)
-    now = {None: 30.5, "2020-01-31 12:00": 30.5, "2020-02-09": 40.0}[until]
-    assert any(line.endswith(f", as of {until or 'the last edge, 2020-01-31'}") for line in read.ingest_report.remarks)
-    rows = faded(now)
-    assert weights(read) == pytest.approx(added([row[:3] for row in rows]), rel=1e-5)
-    assert sum(w for _, _, w, _ in rows) == pytest.approx(sum(w for _, _, w, _, _ in ROWS))
+    assert [each.column for each in read.ingest_report.columns if each.role == "time"] == ["day"]
 
 
 def test_years_are_times_in_years(tmp_path):
     path = saved(tmp_path, "e.csv", "a,b,year\nx,y,1999\ny,z,2001\nz,w,2003\n")
-    read = read_tables(path, edge_time="year", until="2001", half_life=2)
-    assert weights(read) == pytest.approx({("x", "y"): 2 / 3, ("y", "z"): 4 / 3}, rel=1e-5)
+    assert weights(read_tables(path, until="year=2001")) == {("x", "y"): 1, ("y", "z"): 1}
     with pytest.raises(DataError, match=r"--until must be a number, like those in 'year', not 'May'"):
-        read_tables(path, edge_time="year", until="May")
+        read_tables(path, until="year=May")
     with pytest.raises(DataError, match=r"e\.csv: all its edges are later than 1990, by 'year'"):
-        read_tables(path, edge_time="year", until="1990")
+        read_tables(path, until="year=1990")
 
 
 @pytest.mark.parametrize(
@@ -148,42 +119,29 @@ def test_years_are_times_in_years(tmp_path):
 )
 def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
     edges = {"source": ["a", "b", "c"], "target": ["b", "c", "d"], "at": [str(each) for each in times] if as_text else times}
-    read = read_tables(pa.table(edges), edge_time="at", until="2020-01-30", half_life=10)
+    read = read_tables(pa.table(edges), until="at=2020-01-30")
     assert len(weights(read)) == 2
-    assert weights(read)["a", "b"] / weights(read)["b", "c"] == pytest.approx(0.5**1.8, rel=1e-5)
     assert any(note in line for line in read.ingest_report.remarks)
-    assert any("edge weights halve every 10 days" in line for line in read.ingest_report.remarks)
 
 
 @pytest.mark.parametrize("times", [[20200100, 20200101], [17, 18], [1577836800.5, 1577836801], [1999, 1577836800]])
 def test_other_numbers_are_times_in_their_own_unit(times):
-    read = read_tables(pa.table({"source": ["a", "b"], "target": ["b", "c"], "at": times}), edge_time="at", half_life=1e9)
-    last = f"units of 'at', as of the last edge, {max(times)}"
-    assert any(last in line for line in read.ingest_report.remarks)
-
-
-def test_the_last_edge_may_be_in_any_year(tmp_path):
-    path = saved(tmp_path, "e.csv", "source,target,at\na,b,2020-01-01\nb,c,294247-01-10\n")
-    remarks = read_tables(path, edge_time="at", half_life=1e7).ingest_report.remarks
-    assert any("as of the last edge, 294247-01-10" in line for line in remarks)
-
-
-def test_edges_that_fade_to_nothing_are_warned_of():
-    (line,) = [line for line in read_tables(EDGES, edge_time="day", half_life=0.1).ingest_report.remarks if "no weight" in line]
-    assert line.startswith("warning: ")
-    assert "of 4 edges, 3 are older than 20 half-lives" in line
+    edges = pa.table({"source": ["a", "b"], "target": ["b", "c"], "at": times})
+    assert len(weights(read_tables(edges, until=f"at={times[0]}"))) == 1
+    with pytest.raises(DataError, match="--until must be a number"):
+        read_tables(edges, until="at=2020-01-30")
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"until": "2020"}, r"--until needs the column of the edges' times: --edge-time"),
-        ({"half_life": 3.0}, "--half-life needs the column"),
-        ({"edge_time": "day", "half_life": 0}, "--half-life must be above 0"),
-        ({"edge_time": "day", "half_life": float("nan")}, "--half-life must be above 0"),
-        ({"edge_time": "day", "until": "soon"}, "until must be a date such as 2020-12-31, the year first, not 'soon'"),
-        ({"edge_time": "day", "until": 2020}, "until must be a date, or text"),
-        ({"edge_time": "none"}, "there is no column 'none' for edge times"),
+        *(
+            ({"until": wrong}, "--until must be COLUMN=DATE, such as date=2020-12-31")
+            for wrong in ("2020", "day=", "=2020", "")
+        ),
+        ({"until": "day=soon"}, "until must be a date such as 2020-12-31, the year first, not 'soon'"),
+        ({"until": 2020}, "until must be text"),
+        ({"until": "none=2020"}, "there is no column 'none' for --until"),
         ({"edge_type": "none"}, "there is no column 'none' for edge types"),
     ],
 )
@@ -195,22 +153,12 @@ def test_what_cannot_be_is_refused(asked, said):
 def test_a_wrong_time_or_kind_is_named_with_its_row(tmp_path):
     path = saved(tmp_path, "e.csv", "source,target,day,kind\na,b,2020-01-01,x\nb,c,never,\n")
     for asked, said in (
-        ({"edge_time": "day"}, r"e\.csv: 'day' is 'never' in row 2, which is not a time; correct it"),
+        ({"until": "day=2020"}, r"e\.csv: 'day' is 'never' in row 2, which is not a time; correct it"),
         ({"edge_type": "kind"}, r"e\.csv: 'kind' is empty in row 2"),
-        ({"edge_time": "target", "source": "day", "target": "source"}, r"'target' holds no times: row 1 has 'b'; .*"),
+        ({"until": "target=2020", "source": "day", "target": "source"}, r"'target' holds no times: row 1 has 'b'; .*"),
     ):
         with pytest.raises(DataError, match=said):
             read_tables(path, **asked)
-
-
-def test_the_age_of_new_edges_is_as_of_a_day():
-    first = read_tables(EDGES, edge_time="day", half_life=10)
-    more = pa.table({"source": ["a"], "target": ["e"], "day": ["2020-02-01"]})
-    with pytest.raises(DataError, match=r"need --until, the day from which ages count"):
-        read_tables(more, edge_time="day", half_life=10, base=first)
-    read = read_tables(more, edge_time="day", half_life=10, until="2020-02-10 00:00", base=first)
-    assert weights(read) == pytest.approx(weights(first) | {("a", "e"): 0.5**0.9 * first.ingest_report.fading})
-    assert read.ingest_report.fading == first.ingest_report.fading > 1
 
 
 def test_damaged_kinds_are_refused():
@@ -219,9 +167,3 @@ def test_damaged_kinds_are_refused():
         content["findings"]["edge_types"] = {"buys": wrong}
         with pytest.raises(ValueError, match="is not a finite number above 0"):
             TableInfo.from_json(json.dumps(content))
-
-
-def test_kinds_and_fading_go_together():
-    read = read_tables(EDGES, edge_type="sort", edge_time="day", half_life=10)
-    expected, _ = normalised(faded(30.5))
-    assert weights(read) == pytest.approx(expected, rel=1e-5)

@@ -55,7 +55,7 @@ def test_a_first_line_like_the_others_is_a_row(tmp_path, text):
 @pytest.mark.parametrize("text", DOUBTFUL)
 def test_what_may_be_either_is_refused_until_it_is_said(tmp_path, text):
     path = saved(tmp_path, "e.csv", text)
-    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be a header or an edge; .*--no-edges-header"
+    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be a header or an edge; .*--no-header"
     with pytest.raises(DataError, match=said):
         read_tables(path)
     rows = len(text.splitlines())
@@ -77,17 +77,15 @@ def test_each_table_has_its_own_way_out(tmp_path):
     """The first line of one table is an edge, that of the other may be names or a node."""
     edges = saved(tmp_path, "e.tsv", "ann\tA\nann\tB\nbob\tB\n")
     nodes = saved(tmp_path, "n.csv", "who,sort\nann,woman\nbob,woman\nA,event\nB,event\n")
-    with pytest.raises(DataError, match=r"n\.csv: .* or a node; .* --no-nodes-header, or name a column, such as --id 'who'$"):
+    with pytest.raises(DataError, match=r"n\.csv: .* or a node; .* --no-header, or name a column, such as --id 'who'$"):
         read_tables(edges, nodes)
-    for asked in ({"nodes_header": True}, {"id": "who"}, {"header": True, "edges_header": False}):
-        found = read_tables(edges, nodes, **asked)
-        assert (found.ingest_report.rows, found.graph.num_nodes) == (3, 4)
+    found = read_tables(edges, nodes, id="who")
+    assert (found.ingest_report.rows, found.graph.num_nodes) == (3, 4)
     # What was said of both tables, and does not look so in one, is told.
     both = read_tables(edges, nodes, header=True)
     assert both.ingest_report.rows == 2
-    said = f"{edges}: its first line is read as a header, but looks like an edge; if it is one, add --no-edges-header"
+    said = f"{edges}: its first line is read as a header, but looks like an edge; if it is one, add --no-header"
     assert [line for line in both.ingest_report.remarks if line.startswith(said)]
-    assert not read_tables(edges, nodes, edges_header=True, nodes_header=True).ingest_report.remarks
 
 
 def test_nodes_without_usual_names(tmp_path):
@@ -125,7 +123,7 @@ def test_a_weight_is_named_in_a_file_without_a_header(tmp_path):
 def test_names_of_columns_may_be_in_a_comment(tmp_path, comment):
     rows = "NUM18\tSEL2\t0.5\nSEL2\tABC1\t0.25\n"
     for header in (None, True):
-        read = read_tables(saved(tmp_path, "e.tsv", f"{comment}\n{rows}"), edges_header=header)
+        read = read_tables(saved(tmp_path, "e.tsv", f"{comment}\n{rows}"), header=header)
         assert [info.column for info in read.ingest_report.columns] == ["node1", "node2", "score"]
         assert (read.ingest_report.rows, read.graph.num_nodes) == (2, 3)
         assert not [line for line in read.ingest_report.remarks if "first line" in line]

@@ -40,14 +40,7 @@ def check_rows(
 
 def check_filled(db: Connection, table: Table, rows: str, empty: str, column: str, other: str = "") -> None:
     """Raise if a column is empty in some rows: where, in how many, and what to do; ``other`` is one thing more."""
-    cure = f"fill it in, or: --drop-empty leaves such rows out{other}"
-    check_rows(db, table, rows, empty, column, "is empty", cure)
-
-
-def is_empty(column: Column) -> str:
-    """Whether an id, end, kind, weight or time is empty, in SQL."""
-    floating = column.kind.startswith(FLOATS) and not column.kind.endswith("]")
-    return f"{column.sql} IS NULL OR isnan({column.sql})" if floating else f"{trimmed(column.sql)} IS NULL"
+    check_rows(db, table, rows, empty, column, "is empty", f"fill it in, or leave such rows out{other}")
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,10 @@
-"""Edges of several kinds and times: each kind is normalised by itself, later edges are left out, and old ones fade."""
+"""Edges of several kinds and times: each kind is normalised by itself, and later edges are left out."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from datetime import date
 from typing import NamedTuple
 
 from clnr.errors import DataError, one_line
@@ -15,7 +14,6 @@ from clnr.tables.columns.notations import NOTATIONS, find_notation, usual_sql
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import DATETIMES, NUMBERS, Connection, quoted, run, trimmed
 
-_DAY_SECONDS = 86_400.0
 _DATE_PATTERN = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 # How long a date lasts, by its number of letters: a year, a month or a day.
 _SPAN_BY_LETTERS = {4: "1 YEAR", 7: "1 MONTH", 10: "1 DAY"}
@@ -27,8 +25,6 @@ _SINCE_1970 = {
     "nanoseconds": (5e17, 5e18, 1e9),
 }
 _DAY_NUMBERS = (19000101, 21001231)
-# Half-lives after which hardly anything is left of an edge.
-_FADED_HALF_LIVES = 20
 
 
 class EdgeTimes(NamedTuple):
@@ -84,9 +80,9 @@ class EdgeTimes(NamedTuple):
                 return cls(column, f"epoch({day})", True, f"'{column}' is read as days, such as 20201231")
         return cls(column, number, False)
 
-    def end_of(self, db: Connection, until: str | date) -> float:
+    def end_of(self, db: Connection, until: str) -> float:
         """The first time after ``until``; a date lasts until its end."""
-        plain = (until if isinstance(until, str) else until.isoformat()).strip()
+        plain = until.strip()
         if not self.as_dates:
             try:
                 return math.nextafter(float(plain), math.inf)
@@ -101,7 +97,7 @@ class EdgeTimes(NamedTuple):
         return float(end)
 
 
-def keep_until(db: Connection, title: str, times: EdgeTimes, until: str | date) -> list[str]:
+def keep_until(db: Connection, title: str, times: EdgeTimes, until: str) -> list[str]:
     """Remove edges from the SQL table ``edges`` whose ``moment`` is later; a note says how many there were."""
     end = times.end_of(db, until)
     ((later, rows),) = run(db, f"SELECT count(*) FILTER (moment >= {end!r}), count(*) FROM edges", title)
@@ -109,40 +105,6 @@ def keep_until(db: Connection, title: str, times: EdgeTimes, until: str | date) 
         raise DataError(f"{title}: all its edges are later than {until}, by '{times.column}'; choose a later --until")
     run(db, f"DELETE FROM edges WHERE moment >= {end!r}", title)
     return [f"{title}: left out: {plural(later, 'edge')} of {rows:,} after {until}"] if later else []
-
-
-def fade_edges(
-    db: Connection, title: str, times: EdgeTimes, half_life: float, until: str | date | None, known: float | None
-) -> tuple[float, list[str]]:
-    """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
-
-    All weights are then scaled to keep their total, since self-loops of weight 1, which ``clnr.embed`` and ``clnr.run`` add
-    (``clnr embed`` and ``NodeEmbedder`` do not), would otherwise outweigh faded edges. Returns this scale, and notes; a scale
-    that is known from an earlier graph is used as it is.
-    """
-    unit = half_life * (_DAY_SECONDS if times.as_dates else 1.0)
-    if until is None:
-        day = "strftime(make_timestamp(CAST(floor(max(moment)) * 1000000 AS BIGINT)), '%Y-%m-%d')" if times.as_dates else "NULL"
-        ((now, day),) = run(db, f"SELECT max(moment), {day} FROM edges", title)
-        as_of = f"the last edge, {day or f'{now:.15g}'}"
-    else:
-        now, as_of = times.end_of(db, until), str(until)
-    faded = f"w * pow(0.5, ({now!r} - moment) / {unit!r})"
-    if known is None:
-        sums = (SumRange.of(db, value, "edges", title).sql(value) for value in ("w", faded))
-        ((before, after),) = run(db, f"SELECT {', '.join(sums)} FROM edges", title)
-        known = _rounded(before, after)
-    old = f"count(*) FILTER (({now!r} - moment) / {unit!r} > {_FADED_HALF_LIVES})"
-    ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
-    run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
-    what = "days" if times.as_dates else f"units of '{times.column}'"
-    lines = [f"{title}: edge weights halve every {half_life:g} {what}, as of {as_of}"]
-    if 2 * gone > rows:
-        lines.append(
-            f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED_HALF_LIVES} half-lives and "
-            "have almost no weight; is the half-life too short?"
-        )
-    return known, lines
 
 
 def normalise_kinds(db: Connection, title: str, directed: bool) -> dict[str, float]:

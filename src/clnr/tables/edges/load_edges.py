@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from clnr.errors import DataError, one_line
-from clnr.support.humanize import option, plural
+from clnr.support.humanize import option
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
 from clnr.tables.columns.notations import date_query, in_place, number_query, plain_number, sql_name
 from clnr.tables.columns.units import query_units
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
-from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
+from clnr.tables.edges.edge_weighting import EdgeTimes, keep_until
 from clnr.tables.ingest_report import DISTANCE_NAME
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
@@ -25,13 +25,8 @@ TablesAndRoles = tuple[tuple[NamedTable, Roles], ...]
 """Tables of edges or of nodes, and which column of each holds what."""
 
 
-def _load_table(
-    db: Connection, edges: NamedTable, roles: Roles, form: MergeForm, times: EdgeTimes | None, negative: str, into: str
-) -> list[str]:
-    """Load an SQL table of edges, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment.
-
-    Returns notes about negative weights.
-    """
+def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm, times: EdgeTimes | None, into: str) -> None:
+    """Load an SQL table of edges, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment."""
     table, a, b, w = edges.table, roles.source, roles.target, roles.weight
     columns = []
     for end, name in enumerate((a, b)):
@@ -72,6 +67,8 @@ def _load_table(
             check_rows(
                 db, table, into, wrong, w, "is not a weight; weights are numbers of 0 or more, such as 0.5", out, "given"
             )
+        below = "is negative, but a weight measures how close two nodes are"
+        check_rows(db, table, into, "w < 0", w, below, "leave such edges out, or take their size: abs(weight)", "given")
     no_time = "moment IS NULL OR NOT isfinite(moment)"
     if times is not None and run(db, f"SELECT 1 FROM {into} WHERE {no_time} LIMIT 1", table.name):
         query = date_query(db, table, "edges", times.column)
@@ -79,11 +76,10 @@ def _load_table(
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
             raise DataError(
                 f"{table.name}: '{times.column}' holds no times: row 1 has '{one_line(str(first), 80)}'; times are "
-                f"dates such as 2020-12-31, or numbers; {query or 'name another column: --edge-time'}"
+                f"dates such as 2020-12-31, or numbers; {query or 'name another column: --until COLUMN=DATE'}"
             )
         cure = query or "correct it, or leave the row out"
         check_rows(db, table, into, no_time, times.column, "is not a time", cure, "no_time")
-    return [] if w is None else _negative_weights(db, table, w, negative, into)
 
 
 def _readable_weights(db: Connection, table: Table, roles: Roles, value: str, unread: str) -> str:
@@ -111,48 +107,21 @@ def _about_distances(db: Connection, table: Table, roles: Roles, rows: str) -> l
     return [f"{table.name}: larger weights mean closer; if '{weight}' is a distance, {around}"]
 
 
-def _negative_weights(db: Connection, table: Table, weight: str, choice: str, rows: str) -> list[str]:
-    """Refuse negative weights, leave their edges out, or make these a kind of their own, with weights above 0."""
-    if choice == "refuse":
-        wrong = "is negative, but a weight measures how close two nodes are"
-        cure = "--negative-weights drop leaves such edges out, --negative-weights kind keeps them as a separate kind, "
-        cure += "and the embedding then ignores the sign"
-        check_rows(db, table, rows, "w < 0", weight, wrong, cure, "given")
-        return []
-    ((below, count),) = run(db, f"SELECT count(*) FILTER (w < 0), count(*) FROM {rows}", table.name)
-    if choice == "kind":
-        sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
-        run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        kind = f"{table.name}: kept as a separate kind: {plural(below, 'edge')} of {count:,} with a negative weight"
-        return [kind] if below else []
-    if below == count:
-        raise DataError(f"{table.name}: all its weights are negative, so no edge is left; choose --negative-weights kind")
-    run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
-    return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
-
-
 def edges_title(edges: TablesAndRoles) -> str:
     """What to call tables of edges in messages."""
     return ", ".join(each.table.name for each, _ in edges)
 
 
-def load_edges(
-    db: Connection, edges: TablesAndRoles, whole: bool, arguments: TableArguments, remarks: list[str]
-) -> tuple[MergeForm, float]:
-    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
+def load_edges(db: Connection, edges: TablesAndRoles, whole: bool, arguments: TableArguments, remarks: list[str]) -> MergeForm:
+    """Load the SQL table ``edges``, without those after ``until``; how its rows are merged."""
     earlier = None if arguments.base is None else arguments.base.ingest_report
-    known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
     if not edges:
-        return MergeForm(arguments.is_directed), fading
-    # Edges of an earlier graph may be of kinds by the signs of their weights alone.
-    by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
-    asked = (arguments.negative_weights or "refuse") != "refuse"
-    if (asked or by_sign) and not any(roles.weight for _, roles in edges):
-        raise DataError("--negative-weights needs a column of weights: name it by --weight")
+        return MergeForm(arguments.is_directed)
+    known = {} if earlier is None else earlier.edge_types
     form = MergeForm(
         directed=arguments.is_directed,
         kinds=known if arguments.has_edge_kinds else None,
-        adds=any(roles.weight is not None or roles.fading for _, roles in edges),
+        adds=any(roles.weight is not None for _, roles in edges),
         whole=whole,
         joined=tuple(each.ends for each, _ in edges if each.ends is not None),
         ends=f"'{edges[0][1].source}' and '{edges[0][1].target}'" if len(edges) == 1 else "these",
@@ -164,27 +133,19 @@ def load_edges(
         dates, numbers = (next(e.table.name for e, each in all_times if each and each.as_dates is way) for way in (True, False))
         raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
     remarks += [f"{each.table.name}: {times.note}" for each, times in all_times if times is not None and times.note]
-    negative, some_negative = arguments.with_negative_weights, False
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into, name = "edges" if len(edges) == 1 else "some_edges", each.table.name
-        notes = _load_table(db, each, roles, form, times, negative, into)
-        some_negative = some_negative or bool(notes)
-        remarks += notes if roles.weight is None or earlier else [*notes, *_about_distances(db, each.table, roles, into)]
-        if roles.weight is not None and earlier is None and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
-            out = f"{option('--ignore', roles.weight)} leaves weights out"
-            raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and edges of weight 0 are dropped; {out}")
+        _load_table(db, each, roles, form, times, into)
+        if roles.weight is not None and earlier is None:
+            remarks += _about_distances(db, each.table, roles, into)
+            if not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
+                out = f"{option('--ignore', roles.weight)} leaves weights out"
+                raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and edges of weight 0 are dropped; {out}")
         if len(edges) > 1:
             has = {"w": form.weighted, "kind": form.kinds is not None, "moment": times is not None}
             rows = f"SELECT {', '.join(['s', 't', *(column for column in has if has[column])])} FROM some_edges"
             run(db, f"INSERT INTO edges {rows}" if number else f"CREATE TEMP TABLE edges AS {rows}", name)
             run(db, "DROP TABLE some_edges", name)
-    if negative != "refuse" and not some_negative and earlier is None:
-        remarks.append(f"{edges_title(edges)}: no weight is negative; leave out --negative-weights")
-    times = all_times[0][1]
-    if times is not None and arguments.until is not None:
-        remarks += keep_until(db, edges_title(edges), times, arguments.until)
-    if times is not None and arguments.half_life is not None:
-        kept = None if earlier is None else fading
-        fading, lines = fade_edges(db, edges_title(edges), times, arguments.half_life, arguments.until, kept)
-        remarks += lines
-    return form, fading
+    if (times := all_times[0][1]) is not None:
+        remarks += keep_until(db, edges_title(edges), times, arguments.last_time)
+    return form

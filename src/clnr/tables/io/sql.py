@@ -61,7 +61,7 @@ def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
             db.execute(f"SET memory_limit = {quoted(memory)}")
         except Exception:
             db.close()
-            raise DataError(f"--duckdb-memory must be an amount such as '4 GB', not '{memory}'") from None
+            raise DataError(f"--memory must be an amount such as '4 GB', not '{memory}'") from None
     db.execute("SET lock_configuration = true")
     return db
 

@@ -84,10 +84,10 @@ def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
     return DataError(f"{missing}; {near}{there}")
 
 
-def check_apart(weights: Iterable[str | None], edge_times: Iterable[str | None]) -> None:
-    """Raise if a column is named as one of weights and one of times."""
-    if both := [each for each in edge_times if each is not None and each in weights]:
-        raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight")
+def check_apart(weights: Iterable[str | None], edge_time: str | None) -> None:
+    """Raise if a column is named as one of weights and as that of times."""
+    if edge_time is not None and edge_time in weights:
+        raise DataError(f"column '{edge_time}' cannot be both time and weight of the edges: leave out --weight")
 
 
 def named_columns(names: Iterable[str], tables: Sequence[tuple[Table, str | None]]) -> Iterator[tuple[str, list[str]]]:

@@ -48,7 +48,7 @@ def describe_edges(db: Connection, table: Table, roles: Roles, whole: bool, kind
     queries = [_query_unused(table, column) for column in others]
     kinds = dict(zip(others, run_column_queries(db, table.name, queries), strict=True))
     said = dict.fromkeys(by_column, "") | dict.fromkeys(roles.ignored, "ignored")
-    said |= {roles.weight: roles.weight_unit.words, roles.edge_time: roles.time_note}
+    said |= {roles.weight: roles.weight_unit.words}
     infos = []
     for column in table.columns:
         holds, note = kinds.get(column, (ids, "")) if column != roles.weight else ("number", "")
@@ -62,7 +62,7 @@ def describe_nodes(
 ) -> list[ColumnInfo]:
     """How each column of a stored node table was read."""
     encoders = {each.column: each for each in encoder.column_encoders}
-    by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
+    by_column = {roles.label: "label", roles.id: "id"}
     queries = [_query_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
     answers = run_column_queries(db, table.name, queries)
     infos, ignored = [], dict.fromkeys(roles.ignored, "ignored")

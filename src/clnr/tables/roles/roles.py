@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from clnr.tables.table_arguments import TableArguments
 
 # Roles that columns which extend a graph have as in it, called as the arguments that name them; others that name columns.
-_REMEMBERED = {"edges": ("source", "target", "weight"), "nodes": ("id", "label", "time")}
-_OF_EDGES = (*_REMEMBERED["edges"], "edge_time")
+_REMEMBERED = {"edges": ("source", "target", "weight"), "nodes": ("id", "label")}
 _NAMED = ("edge_type", "edge_time", "names")
 
 
@@ -38,11 +37,8 @@ class Roles(NamedTuple):
 
     Attributes:
         weight_unit: How weights are written as text.
-        time_note: What is to be said about the times of edges.
-        fading: Whether edges weigh less by their age.
         guessed: Whether sources and targets are the first columns because no name tells.
         doubt: Why these are hardly the ends of edges, for an error, unless values show other ends.
-        time: Of nodes: times that are no feature.
         features: All that may be features.
         types: What some of these hold, as the user says.
         ignored: What the user leaves out.
@@ -54,13 +50,10 @@ class Roles(NamedTuple):
     edge_type: str | None = None
     edge_time: str | None = None
     weight_unit: Unit = Unit()
-    time_note: str = ""
-    fading: bool = False
     guessed: bool = False
     doubt: str = ""
     id: str = ""
     label: str | None = None
-    time: str | None = None
     features: tuple[str, ...] = ()
     types: Mapping[str, str] = MappingProxyType({})
     ignored: tuple[str, ...] = ()
@@ -90,8 +83,8 @@ def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: 
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
-    source, target, weight, time = (next(iter(arguments.columns_named(name)), None) for name in _OF_EDGES)
-    taken = (weight, arguments.edge_type, time, *ignored)
+    source, target, weight = (next(iter(arguments.columns_named(name)), None) for name in _REMEMBERED["edges"])
+    taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
     b = find_column(table, target, targets, "target", (a, *taken))
@@ -113,15 +106,12 @@ def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: 
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
-    fading = arguments.half_life is not None
     return Roles(
         source=a,
         target=b,
         weight=find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])),
         edge_type=find_column(table, arguments.edge_type, (), "edge types"),
-        edge_time=find_column(table, time, (), "edge times"),
-        time_note="used only with --until or --half-life" if arguments.until is None and not fading else "",
-        fading=fading,
+        edge_time=find_column(table, arguments.edge_time, (), "--until"),
         guessed=guessed,
         doubt=f"it has a column '{key}', and none for source or target" if by_place and key is not None else "",
         ignored=ignored,
@@ -154,8 +144,8 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
     asked, types = tuple(arguments.features or ()), arguments.types
     if both := [column for column in (*asked, *types) if column in ignored]:
         raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
-    label, time = arguments.label, arguments.time
-    taken = (label, time, *ignored)
+    label = arguments.label
+    taken = (label, *ignored)
     key = find_column(table, next(iter(arguments.columns_named("id")), None), id_names(kind), "id", (*taken, *asked))
     if key is None:
         ends = [find_column(table, None, usual, "an end") for usual in (SOURCES, TARGETS)]
@@ -165,7 +155,7 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
                 "ids; give it as --edges, or name the column of ids: --id"
             )
         key = next((column for column in table.columns if column not in ignored), next(iter(table.columns)))
-    label = find_column(table, label, LABELS, "label", (key, time, *ignored, *asked))
+    label = find_column(table, label, LABELS, "label", (key, *ignored, *asked))
     if label is not None and table.columns[label].kind.endswith("]"):
         raise DataError(
             f"{table.name}: the label '{label}' has a list of values in each row, but a node has one class; select one of "
@@ -179,9 +169,9 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
     if arguments.features is not None:
         features = [column for column in table.columns if column in asked]
     else:
-        others = {column for column in (key, label, time, *ignored) if column not in types}
+        others = {column for column in (key, label, *ignored) if column not in types}
         features = [column for column in table.columns if column not in others]
-    return Roles(id=key, label=label, time=time, features=tuple(features), types=types, ignored=ignored)
+    return Roles(id=key, label=label, features=tuple(features), types=types, ignored=ignored)
 
 
 def table_title(role: str, kind: str | None) -> str:
