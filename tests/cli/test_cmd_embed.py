@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import sys
 import time
 import webbrowser
 from collections import Counter
@@ -259,7 +258,6 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
-        ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
         ([*EMBED, "--out", "mine", "--format", "csv,parquet"], "vectors are always written as Parquet, to embeddings.parquet"),
         (["export", "none", "--format", "csv"], "no such folder"),
@@ -482,11 +480,6 @@ def test_a_report_is_drawn_again_only_if_something_changed_and_keeps_its_layout(
     assert clnr("report", "mine", "--layout", "fast", "--open").code == 0
     assert drawn_layout(files / "mine") == "fast"
     assert "unknown layout 'tnse'; did you mean 'tsne'?" in assert_refused(clnr("report", "mine", "--layout", "tnse"))
-
-
-def test_without_optuna_it_says_how_to_get_it(clnr, files, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert "clnr[tune]" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--tune", "3", "--quiet"))
 
 
 @pytest.mark.full

@@ -464,15 +464,6 @@ def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file
     assert other.read_text() == "years of work"
 
 
-def test_it_is_tuned_by_validation():
-    pytest.importorskip("optuna")
-    asked = {"hidden": 16, "temperature": 0.3}
-    made = NodeEmbedder("CLNR", recipe=asked, dimension=8, epochs=3, tune=3, device="cpu").fit(tiny())
-    assert (made.recipe_.hidden, made.recipe_.dimension, made.recipe_.epochs, made.recipe_.temperature) == (16, 8, 3, 0.3)
-    again = NodeEmbedder("CLNR", recipe=made.recipe_, device="cpu").fit(tiny())
-    assert (again.embedding_ == made.embedding_).all()
-
-
 def test_a_whole_recipe_may_have_what_a_method_has_no_use_for():
     assert NodeEmbedder("Raw", recipe=SMALL, device="cpu").fit_transform(tiny()).shape == (40, 12)
 
@@ -509,16 +500,12 @@ def refused_in_one_line(call):
     return True
 
 
-@pytest.mark.parametrize(
-    "argument", ["tune", "checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check", "verbose"]
-)
+@pytest.mark.parametrize("argument", ["checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check", "verbose"])
 def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for what, wrong in WRONG.items():
         made = embedder(**{"checkpoint_every": 1, argument: wrong})
-        # No test can wait for 2**200 trials.
-        call = made.plan if argument == "tune" else made.fit
-        assert refused_in_one_line(lambda call=call: call(tiny())), what
+        assert refused_in_one_line(lambda made=made: made.fit(tiny())), what
 
 
 @pytest.mark.parametrize(

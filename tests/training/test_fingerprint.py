@@ -53,7 +53,6 @@ def test_other_code_and_another_torch_give_another_key(module, name, monkeypatch
     [
         {"hold_out": 0.1},
         {"purpose": "links"},
-        {"tune": 2},
         {"evaluate": False},
         {"baselines": False},
         {"method": METHODS["CLNR-hops"]},

@@ -68,7 +68,7 @@ def _check(
         check_layout(options["layout"])
     if model is not None:
         set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
-        only_training = ("method", "effort", "purpose", "tune", "checkpoint_every", "resume")
+        only_training = ("method", "effort", "purpose", "checkpoint_every", "resume")
         if unused := [*set_by, *(option_of(name) for name in only_training if options[name])]:
             raise ClnrError(f"--model trains nothing: leave out {', '.join(unused)}")
         if options["workers"] > 1 or (place is not None and place.size > 1):
@@ -96,7 +96,7 @@ PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
     "Tables": (*TABLE_PANELS["Tables"], "duckdb_memory"),
-    "Method": ("purpose", "method", "assign", "seed", "tune", "hold_out", "baselines"),
+    "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
@@ -152,15 +152,6 @@ def embed(
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
     ] = True,
-    tune: Annotated[
-        int,
-        typer.Option(
-            "--tune",
-            metavar="N",
-            callback=lambda value: check_natural("tune", value),
-            help="Search N hyper-parameter settings first (Optuna, extra tune).",
-        ),
-    ] = 0,
     checkpoint_every: Annotated[
         int,
         typer.Option(
@@ -244,7 +235,6 @@ def embed(
         seed=seed,
         hold_out=hold_out,
         baselines=baselines,
-        tune=tune,
         checkpoint=None if folder is None else checkpoint_path(folder),
         checkpoint_every=checkpoint_every,
         resume=(resume or restarted()) and folder is not None,

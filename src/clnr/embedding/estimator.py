@@ -85,8 +85,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a pipeline over nodes;
             every fold sees all nodes and edges.
-        tune: Number of recipes to try on validation data before training (Optuna); 0: none. Hyper-parameters set by name,
-            ``dimension`` or ``epochs`` stay fixed.
         checkpoint: File for the training state; ``save`` removes it. None: no checkpoint.
         checkpoint_every: Epochs between two saves.
         resume: Whether ``fit`` continues from an existing checkpoint.
@@ -128,7 +126,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         device: str = "auto",
         precision: str = "auto",
         graph: Any = None,
-        tune: int = 0,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         resume: bool = False,
@@ -150,7 +147,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.device = device
         self.precision = precision
         self.graph = graph
-        self.tune = tune
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.resume = resume

@@ -67,7 +67,7 @@ def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph
 def embed(
     open_source: Callable[[], Source], settings: Settings, output: Output | None = None, bar: Bar | None = None
 ) -> EmbeddingResult | None:
-    """Plan, check, tune, train, embed, score and write: whatever source, settings and output ask for.
+    """Plan, check, train, embed, score and write: whatever source, settings and output ask for.
 
     Where workers share it, all of them call this; all but the first return None, and so does the first if the output was
     finished already.

@@ -33,7 +33,7 @@ LIBRARY_BYTES = 6.5e8
 # Numbers that sparse products gather in a second, and multiplications of dense ones: of a GPU, and of one thread of a CPU.
 _WORK_RATES = {"cuda": (1e11, 1e13), "cpu": (1e9, 1.5e10)}
 # What a stage takes at least, in seconds: modules that are imported there, kernels that are loaded, a CUDA graph.
-_FIXED = {"tune": 1.0, "prepare": 0.1, "fit the read-out": 1.0, "embed": 0.1, "score": 0.5, "baselines": 0.5}
+_FIXED = {"prepare": 0.1, "fit the read-out": 1.0, "embed": 0.1, "score": 0.5, "baselines": 0.5}
 _FIXED |= {"draw": 0.5, "write": 0.1}
 FIXED_SECONDS = {"cuda": {**_FIXED, "train": 3.0}, "cpu": {**_FIXED, "train": 1.0}}
 # How many times longer a pass over edges in files takes.

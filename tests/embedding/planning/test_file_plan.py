@@ -143,7 +143,6 @@ def test_the_default_takes_sixteen_passes(folder):
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
         ("Spectral", {}, "Spectral looks at all of the graph"),
         ("GCA", {}, "AdaptiveDropEdges looks at all of the graph"),
-        ("CLNR", {"tune": 2}, "tuning and --for links score by held-out edges"),
     ],
 )
 def test_what_needs_all_rows_is_refused_with_advice(folder, method, more, said):

@@ -17,7 +17,7 @@ from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, ta
 from clnr.embedding.planning.memory_plan import plan, size_of
 from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
-from clnr.experiments.cost import ModelWork, Size, Work, training, training_seconds
+from clnr.experiments.cost import ModelWork, Size, Work, training
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_MIX, METHODS, QUICK_BASELINES
@@ -104,20 +104,6 @@ def test_an_hour_and_five_seconds_are_told_apart():
     assert long.seconds() > 3600
     assert re.match(r"time: \d+ s, a rough estimate \(", short.lines[-1])
     assert re.match(r"time: [\d.]+ h, a rough estimate \(.*train [\d.]+ h, ", long.lines[-1])
-
-
-def test_trials_take_their_time():
-    """Each trains, twice as long on average if epochs are tuned, and is evaluated once."""
-    graph, alone = tiny(1000), {"baselines": False}
-    plain, unjudged = planned(graph, CLNR_MIX, **alone), planned(graph, CLNR_MIX, **alone, evaluate=False)
-    epochs = plain.sizes.recipe.epochs
-    free, fixed = (planned(graph, CLNR_MIX, **alone, tune=9, changes=each) for each in ({}, {"epochs": epochs}))
-    probe = plain.seconds("score") - unjudged.seconds("score")
-    train = training_seconds(CLNR_MIX, plain.sizes.recipe, plain.sizes.size, "cpu")
-    assert plain.seconds("tune") == 0
-    assert free.seconds("tune") - fixed.seconds("tune") == pytest.approx(9 * 0.875 * train)
-    assert fixed.seconds("tune") > 9 * (train + probe)
-    assert free.to_dict()["tune_seconds"] == free.seconds("tune")
 
 
 def test_no_epochs_are_told_and_a_method_without_training_is_not():

@@ -337,8 +337,8 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
         reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
-    if settings.tune or not judges.JUDGES[settings.purpose].from_files:
-        reason = "tuning and --for links score by held-out edges"
+    if not judges.JUDGES[settings.purpose].from_files:
+        reason = "--for links scores by held-out edges"
     if reason is not None:
         advice = "--method CLNR with its defaults works, and so does more memory"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:

@@ -18,7 +18,6 @@ from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED
 from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
 from clnr.embedding.stages.graph_in_memory import recipe_beside
-from clnr.embedding.tuning import mean_epochs
 from clnr.errors import spoken
 from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import (
@@ -59,11 +58,6 @@ class MemorySizes(JobSizes):
         return size_of(self.graph)
 
     @property
-    def trainings(self) -> float:
-        """How many trainings all trials are worth."""
-        return self.settings.tune * mean_epochs(self.settings.method, self.settings.fixed)
-
-    @property
     def memory(self) -> float:
         return self._processes * training(self.settings.method, self.recipe, self.size, self.settings.engine).memory
 
@@ -92,9 +86,7 @@ class MemorySizes(JobSizes):
             "draw": 0.0 if self.layout is None else drawing_seconds(size.nodes, recipe.dimension, self.layout),
             "write": writing(size.nodes * (4 * recipe.dimension + _NODE_BYTES) + size.bytes + _EDGE_BYTES * size.edges),
         }
-        trial = sum(stages[name] for name in ("prepare", "fit the read-out", "embed"))
-        tuned = self.trainings * stages["train"] + settings.tune * (trial + self._probe_seconds(recipe.dimension))
-        return self.with_fixed({"tune": tuned, **stages})
+        return self.with_fixed(stages)
 
     def _baseline_seconds(self) -> float:
         settings, graph, size = self.settings, self.graph, self.size
@@ -137,9 +129,9 @@ class MemoryPlan(Plan):
         """What else to know, a line each: that nothing is trained, or that a GPU would help."""
         sizes, method = self.sizes, self.sizes.settings.method
         encoder, weighted = method.build(sizes.recipe).encoder, sizes.graph.incoming.weight is not None
-        lines, trainings = [*untrained(method, sizes.recipe), *encoder.notes(weighted)], 1 + sizes.trainings
-        seconds = trainings * training_seconds(method, sizes.recipe, sizes.size, "cpu")
-        on_gpu = trainings * training_seconds(method, sizes.recipe, sizes.size, "cuda")
+        lines = [*untrained(method, sizes.recipe), *encoder.notes(weighted)]
+        seconds = training_seconds(method, sizes.recipe, sizes.size, "cpu")
+        on_gpu = training_seconds(method, sizes.recipe, sizes.size, "cuda")
         if sizes.settings.engine.device.type == "cpu" and seconds >= max(_HINT_SECONDS, _GPU_SPEEDUP * on_gpu):
             how = ": --device cuda" if torch.cuda.is_available() else ""
             took = f"training would take about {duration(on_gpu)} in place of {duration(seconds)}"
@@ -176,9 +168,8 @@ class MemoryPlan(Plan):
             "notes": list(self.notes),
             "seconds": self.seconds(),
             "stage_seconds": self.estimate,
-            "tune_seconds": self.seconds("tune"),
             "train_seconds": self.seconds("train"),
-            "other_seconds": self.seconds() - self.seconds("tune", "train"),
+            "other_seconds": self.seconds() - self.seconds("train"),
             "memory_bytes": self.memory,
             "free_memory_bytes": self.free_memory,
             "workers": self.sizes.workers,
@@ -203,7 +194,7 @@ class MemoryPlan(Plan):
 def plan(
     table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str | None = None
 ) -> tuple[Recipe, MemoryPlan]:
-    """The recipe for a graph before tuning, and everything that can be known before training; refuses what cannot work.
+    """The recipe for a graph, and everything that can be known before training; refuses what cannot work.
 
     ``workers`` would share the training on this machine; None for those of the settings. Without a layout, no map is drawn.
     """
