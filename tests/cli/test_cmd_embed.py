@@ -73,7 +73,7 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
     structure = "structure=0: adds no structural features, though nodes have only 12, since the edges look random"
-    for said in ("read: 80 nodes", structure, "rough estimate"):
+    for said in ("read: 80 nodes", structure, "memory: about "):
         assert said in ended.err
     for said in ("80 nodes in 8 dimensions", "link AUC: held-out edges", "macro-F1", "linear probe on test nodes, %"):
         assert said in ended.out

@@ -166,7 +166,7 @@ def embed(
     ignore_memory_check: Annotated[
         bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with time and memory, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
     ] = None,
@@ -259,7 +259,7 @@ def embed(
         elif model is not None:
             plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers, drawn)
+            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers)
         if group.first and as_json:
             print_json(plan.to_dict())
         elif group.first:

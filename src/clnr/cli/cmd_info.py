@@ -314,7 +314,7 @@ def report(
     if path is None:
         from clnr.embedding.store.output_folder import write_report
 
-        path = write_report(folder, name, layout, colour, print_stderr)
+        path = write_report(folder, name, layout, colour)
     print_stdout(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         print_stderr(f"no browser could be opened; open {path.absolute()}")

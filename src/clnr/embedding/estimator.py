@@ -158,7 +158,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @names_unknown
     def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
-        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
+        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
 

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from clnr import NodeEmbedder
 from clnr.embedding.reporting import projection
-from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS, check_layout, drawing_note
+from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS, check_layout
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.errors import UnknownName
 from tests.conftest import tiny
@@ -80,11 +80,6 @@ def test_the_forces_do_not_depend_on_the_number_of_threads():
     finally:
         torch.set_num_threads(before)
     assert all((each == forces[0]).all() for each in forces)
-
-
-def test_a_slow_map_is_announced_with_an_estimate():
-    assert drawing_note(100, 8, "tsne") == drawing_note(30_000, 8, "fast") == ""
-    assert drawing_note(30_000, 8, "tsne") == "drawing the map (tsne): about 4 min"
 
 
 def test_an_embedder_draws_with_any_layout(tmp_path):

@@ -158,11 +158,11 @@ def clnr(folder, *words):
 
 
 def test_the_command_line_embeds_from_files_where_memory_is_small_or_if_asked_to(folder, tmp_path, monkeypatch):
-    assert "disk_bytes" in json.loads(clnr(folder, "--from-files", "--dry-run", "--json").stdout)
+    assert json.loads(clnr(folder, "--from-files", "--dry-run", "--json").stdout)["from_files"]
     tables = CliRunner().invoke(app, ["embed", "--edges", "edges.csv", "--from-files", "--out", str(tmp_path / "b")])
     assert "--from-files reads a graph folder" in str(tables.exception)
     monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
-    assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["disk_bytes"] == 2e7 + 4 * NODES * (8 + 8)
+    assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["from_files"]
     made = clnr(folder, "--out", tmp_path / "out", "--json", "--quiet")
     assert json.loads(made.stdout)["nodes"] == NODES
     assert "--memory must be an amount" in str(clnr(folder, "--memory", "lots", "--out", tmp_path / "b").exception)

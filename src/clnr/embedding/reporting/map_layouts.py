@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clnr.support.arguments import check_choice
-from clnr.support.humanize import duration
 from clnr.support.lazy import check_installed, import_optional
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 MOST_MAP_NODES = 100_000
 """The most nodes that a map shows."""
-# Seconds from which on a map is announced with an estimate.
-_SLOW_MAP_SECONDS = 15.0
 _PERPLEXITY = 30
 
 
@@ -30,14 +27,12 @@ class MapLayout:
         summary: What it is, in a few words.
         move: Points in the plane, [n, 2], from those that all layouts start from, the unit rows of the embedding, the nearest
             neighbours of every node, and a seed.
-        seconds: Roughly how long it takes, by the number of nodes.
         needs: The module of an optional package; None for none.
         extra: The extra of clnr that installs it.
     """
 
     summary: str
     move: Callable[[Array, Array, NeighborList, int], Array]
-    seconds: Callable[[int], float]
     needs: str | None = None
     extra: str | None = None
 
@@ -59,30 +54,10 @@ def check_layout(name: str) -> str:
     return name
 
 
-def drawing_seconds(nodes: int, width: int, layout: str) -> float:
-    """Estimated seconds of the map of an embedding: of neighbours, and of the layout."""
-    from clnr.experiments.cost import searching
-
-    shown = min(nodes, MOST_MAP_NODES)
-    return searching(shown, width) + MAP_LAYOUTS[layout].seconds(shown)
-
-
-def drawing_note(nodes: int, width: int, layout: str) -> str:
-    """What is said before the map of an embedding is drawn; "" if that does not take long."""
-    seconds = drawing_seconds(nodes, width, layout)
-    return f"drawing the map ({layout}): about {duration(seconds)}" if seconds > _SLOW_MAP_SECONDS else ""
-
-
 def _fast(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:
     from clnr.embedding.reporting.projection import layout
 
     return layout(start, near, seed)
-
-
-def _fast_seconds(nodes: int) -> float:
-    from clnr.embedding.reporting.projection import steps_of
-
-    return 2e-6 * nodes * steps_of(nodes)
 
 
 def _tsne(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:
@@ -109,8 +84,8 @@ def _umap(start: Array, rows: Array, near: NeighborList, seed: int) -> Array:
 
 
 MAP_LAYOUTS = {
-    "fast": MapLayout("UMAP, with all nodes moved at every step", _fast, _fast_seconds),
-    "tsne": MapLayout("t-SNE, of scikit-learn", _tsne, lambda nodes: 7e-3 * nodes),
-    "umap": MapLayout("UMAP, of umap-learn", _umap, lambda nodes: 10 + 5e-4 * nodes, "umap", "maps"),
+    "fast": MapLayout("UMAP, with all nodes moved at every step", _fast),
+    "tsne": MapLayout("t-SNE, of scikit-learn", _tsne),
+    "umap": MapLayout("UMAP, of umap-learn", _umap, "umap", "maps"),
 }
 DEFAULT_LAYOUT = "fast"

@@ -31,18 +31,13 @@ def layout(start: Array, near: NeighborList, seed: int) -> Array:
     points, count = torch.from_numpy(start), len(start)
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_REPELLING_NODES)
-    steps = steps_of(count)
+    steps = _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
     for step in range(steps):
         pull = _pull(points, heads, tails, weights)
         others = (rng.draw(rng.key(seed, "map", step), torch.arange(count * _REPELLING_NODES)) * count) >> 32
         push = _push(points, everyone, others)
         points = points + (pull + push) * (_STEP_SIZE * (1 - step / steps))
     return points.numpy()
-
-
-def steps_of(count: int) -> int:
-    """The number of steps for a map of ``count`` nodes."""
-    return _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
 
 
 def unit(z: Array) -> Array:

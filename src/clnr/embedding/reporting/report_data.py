@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, drawing_note
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
@@ -69,19 +68,15 @@ def report_data(
     title: str,
     layout: str = DEFAULT_LAYOUT,
     colour: str | None = None,
-    log: Callable[[str], None] = lambda _: None,
 ) -> ReportData:
     """Everything that the report shows, of all nodes or of a sample.
 
-    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters. What
-    takes long is logged before.
+    The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
     model, shown = result.model, result.nodes.shown()
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
     colours = _columns(shown, result.clusters, colour)
-    if note := drawing_note(total, z.shape[1], layout):
-        log(note)
     near = neighbor_lists(z, _NEAR_NODES)
     start, links = _neighbours(table_graph.graph, shown.places)
     names = [_shorten(name) for name in table_graph.names_of(shown.places)]

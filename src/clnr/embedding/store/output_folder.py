@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,6 @@ from clnr.errors import ClnrError
 from clnr.support.stage_clock import stage
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.file_locks import temporary_path
-
-Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,7 @@ def _link_files(folder: Path, to: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def write_report(
-    folder: Path, name: str | None = None, layout: str | None = None, colour: str | None = None, log: Log = lambda _: None
-) -> Path:
+def write_report(folder: Path, name: str | None = None, layout: str | None = None, colour: str | None = None) -> Path:
     """Write the report of a folder again, and return its path.
 
     The folder remembers the column of names; None for no change. Without a layout, the map keeps its own.
@@ -118,7 +114,7 @@ def write_report(
     if name is not None:
         result = name_nodes(result, name, folder)
     title = resolve_path(folder).name
-    html = report_html(result, title, layout, colour, log)
+    html = report_html(result, title, layout, colour)
     if name is not None:
         save_names(result, folder)
     return write_report_file(folder, title, html)
