@@ -118,7 +118,7 @@ _OPTION = re.compile(
 )
 _COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
 _FLAGS = {"allow-disjoint", "allow-missing-columns", "approximate", "directed", "drop-empty", "force"}
-_FLAGS |= {"ignore-memory-check", "resume", "unlinked", "edges-header", "nodes-header"}
+_FLAGS |= {"resume", "unlinked", "edges-header", "nodes-header"}
 _ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "format": "formats", "standalone": "transform"}
 _MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "formats", "ignore"}
 

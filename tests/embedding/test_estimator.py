@@ -412,12 +412,11 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
     assert embedder(graph=tiny()).plan().facts == plan.facts
 
 
-def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
+def test_what_will_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory_plan.memory, "free_memory", lambda device: 10**6)
     monkeypatch.setattr(memory_plan, "SMALL_BYTES", 0)
-    with pytest.raises(OutOfMemory, match="ignore_memory_check=True"):
+    with pytest.raises(OutOfMemory, match="1 MB are free"):
         embedder().fit(tiny())
-    assert embedder(ignore_memory_check=True).fit_transform(tiny()).shape == (40, 8)
 
 
 def test_it_is_evaluated_by_labels_only_if_asked():
@@ -500,7 +499,7 @@ def refused_in_one_line(call):
     return True
 
 
-@pytest.mark.parametrize("argument", ["checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check", "verbose"])
+@pytest.mark.parametrize("argument", ["checkpoint", "checkpoint_every", "resume", "evaluate", "verbose"])
 def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for what, wrong in WRONG.items():

@@ -101,7 +101,7 @@ PANELS = {
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
         *("graph", "memory", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
-        *("ignore_memory_check", "device", "precision", "threads"),
+        *("device", "precision", "threads"),
     ),
 }
 
@@ -163,9 +163,6 @@ def embed(
     ] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
-    ignore_memory_check: Annotated[
-        bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
-    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
@@ -238,7 +235,6 @@ def embed(
         checkpoint=None if folder is None else checkpoint_path(folder),
         checkpoint_every=checkpoint_every,
         resume=(resume or restarted()) and folder is not None,
-        ignore_memory_check=ignore_memory_check,
         workers=group,
     )
     settings = job.as_begun(settings, folder)

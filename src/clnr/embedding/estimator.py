@@ -90,7 +90,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         resume: Whether ``fit`` continues from an existing checkpoint.
         evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe, which adds
             ``strict_accuracy``, ``validation_accuracy`` and ``majority_accuracy`` to the scores.
-        ignore_memory_check: Whether to train even if memory seems too small.
         threads: Number of CPU threads; None: as many as a step can use. The last bits of a result depend on it.
         workers: Number of processes on this machine that share ``fit``, as ``clnr embed --workers``. They do not run the
             caller's script.
@@ -130,7 +129,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         checkpoint_every: int = 10,
         resume: bool = False,
         evaluate: bool = False,
-        ignore_memory_check: bool = False,
         threads: int | None = None,
         workers: int = 1,
         verbose: bool = False,
@@ -151,7 +149,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.checkpoint_every = checkpoint_every
         self.resume = resume
         self.evaluate = evaluate
-        self.ignore_memory_check = ignore_memory_check
         self.threads = threads
         self.workers = workers
         self.verbose = verbose
@@ -213,7 +210,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if result.nodes.is_of(folder):
                 return result.z.copy()
             settings = Settings(model.method, engine, recipe=model.recipe)
-            if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
+            if not file_plan.fits_memory(folder, settings, None):
                 return embed_files(model, folder, settings)
         info = result.nodes.info
         try:
@@ -408,7 +405,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | None:
     """The graph folder that a path names, if it must be trained on from its files."""
-    folder = None if settings.ignore_memory_check else as_graph_folder(source)
+    folder = as_graph_folder(source)
     return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
 
 

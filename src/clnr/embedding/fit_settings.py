@@ -45,7 +45,6 @@ class Settings:
         purpose: What the vectors are for, if not for everything: one of ``PURPOSES``.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
         baselines: Whether to score raw features and training-free methods beside it, alike.
-        ignore_memory_check: Whether to train even if memory seems too small.
         workers: The processes that share the training; the first evaluates and writes.
     """
 
@@ -62,14 +61,13 @@ class Settings:
     purpose: str | None = None
     evaluate: bool = True
     baselines: bool = True
-    ignore_memory_check: bool = False
     workers: Workers = ALONE
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_hold_out(self.hold_out)
         check_natural("checkpoint_every", self.checkpoint_every)
-        for name in ("resume", "evaluate", "baselines", "ignore_memory_check"):
+        for name in ("resume", "evaluate", "baselines"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")

@@ -86,8 +86,7 @@ class InMemory(Source):
     def begin(self, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None) -> Job:
         if output is not None:
             check_formats(output.formats, self.table_graph.graph)
-        if not settings.ignore_memory_check:
-            planned.check_memory()
+        planned.check_memory()
         graph, fingerprint = GraphInMemory(self.table_graph, settings), settings.fingerprint(self.digest, recipe)
         return Job(graph, recipe, settings.compared, output, fingerprint, bar=bar)
 
