@@ -263,7 +263,6 @@ def test_a_plan_writes_nothing(clnr, files):
         (["export", "none", "--format", "csv"], "no such folder"),
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
         ([*EMBED, "--out", "mine", "--allow-disjoint"], "--allow-disjoint needs --model"),
-        ([*EMBED, "--out", "mine", "--from-files"], "--from-files reads a graph folder"),
         ([*EMBED, "--out", "mine", "--layout", "tsne", "--no-report"], "leave out --no-report"),
         ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
         ([*EMBED, "--out", "mine", "--model", "none", "--set", "hidden=3", "--resume"], "leave out --set hidden=3, --resume"),

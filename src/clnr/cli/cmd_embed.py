@@ -58,8 +58,6 @@ def _check(
             raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: {other}")
         if memory is not None:
             check_memory(memory)
-    elif options["from_files"]:
-        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     elif model is None:
         check_arguments("read_tables", **tables)
     if options["layout"] is not None:
@@ -100,7 +98,7 @@ PANELS = {
     OUTPUT_PANEL: ("force", "formats", "report", "layout", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
-        *("graph", "memory", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
+        *("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
         *("device", "precision", "threads"),
     ),
 }
@@ -179,9 +177,6 @@ def embed(
         str | None,
         typer.Option(help="With --graph: memory limit, from '1 GB' on; a larger graph is trained from its files."),
     ] = None,
-    from_files: Annotated[
-        bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
-    ] = False,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
     max_restarts: MaxRestarts = 3,
@@ -239,14 +234,14 @@ def embed(
     )
     settings = job.as_begun(settings, folder)
     planned_workers = workers if group.alone else None
-    opened = None if graph is None else GraphFolder.open(graph)
-    if opened is not None and not from_files:
-        # What does not fit on one machine is in files for the workers on all of them.
-        from_files = not group.all_reduce_min(file_plan.fits_memory(opened, settings, bound, planned_workers))
-    in_files = opened if from_files else None
+    in_files = None if graph is None else GraphFolder.open(graph)
     if in_files is not None:
-        settings = file_plan.for_files(in_files, settings, bound, planned_workers)
-        if exports:
+        # What does not fit on one machine is in files for the workers on all of them.
+        if group.all_reduce_min(file_plan.fits_memory(in_files, settings, bound, planned_workers)):
+            in_files = None
+        else:
+            settings = file_plan.for_files(in_files, settings, bound, planned_workers)
+        if in_files is not None and exports:
             raise ClnrError("a graph in files can only be embedded to Parquet: leave out --format")
     if dry_run:
         plan: Any

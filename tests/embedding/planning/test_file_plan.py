@@ -37,7 +37,7 @@ def test_a_small_graph_is_not_refused_for_what_python_and_torch_take(folder):
 def test_what_does_not_fit_is_refused_with_what_it_needs_and_has(folder, monkeypatch):
     monkeypatch.setattr(file_plan, "SMALL_BYTES", 0)
     large = settings(changes={"sampled_nodes": 60, "hidden": 4096})
-    with pytest.raises(OutOfMemory, match=r"needs about 7\d\d MB of memory, and 700 MB may be used"):
+    with pytest.raises(OutOfMemory, match=r"needs about 820 MB of memory, and 700 MB may be used"):
         plan(folder, large, 700_000_000)
     with pytest.raises(OutOfMemory, match=r"of memory in each of 2 processes, and 700 MB may be used"):
         plan(folder, large, 1_400_000_000, 2)

@@ -249,8 +249,7 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
     if not judges.JUDGES[settings.purpose].from_files:
         reason = "--for links scores by held-out edges"
     if reason is not None:
-        advice = "--method CLNR with its defaults works, and so does more memory"
+        works = "--method CLNR with its defaults"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
-            half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
-            advice = f"the graph is small, so leave out --from-files, or add {half}"
-        raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
+            works = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
+        raise MethodError(f"{folder.path}: {needs}: {reason}; {works} works, and so does more memory")
