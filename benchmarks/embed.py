@@ -24,7 +24,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,8 +45,6 @@ GENERATED = {"arxiv-sized": (169_343, 1_157_799, 128)}
 PENALTIES = (0.001, 0.01, 0.1, 1.0)
 # A rival that takes longer is run once.
 LONG_SECONDS = 60
-# Of estimates: by the model alone, and by what these runs took.
-ESTIMATES = ("rough", "corrected")
 
 
 def write_tables(name: str, folder: Path) -> bool:
@@ -132,7 +130,6 @@ class Row:
     accuracy: float | None = None
     stages: list[dict[str, Any]] = field(default_factory=list)
     cold_stages: list[dict[str, Any]] = field(default_factory=list)
-    estimates: dict[str, dict[str, float]] = field(default_factory=dict)
     failure: str | None = None
 
     def add(self, done: Finished, first: bool, cold: bool) -> None:
@@ -190,8 +187,6 @@ def compare(name: str, given: argparse.Namespace) -> list[Row]:
                 words[who] = [python, _rivals.__file__, who, str(folder), str(folder / f"{who}.npy"), *asked]
             else:
                 rows[-1].failure = f"{python} has no {' or no '.join(RIVALS[who].packages)}"
-            if who in EFFORTS and given.estimates:
-                rows[-1].estimates["rough"] = estimate(words[who], environment(given.device, folder / "no caches"))
         for turn in range(1 + given.turns):
             for row in rows:
                 long = row.who in RIVALS and sum(row.seconds) > LONG_SECONDS
@@ -203,9 +198,6 @@ def compare(name: str, given: argparse.Namespace) -> list[Row]:
                 slow = row.who in RIVALS and done.seconds > LONG_SECONDS
                 row.add(done, turn == 0 and not slow, given.cold)
         for row in rows:
-            if row.estimates and row.failure is None:
-                caches = folder / "caches" / row.who if given.cold else None
-                row.estimates["corrected"] = estimate(words[row.who], environment(given.device, caches))
             if learned and row.failure is None:
                 row.accuracy = accuracy(folder, vectors_of(folder, row.who))
     return rows
@@ -215,27 +207,6 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], words: int) -
     """A table in Markdown: so many columns of words, then columns of numbers."""
     rule = ["---"] * words + ["---:"] * (len(header) - words)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
-
-
-def estimate(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, float]:
-    """Seconds of each stage, as ``clnr embed --dry-run`` has them."""
-    done = run([*words, "--dry-run"], environment)
-    return json.loads(done.output)["stage_seconds"] if done.failure is None else {}
-
-
-def estimate_table(rows: Iterable[Row]) -> str:
-    """Seconds of stages beside their estimates, before any run and after these, and of all of them together."""
-    lines = []
-    for row in rows:
-        took = {each["stage"]: each["seconds"] for each in row.stages}
-        for name in [name for name in STAGES if any(name in each for each in row.estimates.values())]:
-            seconds = took.get(name, 0.0), *(row.estimates[how].get(name, 0.0) for how in ESTIMATES)
-            lines.append([row.graph, row.who, name, *(f"{each:.2f}" for each in seconds)])
-        if row.estimates:
-            planned = {name for each in row.estimates.values() for name in each}
-            totals = [sum(took.get(name, 0.0) for name in planned), *(sum(row.estimates[how].values()) for how in ESTIMATES)]
-            lines.append([row.graph, row.who, "in all", *(f"{each:.2f}" for each in totals)])
-    return markdown(["graph", "", "stage", "seconds", *ESTIMATES], lines, 3)
 
 
 def stage_table(rows: Iterable[Row], cold: bool = False) -> str:
@@ -264,7 +235,6 @@ def main() -> None:
     parser.add_argument("--turns", type=positive, default=3)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda, for all")
     parser.add_argument("--cold", action="store_true", help="begin with empty caches of compiled kernels")
-    parser.add_argument("--estimates", action="store_true", help="also print what clnr thought that each stage takes")
     parser.add_argument("--only", type=lambda words: words.split(","), help=f"of {', '.join((*EFFORTS, *RIVALS))}; by commas")
     parser.add_argument("--python", default=sys.executable, help="the Python that has pycleora and GRAPE, if another one")
     parser.add_argument("--most-seconds", type=positive, default=900, help="of a process")
@@ -287,8 +257,6 @@ def main() -> None:
     print(markdown(header, (row.cells(torch_seconds) for row in rows), 2))
     for cold in (False, True)[: 1 + given.cold]:
         print(f"\n{stage_table(rows, cold)}")
-    if given.estimates:
-        print(f"\n{estimate_table(row for row in rows if row.failure is None)}")
     failed = [row for row in rows if row.who in EFFORTS and row.failure is not None]
     if failed:
         sys.exit(1)

@@ -52,7 +52,7 @@ def main() -> None:
             write_graph(_study_graphs.load(name).graph, graph)
             ways = {"full steps in memory": ["--set", "moments=all", "--device", asked.device]} | {
                 f"from files, {count} worker(s)": [
-                    *("--from-files", "--set", "moments=sampled", "--device", "cpu"),
+                    *("--memory", "1 GB", "--set", "moments=sampled", "--device", "cpu"),
                     *("--workers", str(count), "--threads", asked.threads),
                 ]
                 for count in asked.workers

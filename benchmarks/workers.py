@@ -7,7 +7,7 @@
 With --embed, what follows a training instead: seconds in which the read-out is fitted and all nodes are embedded.
 
 Data sets, or a synthetic graph, are in the memory of every worker, each of which computes with so many threads of a CPU. A time
-is the median over epochs after warm-up, of the first worker. Bytes are counted, beside what the plan of ``clnr embed`` says.
+is the median over epochs after warm-up, of the first worker. Bytes are counted.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ from clnr.datasets.synthetic import shaped
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import Engine, View, choose
 from clnr.engine.distributed.worker_group import join
-from clnr.experiments.cost import sent
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.nn.objectives import StepContext
 from clnr.support.machine import environment
 from clnr.support.processes.launch import launch
 from clnr.training.loop import fit_all
-from clnr.training.step_work import Size
 
 TIMEOUT = 300.0
 RESULT = "CLNR_BENCHMARK_RESULT"
@@ -54,12 +52,7 @@ def train(name: str, epochs: int, threads: int) -> None:
     before = workers.sent
     (fitted,) = fit_all(CLNR.build(recipe), recipe, [start])
     if workers.first:
-        size = Size(graph.num_nodes, graph.num_edges, graph.num_features, 0)
-        found = {
-            "ms": fitted.epoch_ms,
-            "sent": (workers.sent - before) / epochs,
-            "planned": sent(CLNR, recipe, size, workers.size) if not workers.alone else 0,
-        }
+        found = {"ms": fitted.epoch_ms, "sent": (workers.sent - before) / epochs}
         Path(os.environ[RESULT]).write_text(json.dumps(found))
     workers.leave()
 
@@ -137,14 +130,14 @@ def main() -> None:
                     f"{name:14}{method:14}{count:>8}{times}{alone / found['all']:>9.2f}{found['sent'] / 1e6:>9.0f}", flush=True
                 )
         return
-    print(f"{'':14}{'workers':>8}{'ms per step':>13}{'speedup':>9}{'KB sent':>10}{'planned':>10}")
+    print(f"{'':14}{'workers':>8}{'ms per step':>13}{'speedup':>9}{'KB sent':>10}")
     for name in asked.names:
         first = None
         for count in asked.workers:
             found = measure(name, count, asked.epochs, asked.threads)
             first = first or found["ms"]
             row = f"{count:>8}{found['ms']:>13.1f}{first / found['ms']:>9.2f}"
-            print(f"{name:14}{row}{found['sent'] / 1e3:>10.0f}{found['planned'] / 1e3:>10.0f}", flush=True)
+            print(f"{name:14}{row}{found['sent'] / 1e3:>10.0f}", flush=True)
 
 
 if __name__ == "__main__":

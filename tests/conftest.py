@@ -156,3 +156,11 @@ def tiny(
         labels=np.arange(nodes) % classes,
         name="tiny",
     )
+
+
+@pytest.fixture
+def bounded_from_files(monkeypatch):
+    """A graph folder is trained on from its files wherever memory is bounded, however small it is."""
+    from clnr.embedding.planning import file_plan
+
+    monkeypatch.setattr(file_plan, "fits_memory", lambda folder, settings, bound, workers=None: bound is None)

@@ -67,9 +67,9 @@ TABLES = {
 }
 WAYS = {
     "memory": "",
-    "files": "--from-files",
+    "files": "--memory=1GB",
     "workers": "--workers 2 --worker-timeout 120",
-    "files-workers": "--from-files --workers 2 --worker-timeout 120",
+    "files-workers": "--memory=1GB --workers 2 --worker-timeout 120",
     # Unseen people, with the model of the others: added to its graph, or as a graph of their own.
     "added": "--edges later-e.csv --nodes later-n.csv",
     "alone": "--edges alone-e.csv --nodes later-n.csv --standalone",
@@ -170,11 +170,12 @@ class Embedded(NamedTuple):
 
 
 def command(at: Path, words: list[str]) -> None:
-    """The command line in this process and in a folder; a graph in files has several blocks."""
+    """The command line in this process and in a folder; with ``--memory`` from files, and in several blocks."""
     rows = 50 if at.name in TABLES else 1500
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(block_passes, _MOST_NODES=rows, BLOCK_STEP=1))
         stack.enter_context(mock.patch.object(file_plan, "_LEAST_BLOCK_ROWS", rows))
+        stack.enter_context(mock.patch.object(file_plan, "fits_memory", lambda folder, settings, bound, _: bound is None))
         stack.enter_context(mock.patch.object(sys, "argv", ["clnr", *words]))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.chdir(at))

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
 
 _MESSAGE_CHARACTERS = 1000
 _NAME_CHARACTERS = 80
@@ -118,8 +117,7 @@ _OPTION = re.compile(
     r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|names|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
 )
 _COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
-_FLAGS = {"allow-disjoint", "allow-missing-columns", "directed", "force"}
-_FLAGS |= {"ignore-memory-check", "resume", "unlinked"}
+_FLAGS = {"allow-disjoint", "allow-missing-columns", "directed", "force", "resume", "unlinked"}
 _ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "standalone": "transform"}
 _MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "ignore"}
 
@@ -135,17 +133,11 @@ def command_line(words: Sequence[str]) -> Iterator[None]:
         _command_line = before
 
 
-def command_with(values: Mapping[str, str], recipe: Mapping[str, Any] | None = None) -> str | None:
-    """The command with other values of some options and hyper-parameters, as it is typed; None where Python was called."""
+def command_with(values: Mapping[str, str]) -> str | None:
+    """The command with other values of some options, as it is typed; None where Python was called."""
     if not _command_line:
         return None
-    given, values, added = {word.partition("=")[0] for word in _command_line}, dict(values), []
-    for key, value in (recipe or {}).items():
-        # What is set last counts, but for an option that sets the same.
-        if (short_form := f"--{key.replace('_', '-')}") in given:
-            values[short_form] = str(value)
-        else:
-            added += ["--set", f"{key}={value}"]
+    given = {word.partition("=")[0] for word in _command_line}
     words, option = [], ""
     for word in _command_line:
         name, equals, _ = word.partition("=")
@@ -155,8 +147,8 @@ def command_with(values: Mapping[str, str], recipe: Mapping[str, Any] | None = N
             words.append(f"{name}={values[name]}" if equals and name in values else word)
         option = word if not option and word in values else ""
     for name in (each for each in values if each not in given):
-        added += [name, values[name]]
-    return shlex.join(["clnr", *words, *added])
+        words += [name, values[name]]
+    return shlex.join(["clnr", *words])
 
 
 def spoken(text: str) -> str:

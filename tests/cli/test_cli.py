@@ -132,7 +132,7 @@ def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
 def test_help_cuts_no_name_of_an_option(columns):
     """In a process of its own, as the width is looked at once."""
     shown = outside("embed", "--help", COLUMNS=str(columns), PYTHONUTF8="1").out
-    for option in ("--allow-missing-columns", "--ignore-memory-check", "--sampled-nodes"):
+    for option in ("--allow-missing-columns", "--no-header", "--sampled-nodes"):
         assert option in shown
     assert max(map(len, shown.splitlines())) <= columns
 

@@ -25,7 +25,7 @@ COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "claims", "searc
 OPTIONS = (
     *("--json", "--help", "--version", "--method", "--dataset", "--device", "--last", "-k", "--format"),
     *("--any-version", "--set", "--grid", "--seeds", "--edges", "--nodes", "--out", "--seed", "--model", "--dry-run"),
-    *("--tune", "--", "-", "-q", "--x"),
+    *("--", "-", "-q", "--x"),
 )
 NAMES = (
     *("methods", "datasets", "CLNR", "clnr", "GCN", "toy", "cora", "photo", "cpu", "cuda", "markdown", "latex"),

@@ -138,6 +138,7 @@ def tables(tmp_path_factory) -> Path:
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("bounded_from_files")
 def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     monkeypatch.chdir(tables)
     clnr = entry_point(monkeypatch, capsys)
@@ -145,7 +146,7 @@ def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     sampled = ["--epochs", "2", "--dimension", "8", "--set", "moments=sampled", "--set", "sampled_nodes=30"]
     graph, model, new = tmp_path / "graph", tmp_path / "model", ["--edges", "new.csv"]
     check("clnr ingest", only_json(clnr("ingest", *named, "--out", str(graph), "--json", "-q")))
-    from_files = ["embed", "--graph", str(graph), "--from-files", *sampled, *QUIET]
+    from_files = ["embed", "--graph", str(graph), "--memory", "1 GB", *sampled, *QUIET]
     in_memory = ["embed", *named, "--epochs", "2", "--dimension", "8", *QUIET]
     extended = ["embed", "--model", str(model), *new, *QUIET]
     plain = ["embed", "--edges", "e.csv", "--effort", "quick", "--hold-out", "0", "--no-baselines", *QUIET]

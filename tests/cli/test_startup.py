@@ -11,7 +11,7 @@ from tests.command_line import run_script
 
 HEAVY = (
     *("torch", "numpy", "scipy", "sklearn", "numba", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "safetensors"),
-    *("optuna", "networkx", "pandas", "triton", "sympy", "scipy.stats", "joblib", "threadpoolctl"),
+    *("networkx", "pandas", "triton", "sympy", "scipy.stats", "joblib", "threadpoolctl"),
 )
 SHOWS = ("ls methods", "ls datasets", "ls methods --json", "recipe", "recipe MVGRL cora", "runs", "runs --device cpu")
 LIGHT = ("", "--help", "--version", *SHOWS, *(f"{command} --help" for command in COMMANDS))
@@ -31,7 +31,7 @@ MISTAKES_WITH_FILES = (
     *(f"{EMBED} --device gpu", f"{EMBED} --precision half", f"{EMBED} --threads 0", f"{EMBED} --set epoch=3"),
     *(f"{EMBED} --set epochs=-1", f"{EMBED} --epochs x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
     *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR"),
-    *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1", f"{EMBED} --tune -1"),
+    *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1"),
     *(f"{EMBED} --checkpoint-every -1", f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --feature-matrix no.npy"),
     *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),
     *("compare --threads 0", "search --precision half", "bench --device gpu", "table 1 --device gpu"),
@@ -99,7 +99,7 @@ def test_what_computes_imports_what_it_needs(tmp_path):
     env, run = imported(["env", "run CLNR toy --device cpu --set epochs=1 --set probe_steps=1"], tmp_path)
     assert {"torch", "numpy"} <= env
     assert {"torch", "numpy", "scipy"} <= env | run
-    heavy = {"sklearn", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "optuna", "networkx", "pandas"}
+    heavy = {"sklearn", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "networkx", "pandas"}
     assert not (env | run) & heavy
 
 

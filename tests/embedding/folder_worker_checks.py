@@ -22,7 +22,7 @@ import torch
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
-from clnr.embedding.planning import file_plan, job_plan
+from clnr.embedding.planning import file_plan
 from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
@@ -194,7 +194,7 @@ class Cases:
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES, block_passes.BLOCK_STEP = NODES // BLOCKS, 1
-    for module in (block_passes, job_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
+    for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

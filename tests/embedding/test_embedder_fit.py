@@ -139,7 +139,6 @@ def test_what_cannot_be_shared_is_refused_before_a_process_is_started(in_this_pr
         ({"workers": 0}, "workers must be 1 or more, not 0"),
         ({"workers": 2.5}, "workers"),
         ({"workers": 41}, "41 workers cannot share 40 nodes of a step; start at most 40"),
-        ({"workers": 2, "tune": 2}, "tune tries recipes with one worker"),
         ({"workers": 2, "method": "SVD", "recipe": None}, "workers"),
     ):
         with pytest.raises(ClnrError, match=said):

@@ -25,7 +25,6 @@ def written(tmp_path):
         ({"hold_out": 2}, ["--hold-out", "2"]),
         ({"method": "GCN"}, ["--method", "GCN"]),
         ({"threads": 10**6}, ["--threads", "1000000"]),
-        ({"tune": -1}, ["--tune", "-1"]),
     ],
     ids=str,
 )

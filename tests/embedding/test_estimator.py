@@ -137,7 +137,7 @@ def test_verbose_shows_the_plan_through_logging(caplog):
 
     embedder(verbose=True).fit(tiny())
     assert all(each.name == "clnr" and each.levelno == logging.INFO for each in caplog.records)
-    assert ", a rough estimate" in caplog.text
+    assert "memory: about " in caplog.text
     caplog.clear()
     embedder().fit(tiny())
     assert not caplog.records
@@ -412,12 +412,11 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
     assert embedder(graph=tiny()).plan().facts == plan.facts
 
 
-def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
+def test_what_will_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory_plan.memory, "free_memory", lambda device: 10**6)
     monkeypatch.setattr(memory_plan, "SMALL_BYTES", 0)
-    with pytest.raises(OutOfMemory, match="ignore_memory_check=True"):
+    with pytest.raises(OutOfMemory, match="1 MB are free"):
         embedder().fit(tiny())
-    assert embedder(ignore_memory_check=True).fit_transform(tiny()).shape == (40, 8)
 
 
 def test_it_is_evaluated_by_labels_only_if_asked():
@@ -464,15 +463,6 @@ def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file
     assert other.read_text() == "years of work"
 
 
-def test_it_is_tuned_by_validation():
-    pytest.importorskip("optuna")
-    asked = {"hidden": 16, "temperature": 0.3}
-    made = NodeEmbedder("CLNR", recipe=asked, dimension=8, epochs=3, tune=3, device="cpu").fit(tiny())
-    assert (made.recipe_.hidden, made.recipe_.dimension, made.recipe_.epochs, made.recipe_.temperature) == (16, 8, 3, 0.3)
-    again = NodeEmbedder("CLNR", recipe=made.recipe_, device="cpu").fit(tiny())
-    assert (again.embedding_ == made.embedding_).all()
-
-
 def test_a_whole_recipe_may_have_what_a_method_has_no_use_for():
     assert NodeEmbedder("Raw", recipe=SMALL, device="cpu").fit_transform(tiny()).shape == (40, 12)
 
@@ -506,16 +496,12 @@ def refused_in_one_line(call):
     return True
 
 
-@pytest.mark.parametrize(
-    "argument", ["tune", "checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check", "verbose"]
-)
+@pytest.mark.parametrize("argument", ["checkpoint", "checkpoint_every", "resume", "evaluate", "verbose"])
 def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for what, wrong in WRONG.items():
         made = embedder(**{"checkpoint_every": 1, argument: wrong})
-        # No test can wait for 2**200 trials.
-        call = made.plan if argument == "tune" else made.fit
-        assert refused_in_one_line(lambda call=call: call(tiny())), what
+        assert refused_in_one_line(lambda made=made: made.fit(tiny())), what
 
 
 @pytest.mark.parametrize(

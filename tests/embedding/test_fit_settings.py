@@ -32,7 +32,6 @@ def test_hyper_parameters_set_by_name_are_not_tuned(tables):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tune": -1}, r"tune must be 0 or more, not -1"),
         ({"checkpoint_every": -2}, r"checkpoint_every must be 0 or more, not -2"),
         ({"hold_out": 1}, r"hold_out must be from 0 to less than 1, not 1"),
         ({"seed": -1}, "seed"),
@@ -51,7 +50,7 @@ def test_an_effort_stands_for_a_method_and_some_hyper_parameters(tables):
     assert choose_method(None) == choose_method(None, "standard")
     assert [each.recipe_for(graph)[0].hidden for each in (standard, best)] == [256, 512]
     assert best.recipe_for(graph)[0].epochs > standard.recipe_for(graph)[0].epochs
-    # What the user sets goes before the effort, and the effort's values may be tuned.
+    # What the user sets goes before the effort.
     mine = Settings(engine=cpu_engine(), recipe={"hidden": 16}, **choose_method(None, "best"))
     assert mine.recipe_for(graph)[0].hidden == 16
     assert set(mine.fixed) == {"hidden"}

@@ -15,6 +15,7 @@ from tests.command_line import Ended, assert_refused, outside
 # If one worker waits for the other in vain, the test fails soon: by default it would take half an hour.
 SOON = ("--max-restarts", "0", "--worker-timeout", "120")
 SHORT = ("--epochs", "3")
+FILES = ("--memory", "2 GB")
 
 
 def sampled(count: int) -> tuple[str, ...]:
@@ -97,11 +98,12 @@ def test_for_links(name, clnr, tmp_path):
         assert_finite(ended, out, count)
 
 
+@pytest.mark.usefixtures("bounded_from_files")
 @each_graph
 def test_from_a_graph_folder(name, clnr, tmp_path):
     (pairs, count), folder = GRAPHS[name], tmp_path / "graph"
     assert clnr("ingest", *tables(tmp_path, pairs, name, count), "--out", str(folder), "-q").code == 0
-    for words in ((), ("--from-files", *sampled(count)), ("--from-files", "--effort", "quick")):
+    for words in ((), (*FILES, *sampled(count)), (*FILES, "--effort", "quick")):
         out, short = tmp_path / f"out{len(words)}", () if "quick" in words else SHORT
         assert_finite(embedded(clnr, out, "--graph", str(folder), *words, *short), out, count)
 
@@ -115,12 +117,13 @@ def test_by_two_workers(name, tmp_path):
     assert_finite(embedded(outside, out, *words), out, count)
 
 
+@pytest.mark.usefixtures("bounded_from_files")
 @pytest.mark.parametrize("words", [(), ("--effort", "quick"), ("--for", "links")])
 def test_two_nodes_are_refused(words, clnr, tmp_path):
     given = tables(tmp_path, PAIRS[:1])
     assert_refused(embedded(clnr, tmp_path / "out", *given, *words, "-q"))
     assert clnr("ingest", *given, "--out", str(tmp_path / "graph"), "-q").code == 0
-    stored = "--graph", str(tmp_path / "graph"), "--from-files", *words, "-q"
+    stored = "--graph", str(tmp_path / "graph"), *FILES, *words, "-q"
     assert_refused(embedded(clnr, tmp_path / "out", *stored))
 
 

@@ -21,7 +21,7 @@ from tests.command_line import assert_refused, only_json, outside
 NUMBERS = ["--device", "cpu", "--precision", "float32", "--threads", "1", "--no-report", "--no-baselines"]
 SAMPLED = ["--set", "epochs=4", "--set", "moments=sampled", "--set", "sampled_nodes=30", *NUMBERS]
 SMALL = ["--method", "CLNR", "--set", "hidden=8", "--set", "dimension=8", *SAMPLED]
-FILES = ["--from-files", "--memory", "2 GB"]
+FILES = ["--memory", "1 GB"]
 
 
 class Killed(BaseException):
@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def world(tmp_path, monkeypatch, clnr):
+def world(tmp_path, monkeypatch, clnr, bounded_from_files):
     """Tables of 60 nodes, also as a graph folder; and a function that writes both anew, with another id or class."""
     monkeypatch.chdir(tmp_path)
 

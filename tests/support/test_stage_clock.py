@@ -85,7 +85,7 @@ def test_an_error_ends_a_stage(time):
 
 def test_what_takes_nothing_is_no_stage_of_a_run(time):
     clock = clock_of(time)
-    with use_clock(clock), stage("tune"):
+    with use_clock(clock), stage("train"):
         time.pass_by(1e-3)
     assert clock.stages == []
 

@@ -53,7 +53,6 @@ def test_other_code_and_another_torch_give_another_key(module, name, monkeypatch
     [
         {"hold_out": 0.1},
         {"purpose": "links"},
-        {"tune": 2},
         {"evaluate": False},
         {"baselines": False},
         {"method": METHODS["CLNR-hops"]},
@@ -70,7 +69,7 @@ def test_each_setting_of_an_embedding_gives_another_key(changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"checkpoint": Path("state")}, {"checkpoint_every": 5}, {"ignore_memory_check": True}, {"workers": None}],
+    [{"checkpoint": Path("state")}, {"checkpoint_every": 5}, {"workers": None}],
     ids=lambda changes: next(iter(changes)),
 )
 def test_how_a_result_is_made_does_not_count(changes):

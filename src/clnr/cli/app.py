@@ -24,7 +24,7 @@ from clnr.version import __version__
 if TYPE_CHECKING:
     from clnr.methods import Method
 
-JSON_FORMAT = 1
+JSON_FORMAT = 2
 """Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
 _BOX_COLUMNS = 120
 

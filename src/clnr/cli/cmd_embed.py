@@ -46,13 +46,11 @@ def _check(
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: {other}")
-    elif options["from_files"]:
-        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     elif model is None:
         check_arguments("read_tables", **tables)
     if model is not None:
         set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
-        only_training = ("method", "effort", "purpose", "tune", "checkpoint_every", "resume")
+        only_training = ("method", "effort", "purpose", "checkpoint_every", "resume")
         if unused := [*set_by, *(option_of(name) for name in only_training if options[name])]:
             raise ClnrError(f"--model trains nothing: leave out {', '.join(unused)}")
         if options["workers"] > 1 or (place is not None and place.size > 1):
@@ -79,12 +77,12 @@ def _check(
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
-    "Method": ("purpose", "method", "assign", "seed", "tune", "hold_out", "baselines"),
+    "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
-        *("graph", "memory", "from_files", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
-        *("ignore_memory_check", "device", "precision", "threads"),
+        *("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
+        *("device", "precision", "threads"),
     ),
 }
 
@@ -135,15 +133,6 @@ def embed(
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
     ] = True,
-    tune: Annotated[
-        int,
-        typer.Option(
-            "--tune",
-            metavar="N",
-            callback=lambda value: check_natural("tune", value),
-            help="Search N hyper-parameter settings first (Optuna, extra tune).",
-        ),
-    ] = 0,
     checkpoint_every: Annotated[
         int,
         typer.Option(
@@ -155,10 +144,7 @@ def embed(
     ] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
-    ignore_memory_check: Annotated[
-        bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with time and memory, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     memory: Annotated[
         str | None,
@@ -166,9 +152,6 @@ def embed(
             help="Memory limit, from '1 GB' on, of reading tables; with --graph, a larger graph is trained from its files."
         ),
     ] = None,
-    from_files: Annotated[
-        bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
-    ] = False,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
     max_restarts: MaxRestarts = 3,
@@ -216,22 +199,20 @@ def embed(
         seed=seed,
         hold_out=hold_out,
         baselines=baselines,
-        tune=tune,
         checkpoint=None if folder is None else checkpoint_path(folder),
         checkpoint_every=checkpoint_every,
         resume=(resume or restarted()) and folder is not None,
-        ignore_memory_check=ignore_memory_check,
         workers=group,
     )
     settings = job.as_begun(settings, folder)
     planned_workers = workers if group.alone else None
-    opened = None if graph is None else GraphFolder.open(graph)
-    if opened is not None and not from_files:
-        # What does not fit on one machine is in files for the workers on all of them.
-        from_files = not group.all_reduce_min(file_plan.fits_memory(opened, settings, bound, planned_workers))
-    in_files = opened if from_files else None
+    in_files = None if graph is None else GraphFolder.open(graph)
     if in_files is not None:
-        settings = file_plan.for_files(in_files, settings, bound, planned_workers)
+        # What does not fit on one machine is in files for the workers on all of them.
+        if group.all_reduce_min(file_plan.fits_memory(in_files, settings, bound, planned_workers)):
+            in_files = None
+        else:
+            settings = file_plan.for_files(in_files, settings, bound, planned_workers)
     if dry_run:
         plan: Any
         if in_files is not None:

@@ -70,12 +70,11 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
         raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
     _, planned = file_plan.plan(folder, settings, None)
     temporary = TemporaryFolder()
-    planned.check_disk(temporary.path)
     (temporary.path / SHARDS).mkdir()
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
     with shared_folder(folder.path):
-        shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.sizes.block_rows).embed(model)
+        shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows).embed(model)
     remove_rows(temporary.path)
     return replace(shards, temporary=temporary)
 

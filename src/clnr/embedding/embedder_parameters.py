@@ -23,7 +23,7 @@ from clnr.tables.table_arguments import TableArguments
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 # Parameters that are settings of the same name.
-_SAME_NAME = ("recipe", "seed", "hold_out", "tune", "checkpoint_every", "resume", "evaluate", "ignore_memory_check")
+_SAME_NAME = ("recipe", "seed", "hold_out", "checkpoint_every", "resume", "evaluate")
 
 
 def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> Settings:
@@ -46,8 +46,6 @@ def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> 
         return as_begun(settings)
     if Place.from_environment() is not None:
         raise ClnrError("this process is one of several workers already (torchrun): leave out workers")
-    if settings.tune:
-        raise RecipeError("tune tries recipes with one worker: leave out workers, or tune")
     # Workers that are started find out themselves what a checkpoint was begun with.
     return settings
 

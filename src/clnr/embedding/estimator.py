@@ -83,14 +83,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a pipeline over nodes;
             every fold sees all nodes and edges.
-        tune: Number of recipes to try on validation data before training (Optuna); 0: none. Hyper-parameters set by name,
-            ``dimension`` or ``epochs`` stay fixed.
         checkpoint: File for the training state; ``save`` removes it. None: no checkpoint.
         checkpoint_every: Epochs between two saves.
         resume: Whether ``fit`` continues from an existing checkpoint.
         evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe, which adds
             ``strict_accuracy``, ``validation_accuracy`` and ``majority_accuracy`` to the scores.
-        ignore_memory_check: Whether to train even if memory seems too small.
         threads: Number of CPU threads; None: as many as a step can use. The last bits of a result depend on it.
         workers: Number of processes on this machine that share ``fit``, as ``clnr embed --workers``. They do not run the
             caller's script.
@@ -126,12 +123,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         device: str = "auto",
         precision: str = "auto",
         graph: Any = None,
-        tune: int = 0,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         resume: bool = False,
         evaluate: bool = False,
-        ignore_memory_check: bool = False,
         threads: int | None = None,
         workers: int = 1,
         verbose: bool = False,
@@ -148,19 +143,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.device = device
         self.precision = precision
         self.graph = graph
-        self.tune = tune
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.resume = resume
         self.evaluate = evaluate
-        self.ignore_memory_check = ignore_memory_check
         self.threads = threads
         self.workers = workers
         self.verbose = verbose
 
     @names_unknown
     def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
-        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
+        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
 
@@ -215,7 +208,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if result.nodes.is_of(folder):
                 return result.z.copy()
             settings = Settings(model.method, engine, recipe=model.recipe)
-            if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
+            if not file_plan.fits_memory(folder, settings, None):
                 return embed_files(model, folder, settings)
         info = result.nodes.info
         try:
@@ -393,7 +386,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | None:
     """The graph folder that a path names, if it must be trained on from its files."""
-    folder = None if settings.ignore_memory_check else as_graph_folder(source)
+    folder = as_graph_folder(source)
     return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
 
 

@@ -35,18 +35,16 @@ class Settings:
         method: What to train.
         engine: Where to compute.
         recipe: All hyper-parameters, or some by name; the others are chosen for the graph.
-        changes: Hyper-parameters that are set in any case; tuning leaves them alone, as it does those of a partial recipe.
+        changes: Hyper-parameters that are set in any case.
         effort: Hyper-parameters that an effort sets, unless a recipe or a change does.
         seed: Decides everything random.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
-        tune: How many recipes to try before training (Optuna); 0 for none.
         checkpoint: The file that the state of training is saved to; None for none.
         checkpoint_every: Epochs between two saves; 0 to save none.
         resume: Whether to continue from the checkpoint, if there is one.
         purpose: What the vectors are for, if not for everything: one of ``PURPOSES``.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
         baselines: Whether to score raw features and training-free methods beside it, alike.
-        ignore_memory_check: Whether to train even if memory seems too small.
         workers: The processes that share the training; the first evaluates and writes.
     """
 
@@ -57,27 +55,22 @@ class Settings:
     effort: Mapping[str, Any] | None = None
     seed: int = 0
     hold_out: float = HOLD_OUT
-    tune: int = 0
     checkpoint: Path | None = None
     checkpoint_every: int = 0
     resume: bool = False
     purpose: str | None = None
     evaluate: bool = True
     baselines: bool = True
-    ignore_memory_check: bool = False
     workers: Workers = ALONE
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_hold_out(self.hold_out)
-        for name in ("tune", "checkpoint_every"):
-            check_natural(name, getattr(self, name))
-        for name in ("resume", "evaluate", "baselines", "ignore_memory_check"):
+        check_natural("checkpoint_every", self.checkpoint_every)
+        for name in ("resume", "evaluate", "baselines"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
-        if self.tune and not self.workers.alone:
-            raise RecipeError("--tune needs one worker, and there are several")
         if not isinstance(self.recipe, Recipe | Mapping | None):
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
 
@@ -106,7 +99,7 @@ class Settings:
         return self.checkpoint if self.checkpoint_every or self.resume else None
 
     def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
-        """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
+        """The recipe for a graph, and the choices in it that follow from the graph."""
         if isinstance(self.recipe, Recipe):
             return self._fitting(self.recipe.but(**self._set_by_name), graph), []
         featureless = encoder is not None and encoder.structure is not None
@@ -161,7 +154,7 @@ class Settings:
 
     def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
         """All that decides the result on the graph with a digest; with another, nothing can be resumed."""
-        more = {"hold_out": float(self.hold_out), "tune": int(self.tune), "name": self.method.name}
+        more = {"hold_out": float(self.hold_out), "name": self.method.name}
         more |= {"purpose": self.purpose, "evaluate": bool(self.evaluate), "baselines": bool(self.baselines)}
         return fingerprint(graph, self.method, recipe, self.seed, self.engine, **more)
 

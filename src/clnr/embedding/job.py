@@ -14,8 +14,6 @@ from typing import Any
 from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
-from clnr.embedding.planning import calibration
-from clnr.embedding.planning.job_plan import Plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_folder, load_result
@@ -66,7 +64,7 @@ def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph
 def embed(
     open_source: Callable[[], Source], settings: Settings, output: Output | None = None, bar: Bar | None = None
 ) -> EmbeddingResult | None:
-    """Plan, check, tune, train, embed, score and write: whatever source, settings and output ask for.
+    """Plan, check, train, embed, score and write: whatever source, settings and output ask for.
 
     Where workers share it, all of them call this; all but the first return None, and so does the first if the output was
     finished already.
@@ -76,12 +74,12 @@ def embed(
     """
     workers, shown = settings.workers, bar or Bar(None, quiet=True)
     settings.engine.wake()
-    log, own = shown.note, StageClock(on_slow=None if bar is None else bar.slow_stage)
-    with use_clock(own) as clock, _reserved(output, settings) as finished:
+    clock = StageClock(on_slow=None if bar is None else bar.slow_stage)
+    with use_clock(clock), _reserved(output, settings) as finished:
         with stage("read"):
             source = open_source()
         with stage("plan"):
-            recipe, planned = source.plan(settings, output)
+            recipe, planned = source.plan(settings)
         fingerprint = settings.fingerprint(source.digest, recipe)
         workers.check_same_on_all_ranks(lambda: fingerprint)
         done = finished and output is not None and _is_finished(source, settings, fingerprint, output)
@@ -89,16 +87,12 @@ def embed(
             settings.remove_checkpoint()
             return None
         for line in (*planned.lines, *(planned.details if shown.verbose else ())):
-            log(line)
+            shown.note(line)
         # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
         if not (workers.alone or settings.resume):
             settings.remove_checkpoint()
         job = source.begin(settings, recipe, planned, output, bar)
         run_stages(job, source.stages)
-        # A run that goes on with an earlier one's stages, or takes another method, took other times than were planned.
-        as_planned = isinstance(planned, Plan) and not (settings.resume or settings.purpose)
-        if as_planned and output is not None and workers.first:
-            calibration.record(planned.sizes.machine, planned.modelled, clock.stages)
         return None if job.scored is None else source.result(job)
 
 

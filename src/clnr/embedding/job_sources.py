@@ -43,7 +43,7 @@ class Source(ABC):
     def digest(self) -> str: ...
 
     @abstractmethod
-    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, Any]:
+    def plan(self, settings: Settings) -> tuple[Recipe, Any]:
         """The recipe, and a plan that has lines; refuses what cannot work."""
 
     @abstractmethod
@@ -72,7 +72,7 @@ class InMemory(Source):
     def digest(self) -> str:
         return self.table_graph.graph.digest
 
-    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, MemoryPlan]:
+    def plan(self, settings: Settings) -> tuple[Recipe, MemoryPlan]:
         return plan(self.table_graph, settings)
 
     def differences(self, earlier: EmbeddingResult, output: Output) -> list[str]:
@@ -83,8 +83,7 @@ class InMemory(Source):
         return [f"its names come from another column; {how} changes that"]
 
     def begin(self, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None) -> Job:
-        if not settings.ignore_memory_check:
-            planned.check_memory()
+        planned.check_memory()
         graph, fingerprint = GraphInMemory(self.table_graph, settings), settings.fingerprint(self.digest, recipe)
         return Job(graph, recipe, settings.compared, output, fingerprint, bar=bar)
 
@@ -102,17 +101,15 @@ class InFiles(Source):
     def digest(self) -> str:
         return self.folder.digest
 
-    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, FilePlan]:
+    def plan(self, settings: Settings) -> tuple[Recipe, FilePlan]:
         return file_plan.plan(self.folder, settings, self.bound)
 
     def begin(self, settings: Settings, recipe: Recipe, planned: FilePlan, output: Output | None, bar: Bar | None) -> Job:
         assert output is not None
-        folder = replace(self.folder, resident=planned.sizes.resident, loop_weight=self.folder.median_weight)
+        folder = replace(self.folder, resident=planned.resident, loop_weight=self.folder.median_weight)
         fingerprint = settings.fingerprint(self.digest, recipe)
         work = WorkFolder(output.folder, folder, settings, fingerprint)
-        if settings.workers.first:
-            planned.check_disk(output.folder, work.bytes_there)
-        block_rows = work.begin(planned.sizes.block_rows)
+        block_rows = work.begin(planned.block_rows)
         graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
         job = Job(graph, recipe, settings.compared, output, fingerprint, work, bar)
         if settings.workers.first and is_trained(output.folder):
@@ -206,7 +203,7 @@ class Extension(Source):
     def digest(self) -> str:
         return self.earlier.table_graph.graph.digest
 
-    def plan(self, settings: Settings, output: Output | None) -> tuple[Recipe, ExtensionPlan]:
+    def plan(self, settings: Settings) -> tuple[Recipe, ExtensionPlan]:
         return self.earlier.model.recipe, plan_extension(self.earlier, self.tables, standalone=self.standalone)
 
     def begin(self, settings: Settings, recipe: Recipe, planned: ExtensionPlan, output: Output | None, bar: Bar | None) -> Job:

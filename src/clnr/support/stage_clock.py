@@ -19,7 +19,7 @@ from clnr.support.machine.memory import MemoryMeter, lifetime_peak
 process_began: float | None = None
 """When the command line began, before its imports; None in a process of another program."""
 STAGES = (
-    *("import", "read", "plan", "tune", "prepare", "train", "fit the read-out", "embed", "score", "baselines"),
+    *("import", "read", "plan", "prepare", "train", "fit the read-out", "embed", "score", "baselines"),
     *("take the best", "draw", "write"),
 )
 """The stages of ``clnr embed``, in their order."""

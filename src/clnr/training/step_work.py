@@ -24,14 +24,13 @@ class Size(NamedTuple):
 
 
 class StepWork(NamedTuple):
-    """Of one view, the rows that all layers compute, the nodes whose features are read, and the edges that are followed.
+    """Of one view, the rows that all layers compute, and the nodes whose features are read.
 
     Of all views, the bytes that propagation reads and writes, and the operations of dense products.
     """
 
     rows: float
     nodes: float
-    edges: float
     moved: float
     multiplied: float
 
@@ -55,8 +54,8 @@ def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Siz
     moved = 3 * views * sum(rows) * links * width * _BYTES_PER_NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
     pairs = some**2 if objective is not None and objective.all_pairs else 0
-    nodes, edges = min(size.nodes, rows[-1] * links), min(size.edges, sum(rows) * links)
-    return StepWork(sum(rows), nodes, edges, moved, 6 * views * (rows[-1] * width * inner + pairs * width))
+    nodes = min(size.nodes, rows[-1] * links)
+    return StepWork(sum(rows), nodes, moved, 6 * views * (rows[-1] * width * inner + pairs * width))
 
 
 def sharing_pays(workers: int, recipe: Recipe, size: Size) -> bool:

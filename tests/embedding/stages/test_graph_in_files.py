@@ -157,22 +157,23 @@ def clnr(folder, *words):
     return CliRunner().invoke(app, [*asked, *map(str, words)])
 
 
-def test_the_command_line_embeds_from_files_where_memory_is_small_or_if_asked_to(folder, tmp_path, monkeypatch):
-    assert "disk_bytes" in json.loads(clnr(folder, "--from-files", "--dry-run", "--json").stdout)
-    tables = CliRunner().invoke(app, ["embed", "--edges", "edges.csv", "--from-files", "--out", str(tmp_path / "b")])
-    assert "--from-files reads a graph folder" in str(tables.exception)
+def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_path, monkeypatch):
+    alone, shared = ([], ["--workers", "2", "--memory", "1 GB"])
+    planned = [json.loads(clnr(folder, *words, "--dry-run", "--json").stdout) for words in (alone, shared)]
+    assert [each["from_files"] for each in planned] == [False, True]
     monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
-    assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["disk_bytes"] == 2e7 + 4 * NODES * (8 + 8)
+    assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["from_files"]
     made = clnr(folder, "--out", tmp_path / "out", "--json", "--quiet")
     assert json.loads(made.stdout)["nodes"] == NODES
     assert "--memory must be an amount" in str(clnr(folder, "--memory", "lots", "--out", tmp_path / "b").exception)
 
 
+@pytest.mark.usefixtures("bounded_from_files")
 def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    out = ("--from-files", "--out", tmp_path / "out")
+    out = ("--out", tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr(BlockEmbedding, "_compute", interrupted)
         stopped = clnr(folder, *out, "--quiet")

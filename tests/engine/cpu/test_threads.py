@@ -93,6 +93,18 @@ def test_a_training_takes_threads_by_its_work(monkeypatch):
     assert seen_in(methods.CLNR, tiny(), monkeypatch) == ({16}, 16)
 
 
+@pytest.mark.parametrize("name", ["CLNR", "BGRL", "DGI"])
+def test_a_sampled_step_is_as_much_work_on_any_graph_of_that_degree(name):
+    recipe = Recipe(moments="sampled")
+
+    def seconds(recipe, nodes):
+        return step_work(2, methods.METHODS[name].build(recipe).objective, recipe, Size(nodes, 10 * nodes, 100, 0)).seconds
+
+    assert seconds(recipe.but(max_neighbors=3), 10**6) < seconds(recipe, 10**6) < seconds(Recipe(), 10**6) / 10
+    assert seconds(recipe, 10**8) == pytest.approx(seconds(recipe, 10**6))
+    assert seconds(Recipe(), 10**8) > 50 * seconds(Recipe(), 10**6)
+
+
 def test_the_work_of_a_step_grows_with_everything():
     recipe, size = Recipe(hidden=64, dimension=64, sampled_nodes=100), Size(5000, 20000, 32, 0)
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from clnr.engine import cpu_engine
 from clnr.methods import CLNR, METHODS
 from clnr.paper.paper_runs.plan import plan
@@ -57,34 +55,18 @@ def test_data_that_cannot_be_had_is_named_and_not_planned():
     assert "no data for ogbn-arxiv: it is not there" in ahead.describe(1)
 
 
-def test_time_is_told_from_runs_of_the_kind_on_this_machine():
+def test_memory_is_told_from_runs_of_the_kind_on_this_machine():
     other = SCOPE.batch(CLNR, "cora", epochs=200)
     here = environment.describe(cpu_engine().device)
-    known = planned([BATCH], made(other, train_seconds=40.0, seconds=43.0, machine=here, peak_memory_bytes=5 * 2**30))
-    assert known.seconds == pytest.approx(3 * (40.0 * 50 / 200 + 3.0))
+    known = planned([BATCH], made(other, machine=here, peak_memory_bytes=5 * 2**30))
     assert known.memory == 5 * 2**30
-    assert known.guessed == 0
-    assert "about 20 s" in known.describe(2)
     assert "10.0 GiB" in known.describe(2)
 
 
 def test_a_guess_is_a_sensible_number_for_every_method_and_data_set():
     for method, name in itertools.product(METHODS.values(), SETS):
         ahead = planned([Scope(seeds=1).batch(method, name)])
-        assert 0 < ahead.seconds < 1e8
         assert 2**28 < ahead.memory < 2**45
-
-
-def test_a_larger_graph_and_a_longer_training_are_guessed_to_take_longer():
-    def seconds(dataset, **changes):
-        elsewhere = made(SCOPE.batch(CLNR, dataset, epochs=200), seconds=40.0, machine="another")
-        ahead = planned([Scope(seeds=1).batch(CLNR, dataset, **changes)], elsewhere)
-        assert ahead.guessed == 1
-        assert "rough guess" in ahead.describe(1)
-        return ahead.seconds
-
-    assert seconds("cora", epochs=50) < seconds("cora", epochs=500)
-    assert seconds("cora", epochs=50, layers=2) < seconds("physics", epochs=50, layers=2)
 
 
 def test_a_job_says_what_is_unusual_about_it():

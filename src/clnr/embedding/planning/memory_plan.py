@@ -1,116 +1,27 @@
-"""The plan of a graph in memory: facts, warnings about its tables, chosen hyper-parameters, time and memory."""
+"""The plan of a graph in memory: facts, warnings about its tables, chosen hyper-parameters, and memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import scipy.sparse as sp
-import torch
 
 from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, kind_weights, table_warnings
-from clnr.embedding.planning.job_plan import JobSizes, Plan
-from clnr.embedding.planning.remedies import SMALL_BYTES, refusal, remedies
-from clnr.embedding.scoring.baseline_comparison import MOST_EDGES as MOST_SCORED_EDGES
+from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring.judges import check_purpose
-from clnr.embedding.stages.graph_in_memory import MOST_NODES as MOST_SCORED_NODES
-from clnr.embedding.stages.graph_in_memory import recipe_beside
-from clnr.embedding.tuning import mean_epochs
-from clnr.errors import spoken
-from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import (
-    LIBRARY_BYTES,
-    ModelWork,
-    Size,
-    Work,
-    evaluating,
-    holding_out,
-    training,
-    training_seconds,
-    writing,
-)
+from clnr.errors import OutOfMemory, spoken
+from clnr.experiments.training_memory import LIBRARY_BYTES, training_memory
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
-from clnr.support.humanize import duration, gigabytes
+from clnr.support.humanize import gigabytes
 from clnr.support.machine import memory
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import column_lines
-
-# In files, of a node's ids and columns, and of an edge.
-_NODE_BYTES, _EDGE_BYTES = 32, 12
-# A GPU is worth a hint if training takes longer than this, in seconds, and a GPU is this many times as fast.
-_HINT_SECONDS = 120.0
-_GPU_SPEEDUP = 4.0
-
-
-@dataclass(frozen=True)
-class MemorySizes(JobSizes):
-    """The sizes of a job over a graph in memory."""
-
-    graph: Graph
-
-    @property
-    def size(self) -> Size:
-        return size_of(self.graph)
-
-    @property
-    def trainings(self) -> float:
-        """How many trainings all trials are worth."""
-        return self.settings.tune * mean_epochs(self.settings.method, self.settings.fixed)
-
-    @property
-    def memory(self) -> float:
-        return self._processes * training(self.settings.method, self.recipe, self.size, self.settings.engine).memory
-
-    @property
-    def _processes(self) -> int:
-        """How many processes share the memory of the device."""
-        return self.local_workers if self.settings.engine.device.type == "cpu" else 1
-
-    @property
-    def program_bytes(self) -> float:
-        """What Python and torch take of the memory."""
-        return self._processes * LIBRARY_BYTES
-
-    def seconds(self) -> dict[str, float]:
-        settings, recipe, size = self.settings, self.recipe, self.size
-        device, again = settings.engine.device.type, bool(settings.hold_out)
-        own = ModelWork(settings.method.build(recipe), recipe, size)
-        links = Work(0, settings.hold_out * size.edges * recipe.dimension)
-        stages = {
-            "prepare": self.took(own.inputs()) + again * holding_out(size.edges),
-            "train": training_seconds(settings.method, recipe, size, device),
-            "fit the read-out": self.took(own.walks(), own.fit_readout()),
-            "embed": self.took(own.embed()) + again * self.took(own.inputs(), own.walks(), own.embed()),
-            "score": settings.evaluate * self._probe_seconds(recipe.dimension) + self.took(links),
-            "baselines": self._baseline_seconds(),
-            "write": writing(size.nodes * (4 * recipe.dimension + _NODE_BYTES) + size.bytes + _EDGE_BYTES * size.edges),
-        }
-        trial = sum(stages[name] for name in ("prepare", "fit the read-out", "embed"))
-        tuned = self.trainings * stages["train"] + settings.tune * (trial + self._probe_seconds(recipe.dimension))
-        return self.with_fixed({"tune": tuned, **stages})
-
-    def _baseline_seconds(self) -> float:
-        settings, graph, size = self.settings, self.graph, self.size
-        if not settings.compared or graph.num_nodes > MOST_SCORED_NODES or graph.num_edges > MOST_SCORED_EDGES:
-            return 0.0
-        seconds = settings.evaluate * self._probe_seconds(size.bytes / 4 / max(1, size.nodes))
-        graphs = 2 if settings.hold_out and graph.labels is not None else 1
-        for method in settings.compared:
-            recipe = recipe_beside(method, settings.method, self.recipe, graph)
-            seconds += self.took(ModelWork(method.build(recipe), recipe, size).all(graphs))
-            seconds += settings.evaluate * self._probe_seconds(recipe.dimension)
-        return seconds
-
-    def _probe_seconds(self, width: float) -> float:
-        graph = self.graph
-        if graph.labels is None:
-            return 0.0
-        train = int((graph.labels >= 0).sum()) // 10 if graph.split is None else len(graph.split.train)
-        return evaluating(min(train, MOST_NODES), graph.num_classes, width)
+from clnr.training.step_work import Size
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,30 +29,16 @@ class MemoryPlan(Plan):
     """The plan of a graph in memory.
 
     Columns, warnings and kinds are lines: how tables were read, odd things in them, and what kinds of edges weigh. The hint,
-    if any, comes first.
-    ``free_memory`` is of the device, if known.
+    if any, comes first. ``program_bytes`` of the memory are what Python and torch take, and ``free_memory`` is of the device,
+    if known.
     """
 
-    sizes: MemorySizes
     columns: tuple[str, ...]
     warnings: tuple[str, ...]
     kinds: tuple[str, ...]
     hint: str
+    program_bytes: float
     free_memory: int | None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What else to know, a line each: that nothing is trained, or that a GPU would help."""
-        sizes, method = self.sizes, self.sizes.settings.method
-        encoder, weighted = method.build(sizes.recipe).encoder, sizes.graph.incoming.weight is not None
-        lines, trainings = [*untrained(method, sizes.recipe), *encoder.notes(weighted)], 1 + sizes.trainings
-        seconds = trainings * training_seconds(method, sizes.recipe, sizes.size, "cpu")
-        on_gpu = trainings * training_seconds(method, sizes.recipe, sizes.size, "cuda")
-        if sizes.settings.engine.device.type == "cpu" and seconds >= max(_HINT_SECONDS, _GPU_SPEEDUP * on_gpu):
-            how = ": --device cuda" if torch.cuda.is_available() else ""
-            took = f"training would take about {duration(on_gpu)} in place of {duration(seconds)}"
-            lines = [*lines, f"a GPU would help: {took}{how}"]
-        return tuple(map(spoken, lines))
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -155,50 +52,27 @@ class MemoryPlan(Plan):
     def details(self) -> list[str]:
         return [*super().details, *(f"- {each}" for each in self.kinds)]
 
-    @property
-    def takes(self) -> list[str]:
-        workers = self.sizes.workers
-        return [f"{workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"] if workers > 1 else []
-
-    @property
-    def _bytes_words(self) -> str:
-        return f"{gigabytes(self.memory)} of memory"
-
     def to_dict(self) -> dict[str, Any]:
         return {
-            "graph": self.counts,
+            **super().to_dict(),
             "columns": list(self.columns),
             "warnings": [*self.warnings, *self.kinds],
-            "choices": [choice._asdict() for choice in self.choices],
-            "notes": list(self.notes),
-            "seconds": self.seconds(),
-            "stage_seconds": self.estimate,
-            "tune_seconds": self.seconds("tune"),
-            "train_seconds": self.seconds("train"),
-            "other_seconds": self.seconds() - self.seconds("tune", "train"),
-            "memory_bytes": self.memory,
             "free_memory_bytes": self.free_memory,
-            "workers": self.sizes.workers,
-            "sent_bytes_per_step": self.sent_per_step,
         }
 
     def check_memory(self) -> None:
         """Raise OutOfMemory if training needs more memory than is free, unless the graph is small."""
-        free, beside = self.free_memory, self.sizes.program_bytes
-        if free is None or self.memory <= free or self.memory - beside <= SMALL_BYTES:
+        free = self.free_memory
+        if free is None or self.memory <= free or self.memory - self.program_bytes <= SMALL_BYTES:
             return
-        raise refusal(
-            "training",
-            self.memory,
-            beside,
-            f"{gigabytes(free)} are free (--ignore-memory-check trains anyway)",
-            remedies(self.sizes, lambda tried: replace(self, sizes=tried).memory <= free),
-            "clnr ingest writes tables as a graph folder, and clnr embed --graph trains from its files",
+        raise OutOfMemory(
+            f"training needs about {gigabytes(self.memory)} of memory, and {gigabytes(free)} are free; on a graph folder, "
+            "which clnr ingest writes, clnr embed --graph trains from its files"
         )
 
 
 def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None) -> tuple[Recipe, MemoryPlan]:
-    """The recipe for a graph before tuning, and everything that can be known before training; refuses what cannot work.
+    """The recipe for a graph, and everything that can be known before training; refuses what cannot work.
 
     ``workers`` would share the training on this machine; None for those of the settings.
     """
@@ -212,17 +86,25 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
     settings.check_size(total, recipe, graph.num_nodes)
     # Without training, views are never drawn.
     unused = declared(part for view in method.views for part in view) if method.objective is None else {}
-    counts = graph_counts(graph)
+    counts, device = graph_counts(graph), settings.engine.device
+    # How many processes share the memory of the device.
+    processes = beside if device.type == "cpu" else 1
+    encoder, weighted = method.build(recipe).encoder, graph.incoming.weight is not None
     return recipe, MemoryPlan(
-        MemorySizes(settings, recipe, total, beside, graph),
+        settings,
+        recipe,
+        total,
+        processes * training_memory(method, recipe, size_of(graph), settings.engine),
         facts_in_words(counts),
         counts,
         tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),
+        tuple(map(spoken, (*untrained(method, recipe), *encoder.notes(weighted)))),
         tuple(column_lines(table_graph.ingest_report.columns)),
         tuple(table_warnings(table_graph)),
         tuple(kind_weights(table_graph)),
         table_graph.ingest_report.hint,
-        memory.free_memory(settings.engine.device),
+        processes * LIBRARY_BYTES,
+        memory.free_memory(device),
     )
 
 

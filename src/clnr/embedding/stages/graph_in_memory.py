@@ -18,7 +18,6 @@ from clnr.embedding.scoring.held_out import held_out
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, cosines_of
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.stages.job_graph import Job, JobGraph
-from clnr.embedding.tuning import tune
 from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, geometry
@@ -68,11 +67,6 @@ class GraphInMemory(JobGraph):
         # By the worker that has the scores, alone.
         settings = dataclasses.replace(self.settings, method=method, purpose=None, workers=ALONE)
         return GraphInMemory(self.table_graph, settings), same_width
-
-    def tune(self, job: Job) -> Recipe:
-        settings = self.settings
-        asked = settings.tune, settings.hold_out, settings.fixed, job.log, job.bar
-        return tune(self.table_graph, settings.method, job.recipe, settings.seed, settings.engine, *asked)
 
     def train(
         self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: Checkpoint | None

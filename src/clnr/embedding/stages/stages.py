@@ -80,18 +80,6 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
             workers.barrier()
 
 
-class Tune(Stage):
-    """Try recipes and take the best, if that is asked for."""
-
-    name = "tune"
-
-    def run(self, job: Job) -> None:
-        if job.settings.tune:
-            assert isinstance(job.graph, GraphInMemory)
-            with timed(self.name, whole=True):
-                job.recipe = job.graph.tune(job)
-
-
 class Train(KeptStage):
     """Fit the inputs and train, without the held-out edges; with a checkpoint, a training that was stopped goes on."""
 
@@ -257,7 +245,7 @@ FITTING = (Train(), FitReadout(), FitBaselines(), Embed(), Score())
 """What makes vectors and scores of a graph."""
 FROM_FILES = (*FITTING, WriteFolder())
 EXTENDING = (Embed(), WriteFolder())
-IN_MEMORY = (Tune(), *FITTING, TakeBest(), WriteFolder())
+IN_MEMORY = (*FITTING, TakeBest(), WriteFolder())
 """All of them, from the recipe to the folder; jobs over other sources have some."""
 
 

@@ -59,11 +59,6 @@ class WorkFolder:
         self._fingerprint = fingerprint
 
     @property
-    def bytes_there(self) -> int:
-        """The size of all files that an earlier process has left."""
-        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
-
-    @property
     def notes(self) -> dict[str, Any]:
         """What was noted, by this process or an earlier one."""
         return parse_json((self.path / _ABOUT).read_text(encoding="utf-8"))

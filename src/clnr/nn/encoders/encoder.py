@@ -73,11 +73,6 @@ class Encoder(ABC):
         return ()
 
     @property
-    def batch_norms(self) -> tuple[int, ...]:
-        """The widths of the rows that it batch-normalises in a view: of each layer that it does this after."""
-        return ()
-
-    @property
     def own_outputs(self) -> tuple[int, ...]:
         """Which of its ``outputs`` come from nodes' own features alone, without edges."""
         return ()

@@ -85,11 +85,7 @@ class BatchGCN(Layered, BatchNormEncoder):
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
-        return plain | norms(list(self.batch_norms))
-
-    @property
-    def batch_norms(self) -> tuple[int, ...]:
-        return (*[self.hidden] * (self.layers - 1), self.dimension)
+        return plain | norms([*[self.hidden] * (self.layers - 1), self.dimension])
 
     def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
         maps = operators.unpadded()

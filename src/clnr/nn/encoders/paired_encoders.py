@@ -47,10 +47,6 @@ class MomentumEncoder(Layered, Encoder):
         online, target = (add_prefix(side, self._one.init(inputs, rng.branch(key, side))) for side in ("online", "target"))
         return online | target
 
-    @property
-    def batch_norms(self) -> tuple[int, ...]:
-        return 2 * self._one.batch_norms
-
     def learns(self, name: str) -> bool:
         return name.startswith("online.")
 

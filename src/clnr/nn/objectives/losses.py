@@ -44,7 +44,6 @@ class NTXent(SampledObjective):
     all_pairs: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
     shares: ClassVar[bool] = True
-    gathers: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         # Of several encoders, each one's two views.
@@ -87,9 +86,6 @@ class Infomax(SampledObjective):
             terms.append(softplus(other @ direction + parameters["bias"]))
         return step.workers.mean(torch.cat(terms))
 
-    def summed(self, width: int, views: int) -> int:
-        return views // 2 * width
-
 
 @dataclass(frozen=True)
 class CCA(SampledObjective):
@@ -116,9 +112,6 @@ class CCA(SampledObjective):
         one = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
         distances = [(one - step.workers.all_reduce_with_grad(z.T @ z) / n).square().sum() for z in views]
         return self.decorrelation * sum(map(step.workers.part, distances)) - agreement
-
-    def summed(self, width: int, views: int) -> int:
-        return views * width**2
 
 
 @dataclass(frozen=True)

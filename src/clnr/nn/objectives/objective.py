@@ -62,7 +62,6 @@ class Objective(ABC):
         all_pairs: Whether each row is compared with all others.
         views: How many views it accepts.
         shares: Whether the workers of a sampled step can each compute a part of it: by ``step.workers``.
-        gathers: Whether each of them then needs the rows of all.
         any_encoder: Whether it takes the rows of any encoder, and not only of one that was made for it.
     """
 
@@ -76,7 +75,6 @@ class Objective(ABC):
     all_pairs: ClassVar[bool] = False
     views: ClassVar[range] = SOME
     shares: ClassVar[bool] = False
-    gathers: ClassVar[bool] = False
     any_encoder: ClassVar[bool] = True
 
     @property
@@ -108,10 +106,6 @@ class Objective(ABC):
     @abstractmethod
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         """The loss, given each view's rows; where workers share the step, this one's part of it, given its rows."""
-
-    def summed(self, width: int, views: int) -> int:
-        """How many numbers it adds up over the workers that share a step, for the rows of ``views`` views, ``width`` wide."""
-        return 0
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
         """What early stopping monitors; the parameters with the lowest value are kept. By default the loss."""

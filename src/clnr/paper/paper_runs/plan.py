@@ -1,9 +1,8 @@
-"""Before the runs: what is cached, what is to be run, and what that will cost."""
+"""Before the runs: what is cached, what is to be run, and how much memory that takes."""
 
 from __future__ import annotations
 
 import hashlib
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,14 +10,13 @@ from typing import Any
 
 from clnr.datasets import DATASETS
 from clnr.engine import Engine
-from clnr.experiments.cost import Size, training
+from clnr.experiments.training_memory import training_memory
 from clnr.paper.paper_runs.run_index import RunIndex
 from clnr.paper.paper_runs.scope import Batch
-from clnr.support.humanize import duration, plural
+from clnr.support.humanize import plural
 from clnr.support.machine import environment
+from clnr.training.step_work import Size
 
-# Seconds of one evaluation, roughly.
-_PROBE_SECONDS = {"cuda": 0.2, "cpu": 4.0}
 _FLOAT_BYTES = 4
 
 
@@ -42,17 +40,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """Jobs in order, and an estimate of their cost: seconds of all one after another, and bytes of the largest.
+    """Jobs in order, and the memory of the largest in bytes: measured where this machine has run its kind, else estimated.
 
-    ``cached`` runs are in the run cache; ``guessed`` are of a kind that this machine has not run before, so that their cost is
-    only a guess. Data sets that are not available are in ``without``, each with the reason.
+    ``cached`` runs are in the run cache. Data sets that are not available are in ``without``, each with the reason.
     """
 
     jobs: tuple[Job, ...]
     cached: int
-    seconds: float
     memory: float
-    guessed: int
     without: dict[str, str]
 
     @property
@@ -63,9 +58,7 @@ class Plan:
         """The plan in a line or two."""
         text = f"{plural(self.runs, 'run')} to do, {self.cached:,} in the run cache"
         if self.jobs:
-            text += f"; about {duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
-        if self.guessed:
-            text += f" (a rough guess for {self.guessed:,} of them, of kinds not run here before)"
+            text += f"; about {self.memory * workers / 2**30:.1f} GiB of memory"
         return "\n".join([text, *(f"no data for {name}: {reason}" for name, reason in self.without.items())])
 
 
@@ -94,25 +87,15 @@ def plan(batches: Iterable[Batch], run_index: RunIndex, engine: Engine, without:
     for index in sorted(missing, key=lambda i: wanted[i].slow):
         batch, seeds = wanted[index], missing[index]
         jobs += [Job(batch, tuple(seeds[i : i + engine.parallel_seeds])) for i in range(0, len(seeds), engine.parallel_seeds)]
-    costs = [_cost(job.batch, run_index, engine) for job in jobs]
-    return Plan(
-        jobs=tuple(jobs),
-        cached=len(cached),
-        seconds=sum(seconds * len(job.seeds) for job, (seconds, _, _) in zip(jobs, costs, strict=True)),
-        memory=max((memory for _, memory, _ in costs), default=0.0),
-        guessed=sum(len(job.seeds) for job, (_, _, known) in zip(jobs, costs, strict=True) if not known),
-        without=without,
-    )
+    memory = max((_memory(job.batch, run_index, engine) for job in jobs), default=0.0)
+    return Plan(jobs=tuple(jobs), cached=len(cached), memory=memory, without=without)
 
 
-def _cost(batch: Batch, run_index: RunIndex, engine: Engine) -> tuple[float, float, bool]:
-    """Seconds of a run, its peak of memory, and whether they are known from similar runs on this machine."""
+def _memory(batch: Batch, run_index: RunIndex, engine: Engine) -> float:
+    """The peak of memory of a run in bytes: that of similar runs on this machine, else an estimate."""
     here = [run for run in run_index.like(batch) if run.machine == environment.describe(engine.device)]
-    if not here:
-        row = DATASETS[batch.dataset]
-        size = Size(row.nodes, row.edges, row.features, _FLOAT_BYTES * row.nodes * min(row.features, 1000))
-        cost = training(batch.method, batch.recipe, size, engine)
-        return cost.seconds + _PROBE_SECONDS[engine.device.type], cost.memory, False
-    an_epoch = statistics.fmean(run.train_seconds / max(1, run.epochs) for run in here)
-    evaluated = statistics.fmean(run.seconds - run.train_seconds for run in here)
-    return an_epoch * batch.recipe.epochs + evaluated, max(run.peak_memory_bytes for run in here), True
+    if here:
+        return max(run.peak_memory_bytes for run in here)
+    row = DATASETS[batch.dataset]
+    size = Size(row.nodes, row.edges, row.features, _FLOAT_BYTES * row.nodes * min(row.features, 1000))
+    return training_memory(batch.method, batch.recipe, size, engine)
