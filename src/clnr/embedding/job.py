@@ -179,7 +179,7 @@ def _is_finished(source: Source, settings: Settings, now: Fingerprint, output: O
     wanted |= {name: value for name, value in asked if value not in ("auto", None)}
     differs = source.differences(earlier, output)
     if not earlier.fingerprint:
-        differs.append("it was extended, or is of an earlier version")
+        differs.append("it was extended")
     elif changed := differences({**earlier.model.provenance._asdict(), **earlier.fingerprint}, wanted):
         differs.append(changed)
     if differs and not output.force:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from clnr.errors import RunCacheError, shorten
 from clnr.experiments.results import Run
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe, with_current_keys
+from clnr.methods.recipe import Recipe
 from clnr.support.machine import environment
 from clnr.support.machine.paths import state_folder
 from clnr.training.fingerprint import fingerprint, key_of
@@ -205,8 +205,7 @@ def _run(row: list[Any]) -> Run:
 def _value(name: str, value: Any) -> Any:
     """The value of a column, if it is valid."""
     if name in _JSON_COLUMNS:
-        document = _document(name, value)
-        return with_current_keys(document) if name == "recipe" else document
+        return _document(name, value)
     kind, optional, _ = _TYPES[name].partition(" | None")
     if kind == "str":
         return _text(name, value)

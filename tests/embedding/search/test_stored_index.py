@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from pathlib import Path
@@ -15,8 +14,7 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.embedding.search import stored_index
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.search.stored_index import digest_of, index_bytes, kept_index, new_index
-from clnr.embedding.store.artifact_files import DIGESTS, INDEX, INDEX_INFO
+from clnr.embedding.search.stored_index import digest_of, index_bytes, kept_index
 from clnr.graph import Graph
 from tests.fuzz import examples
 
@@ -199,14 +197,7 @@ def test_equal_vectors_in_folders_have_one_index_and_none_in_a_folder_is_mapped(
     embedder = NodeEmbedder(method="Raw").fit(Graph.from_edges(source, (source + 1) % 40, Z[:40]))
     for name in ("vectors", "copy"):
         embedder.save(tmp_path / name, report=False)
-    # As earlier versions kept it beside the vectors.
-    new_index(WIDTH, "f16").save(str(tmp_path / "vectors" / INDEX))
-    (tmp_path / "vectors" / INDEX_INFO).write_text(json.dumps({"form": 1, "vectors": "", "index": ""}))
     first, second = (similar_nodes(tmp_path / name, "3", 4, approximate=True) for name in ("vectors", "copy"))
     # An index that is mapped may miss one that the same index found in memory.
     assert len({each.id for each in first.nodes} & {each.id for each in second.nodes}) >= 3
     assert mapped == [kept(home)[1]]
-    # It is clnr's own file: the folder can be overwritten.
-    embedder.save(tmp_path / "vectors", report=False, force=True)
-    assert not (tmp_path / "vectors" / INDEX).exists()
-    assert (tmp_path / "vectors" / DIGESTS).exists()

@@ -90,7 +90,7 @@ def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:
         ids, z = read_vectors(path)
 
     def index() -> Any:
-        digest = sha256(files.folder / VECTORS) if files.digests is None else files.digests[VECTORS]
+        digest = files.digests[VECTORS] or sha256(files.folder / VECTORS)
         return kept_index((z.shape[0], z.shape[1]), digest, lambda: [z])
 
     return ArrayRows(z, index), ArtifactNodes(files, ids)
