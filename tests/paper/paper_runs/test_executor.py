@@ -129,7 +129,7 @@ def alive(pid: int) -> bool:
 )
 def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how):
     process = start(tmp_path / "stopped", "--jobs", "2")
-    run_cache = RunCache(tmp_path / "stopped" / "state" / "runs.sqlite")
+    run_cache = RunCache(tmp_path / "stopped" / "state" / "runs.jsonl")
     deadline = time.monotonic() + 600
     while not run_cache.runs() and time.monotonic() < deadline:
         time.sleep(0.05)
