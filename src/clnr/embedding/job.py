@@ -20,7 +20,7 @@ from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_folder, load_result
-from clnr.embedding.store.artifact_files import OWNED_FILES, check_output
+from clnr.embedding.store.artifact_files import OWN_FILES, check_output
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
@@ -31,7 +31,6 @@ from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
 from clnr.support.storage.atomic_io import reserve_folder
 from clnr.support.storage.checked_files import errors_name
-from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
 from clnr.training.fingerprint import CHOSEN_HERE, Fingerprint, differences
@@ -153,8 +152,7 @@ def embed_folder(
     """
     if layout is not None:
         check_layout(layout)
-    with shared_folder(folder.path):
-        return embed(lambda: InFiles(folder, bound), settings, Output(out, force, layout=layout), bar)
+    return embed(lambda: InFiles(folder, bound), settings, Output(out, force, layout=layout), bar)
 
 
 @contextlib.contextmanager
@@ -164,7 +162,7 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         settings.check_checkpoint()
         yield False
         return
-    with reserve_folder(output.folder, OWNED_FILES):
+    with reserve_folder(output.folder, OWN_FILES):
         finished = check_output(output.folder, output.force, settings.resume)
         settings.check_checkpoint()
         yield finished

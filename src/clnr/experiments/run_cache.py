@@ -19,8 +19,8 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.machine import environment
 from clnr.support.machine.paths import state_folder
+from clnr.support.storage.atomic_io import file_lock
 from clnr.support.storage.checked_files import parse_json
-from clnr.support.storage.file_locks import file_lock
 from clnr.training.fingerprint import fingerprint, key_of
 
 if TYPE_CHECKING:

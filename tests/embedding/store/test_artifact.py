@@ -21,7 +21,7 @@ from clnr.embedding.job_sources import Extension
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, OWNED_FILES, RECIPE, VECTORS, ArtifactFiles
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, OWN_FILES, RECIPE, VECTORS, ArtifactFiles
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError
 from clnr.graph import Graph
@@ -360,13 +360,13 @@ def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
-    assert OWNED_FILES.find_foreign(saved(fitted(), tmp_path)) is None
+    assert OWN_FILES.find_foreign(saved(fitted(), tmp_path)) is None
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / NODES).write_bytes(b"my own table")
-    assert OWNED_FILES.find_foreign(mine) == NODES
+    assert OWN_FILES.find_foreign(mine) == NODES
     (mine / RECIPE).write_text("[soup]\nwater = 1\n")
-    assert OWNED_FILES.find_foreign(mine) == NODES
+    assert OWN_FILES.find_foreign(mine) == NODES
 
 
 def test_a_pickle_is_refused_and_never_run(tmp_path):

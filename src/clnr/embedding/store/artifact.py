@@ -35,9 +35,8 @@ from clnr.engine import Reference
 from clnr.errors import DataError
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
-from clnr.support.storage.atomic_io import resolve_path, write_atomic
+from clnr.support.storage.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.storage.checked_files import parse_json, read_stable, sha256
-from clnr.support.storage.file_locks import file_lock
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.training.fingerprint import Fingerprint
 

@@ -20,10 +20,8 @@ from pathlib import Path
 
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
-from clnr.support.storage.atomic_io import check_folder
+from clnr.support.storage.atomic_io import OwnFiles, check_folder, temporary_name
 from clnr.support.storage.checked_files import check_version, errors_name, parse_json, read_stable, sha256
-from clnr.support.storage.file_locks import temporary_name
-from clnr.support.storage.owned_files import OwnedFiles
 from clnr.tables.ingest_report import NODES, TABLES
 
 FORMAT_VERSION = 1
@@ -47,7 +45,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWNED_FILES = OwnedFiles(frozenset([*_WRITTEN, *_REWRITTEN, *_UNFINISHED]), _is_artifact, (SHARDS, "part-*.parquet"))
+OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet"), _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 
@@ -60,7 +58,7 @@ def check_output(folder: Path, force: bool, resume: bool) -> bool:
     """Fail if the folder cannot be written; returns whether the run to be resumed has already finished it."""
     finished = resume and (folder / RECIPE).is_file()
     if force or not finished:
-        check_folder(folder, force, OWNED_FILES)
+        check_folder(folder, force, OWN_FILES)
     return finished
 
 

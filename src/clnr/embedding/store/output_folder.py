@@ -13,12 +13,11 @@ from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
+from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
 from clnr.errors import ClnrError
 from clnr.support.stage_clock import stage
-from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
-from clnr.support.storage.file_locks import temporary_path
+from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, temporary_path
 
 Log = Callable[[str], None]
 
@@ -48,8 +47,8 @@ def write_folder(result: EmbeddingResult, output: Output) -> None:
     elif output.formats:
         name = next(iter(output.formats))
         raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {name}: leave out formats")
-    with reserve_folder(output.folder, OWNED_FILES):
-        check_folder(output.folder, output.force, OWNED_FILES)
+    with reserve_folder(output.folder, OWN_FILES):
+        check_folder(output.folder, output.force, OWN_FILES)
         write_reserved(result, output)
 
 
@@ -62,7 +61,7 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
     if output.layout is not None:
         with stage("draw"):
             html = report_html(result, output.title, output.layout)
-    with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
+    with begun or atomic_folder(output.folder, output.force, OWN_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)
         else:
@@ -77,14 +76,14 @@ def write_formats(folder: Path, formats: Collection[str]) -> list[Path]:
     """Add export formats to a finished folder, all of them or none; returns their files."""
     result = load_folder(folder)
     check_formats(formats, result.table_graph.graph)
-    with reserve_folder(folder, OWNED_FILES):
+    with reserve_folder(folder, OWN_FILES):
         part = temporary_path(resolve_path(folder), "part")
         part.mkdir()
         try:
             files = [_export(result, name, part) for name in formats]
             return [(part / file).replace(folder / file) for file in files]
         finally:
-            OWNED_FILES.remove(part)
+            OWN_FILES.remove(part)
 
 
 def _export(result: EmbeddingResult, name: str, folder: Path) -> str:
