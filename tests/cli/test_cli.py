@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import signal
-import sqlite3
 import statistics
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,7 +119,7 @@ def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
     assert facts.pop("format") == 1
     assert facts["torch"] == torch.__version__
     assert facts["python"].startswith(".".join(map(str, sys.version_info[:3])))
-    assert facts["record"] == str(home / "state" / "runs.sqlite")
+    assert facts["record"] == str(home / "state" / "runs.jsonl")
     assert facts["CLNR_DATA"] == "/some/where"
     lines = clnr("env").out.splitlines()
     assert [line.partition(":")[0] for line in lines] == list(facts)
@@ -192,8 +190,9 @@ def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
 
 def test_a_recalled_run_names_the_machine_that_made_it(clnr, home):
     only_json(clnr(*RUN, "--json"))
-    with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
-        base.execute("UPDATE runs SET machine = 'a machine far away'")
+    path = home / "state" / "runs.jsonl"
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps(run | {"machine": "a machine far away"}) + "\n")
     assert "toy, 1 seed, a machine far away" in clnr(*RUN).out
 
 

@@ -55,7 +55,7 @@ def ended(words: list[str]) -> tuple[int, str, str]:
         contextlib.redirect_stderr(err),
     ):
         code = cli._main()
-        assert [path for path in Path(home).rglob("*") if path.name == "runs.sqlite"] == []
+        assert [path for path in Path(home).rglob("*") if path.name == "runs.jsonl"] == []
     return code, *(stream.buffer.getvalue().decode() for stream in (out, err))
 
 

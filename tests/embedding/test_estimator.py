@@ -25,6 +25,7 @@ from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownN
 from clnr.methods import BASELINES
 from clnr.methods.model import Model
 from tests.conftest import tiny
+from tests.damage import unseal
 from tests.support.test_arguments import WRONG
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
@@ -334,7 +335,7 @@ def test_a_reopened_model_keeps_what_decides_its_vectors_and_no_machine(tmp_path
     made.save(tmp_path / "model")
     recipe = tmp_path / "model" / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 2", "threads = 999"))
-    (tmp_path / "model" / "digests.json").unlink()
+    unseal(tmp_path / "model")
     back = NodeEmbedder.load(tmp_path / "model")
     assert (back.hold_out, back.device, back.precision, back.threads) == (0.25, "auto", "auto", None)
     back = NodeEmbedder.load(tmp_path / "model", device="cpu")

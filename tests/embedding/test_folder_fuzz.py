@@ -30,8 +30,8 @@ from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart
+from tests.damage import NOTHING, as_json, damaged, edited, fuzzed
 from tests.embedding.stages import test_graph_in_files
-from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited, fuzzed
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30

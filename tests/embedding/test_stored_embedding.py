@@ -15,7 +15,6 @@ from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import TableNodes
 from clnr.embedding.stages import block_passes
-from clnr.embedding.store import artifact_files
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
@@ -199,25 +198,3 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     assert f"method=CLNR: {said}" in str(default.plan(folder.path))
     with pytest.raises(MethodError, match="at most 100 features from files; method='CLNR' with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))
-
-
-def test_shards_of_a_method_that_was_removed_are_read_and_embed_nothing_more(folders, fitted, tmp_path):
-    """As if CLNR had been CLNR-skip then."""
-    import safetensors.torch
-
-    folder = tmp_path / "folder"
-    fitted["text"].save(folder)
-    recipe, model, digests = (folder / getattr(artifact_files, name) for name in ("RECIPE", "MODEL", "DIGESTS"))
-    text, parameters = recipe.read_text(), safetensors.torch.load_file(model)
-    # They may be links to files that another embedder reads.
-    for path in (recipe, model, digests):
-        path.unlink()
-    recipe.write_text(text.replace('method = "CLNR"', 'method = "CLNR-skip"'))
-    safetensors.torch.save_file(parameters, model)
-    loaded = NodeEmbedder.load(folder)
-    np.testing.assert_array_equal(np.asarray(loaded.embedding_), np.asarray(fitted["text"].embedding_))
-    assert loaded.similar("n3", 4) == fitted["text"].similar("n3", 4)
-    np.testing.assert_array_equal(np.asarray(loaded.transform(folders["text"].path)), np.asarray(loaded.embedding_))
-    assert "CLNR-skip: removed in 0.2.0" in loaded.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    with pytest.raises(MethodError, match=r"^CLNR-skip was removed in 0\.2\.0: take CLNR-mix"):
-        loaded.transform(folders["numbers"].path)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
-from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.engine import Drop, Mask, Reference, View, cpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DataError, RecipeError
@@ -43,7 +43,9 @@ def fitted(name, graph, engine=None, **changes):
     method, recipe = METHODS[name], SMALL.but(**MLP.get(name, {}) | changes)
     learned = learn(method, graph, 0, recipe, engine or cpu_engine())
     parameters = {key: value.cpu() for key, value in learned.fitted.parameters.items()}
-    return FittedModel(method, 0, recipe, parameters, graph.num_features), learned.z.cpu().numpy()
+    return FittedModel(
+        method, 0, recipe, parameters, graph.num_features, Provenance(0.0, "cpu", "float32", None, None)
+    ), learned.z.cpu().numpy()
 
 
 def gram(rows):

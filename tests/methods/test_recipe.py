@@ -12,7 +12,7 @@ from clnr.datasets import DATASETS
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.methods import CLNR, METHODS, presets
 from clnr.methods.presets import ANY_DATASET, Published, preset
-from clnr.methods.recipe import REMOVED_KEYS, Recipe, parse, recipe_keys, with_current_keys
+from clnr.methods.recipe import Recipe, parse, recipe_keys
 
 # The paper's table of hyper-parameters, typed from its print.
 COLUMNS = """
@@ -264,13 +264,3 @@ def test_recipes_do_not_change():
     assert recipe == Recipe()
     with pytest.raises(AttributeError, match="a recipe has no 'epoch'"):
         recipe.epoch  # noqa: B018
-
-
-def test_a_stored_recipe_with_keys_of_earlier_versions_is_read():
-    old = {"drop": "pairs", "mask": "elements", "decay": "decoupled", "teleport": 0.3}
-    now = {"edge_drop_mode": "pairs", "feature_mask_mode": "elements", "weight_decay_mode": "decoupled", "ppr_alpha": 0.3}
-    assert with_current_keys(old | {"epochs": 3, "components": 4, "half_hop": 0.5}) == now | {"epochs": 3}
-    assert recipe_keys().keys().isdisjoint(REMOVED_KEYS)
-    for name, value in old.items():
-        with pytest.raises(UnknownName, match=f"unknown recipe key '{name}'"):
-            Recipe.of({name: value})

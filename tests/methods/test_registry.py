@@ -19,7 +19,7 @@ from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.experiments.learn import supervision_of
 from clnr.experiments.run import run
 from clnr.graph import Graph, Split
-from clnr.methods import BASELINES, CLNR, METHODS, RAW, REMOVED, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
+from clnr.methods import BASELINES, CLNR, METHODS, RAW, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.methods.settings import Probe, Training
@@ -358,21 +358,7 @@ def test_names_in_any_case():
     assert find("grace-ALL") is METHODS["GRACE-all"]
     with pytest.raises(UnknownName, match="unknown method 'CLRN'; did you mean 'CLNR'"):
         find("CLRN")
-    assert len({name.casefold() for name in METHODS | REMOVED}) == len(METHODS) + len(REMOVED)
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_a_method_that_was_removed_is_found_only_in_files_and_its_name_is_free(name):
-    with pytest.raises(UnknownName, match=f"unknown method '{name}'"):
-        find(name)
-    gone = find(name.lower(), saved=True)
-    said = rf"^{name} was removed in 0\.2\.0: .*\bCLNR.*; vectors that it made can still be read$"
-    with pytest.raises(MethodError, match=said):
-        gone.build(SMALL)
-    assert gone.removed
-    mine = CLNR.but(name, "mine")
-    assert not mine.removed
-    mine.build(SMALL)
+    assert len({name.casefold() for name in METHODS}) == len(METHODS)
 
 
 # -- mistakes in a declaration ---------------------------------------------------------------------------------------------

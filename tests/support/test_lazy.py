@@ -73,5 +73,5 @@ def test_without_matplotlib_figures_say_so_before_any_run_and_are_planned(withou
     words = ["figure", "2", "--quick", "--datasets", "toy", "--out", str(tmp_path)]
     said = assert_refused(clnr(*words))
     assert said == "clnr: drawing figures needs matplotlib; install it with: pip install 'clnr[figures]'\n"
-    assert not list(home.rglob("*.sqlite"))
+    assert not list(home.rglob("*.jsonl"))
     assert clnr(*words, "--dry-run").code == 0

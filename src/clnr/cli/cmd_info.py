@@ -96,7 +96,7 @@ def runs(
     if last is not None and last < 1:
         raise RecipeError(f"--last must be at least 1, not {last}")
     if method is not None:
-        method = methods.find(method, saved=True).name
+        method = methods.find(method).name
     if dataset is not None:
         dataset = datasets.find(dataset).name
     if device is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clnr.errors import DataError
 from clnr.support.machine.paths import cache_folder
-from clnr.support.storage.file_locks import file_lock
+from clnr.support.storage.atomic_io import file_lock
 
 Progress = Callable[[str, int, int | None], None]
 Fetch = Callable[[str, Path], None]

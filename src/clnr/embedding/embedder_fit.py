@@ -31,7 +31,6 @@ from clnr.errors import DataError, LostWorker, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.processes.launch import STOPPED, launch
 from clnr.support.progress import Bar, logger
-from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph
 
 _RESTARTS = 3
@@ -73,8 +72,8 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     (temporary.path / SHARDS).mkdir()
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
-    with shared_folder(folder.path):
-        shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows).embed(model)
+    shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows).embed(model)
+    folder.check_unchanged()
     remove_rows(temporary.path)
     return replace(shards, temporary=temporary)
 

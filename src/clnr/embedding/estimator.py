@@ -359,11 +359,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         result = load_result(check_path("folder", folder), encoder=encoder)
         model = result.model
-        if not model.method.removed:
-            model.method.check_kept()
+        model.method.check_encoder()
         # Vectors depend on these; on which machine it was trained, they do not.
-        hold_out = HOLD_OUT if model.provenance.hold_out is None else model.provenance.hold_out
-        learned: dict[str, Any] = {"seed": model.seed, "recipe": model.recipe, "hold_out": hold_out}
+        learned: dict[str, Any] = {
+            "seed": model.seed,
+            "recipe": model.recipe,
+            "hold_out": model.provenance.hold_out,
+        }
         embedder = cls(model.method.registered.name, encoder=encoder, device=device, precision=precision, **learned)
         embedder._set_result(result)
         return embedder

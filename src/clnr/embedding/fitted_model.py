@@ -19,24 +19,21 @@ from clnr.support.machine.memory import enough_memory
 
 
 class Provenance(NamedTuple):
-    """What decided a training besides its graph, method, seed and recipe; None for what earlier versions did not record.
+    """What decided a training besides its graph, method, seed and recipe.
 
     ``hold_out`` is the share of edges that training did not see; there are no ``threads`` on a GPU, and no ``purpose`` of what
     is for everything.
     """
 
-    hold_out: float | None = None
-    device: str | None = None
-    precision: str | None = None
-    threads: int | None = None
-    purpose: str | None = None
+    hold_out: float
+    device: str
+    precision: str
+    threads: int | None
+    purpose: str | None
 
     @classmethod
     def of(cls, hold_out: float, engine: Engine, threads: int | None, purpose: str | None) -> Provenance:
         return cls(float(hold_out), engine.device.type, engine.precision, threads, purpose)
-
-
-UNKNOWN = Provenance()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +49,7 @@ class FittedModel:
     recipe: Recipe
     parameters: Parameters
     features: int
-    provenance: Provenance = UNKNOWN
+    provenance: Provenance
     loop_weight: float = 1.0
 
     def parameters_on(self, engine: Engine) -> Parameters:

@@ -186,7 +186,7 @@ def _with_structural_features(bare: Graph, feature_encoder: FeatureEncoder | Non
     source, target, weight = bare.edges()
     columns = degree_features(source, target, bare.num_nodes)
     structure = (None if feature_encoder is None else feature_encoder.structure) or StructuralFeatures.fit(columns)
-    features = structure.features(columns, bare.node_ids)
+    features = structure.features(columns)
     graph = Graph.from_edges(source, target, features, weight=weight, ids=bare.ids, name=bare.name)
     return TableGraph(graph, FeatureEncoder((), {}, structure))
 

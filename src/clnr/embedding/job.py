@@ -17,7 +17,7 @@ from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_folder, load_result
-from clnr.embedding.store.artifact_files import OWNED_FILES, check_output
+from clnr.embedding.store.artifact_files import OWN_FILES, check_output
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
@@ -28,7 +28,6 @@ from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
 from clnr.support.storage.atomic_io import reserve_folder
 from clnr.support.storage.checked_files import errors_name
-from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
 from clnr.training.fingerprint import CHOSEN_HERE, Fingerprint, differences
@@ -142,8 +141,7 @@ def embed_folder(
 
     With ``settings.resume``, also an embedding that was stopped goes on, from its last block. A report is of a sample of nodes.
     """
-    with shared_folder(folder.path):
-        return embed(lambda: InFiles(folder, bound), settings, Output(out, force, report), bar)
+    return embed(lambda: InFiles(folder, bound), settings, Output(out, force, report), bar)
 
 
 @contextlib.contextmanager
@@ -153,7 +151,7 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         settings.check_checkpoint()
         yield False
         return
-    with reserve_folder(output.folder, OWNED_FILES):
+    with reserve_folder(output.folder, OWN_FILES):
         finished = check_output(output.folder, output.force, settings.resume)
         settings.check_checkpoint()
         yield finished
@@ -168,7 +166,7 @@ def _is_finished(source: Source, settings: Settings, now: Fingerprint, output: O
     wanted |= {name: value for name, value in asked if value not in ("auto", None)}
     differs = source.differences(earlier, output)
     if not earlier.fingerprint:
-        differs.append("it was extended, or is of an earlier version")
+        differs.append("it was extended")
     elif changed := differences({**earlier.model.provenance._asdict(), **earlier.fingerprint}, wanted):
         differs.append(changed)
     if differs and not output.force:

@@ -169,7 +169,7 @@ class ExtensionPlan:
 
 def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
     """Read new tables that an earlier model is to embed: added to its graph or, ``standalone``, as a graph of their own."""
-    earlier.model.method.check_kept()
+    earlier.model.method.check_encoder()
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")

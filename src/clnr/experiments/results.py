@@ -20,7 +20,7 @@ class Run:
     none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` includes everything but loading data.
     ``parallel_seeds`` is how many seeds were trained in parallel: times are then the share of this one, and the peak of memory
     is that of all. ``threads`` is how many threads of the CPU trained, on which the last bits of a result depend: None on a
-    GPU, and for runs of earlier versions. ``extra_metrics`` holds metrics besides the usual ones, by name.
+    GPU. ``extra_metrics`` holds metrics besides the usual ones, by name.
     """
 
     method: str

@@ -7,14 +7,13 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.digest import graph_digest
-from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, check_nodes, id_range
+from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, check_nodes
 from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import (
     FEATURE_TYPES,
@@ -26,9 +25,6 @@ from clnr.graph.stored_arrays import (
     to_stored,
 )
 from clnr.support.storage.checked_files import sha256
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 class FolderWriter:
@@ -70,10 +66,6 @@ class FolderWriter:
     def map(self, name: str) -> MappedArray:
         """An array that is written."""
         return MappedArray.open(self.folder / array_file(name), self._arrays[name])
-
-    def ids(self, start: int, stop: int) -> pyarrow.Array:
-        """The ids of a range of nodes, which are written."""
-        return id_range(self.map, self._arrays, start, stop)
 
     def file(self, name: str) -> Path:
         """The path of another file; ``close`` takes its digest."""

@@ -191,6 +191,11 @@ class GraphFolder:
         if "labels.values" in self.arrays:
             check_labels(self.map("labels.values"), self.num_classes)
 
+    def check_unchanged(self) -> None:
+        """Raise if the folder has another graph by now than when it was opened."""
+        if GraphFolder.open(self.path).digest != self.digest:
+            raise DataError(f"{self.path} has changed during this run; start again")
+
     def verify(self, progress: Callable[[str], None] | None = None) -> None:
         """Read every file, and raise if one is not as it was written; ``progress`` is told the name of each before that."""
         for name, (_, digest) in self.files.items():

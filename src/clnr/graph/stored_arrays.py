@@ -14,7 +14,6 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.storage.file_locks import is_wanted
 
 RESIDENT = 1 << 30
 """Bytes of files that may be mapped into memory, if nothing else is said."""
@@ -74,8 +73,6 @@ class MappedArray(NamedTuple):
         # To touch a page that a file no longer has would end the process.
         if self.pages is not None and (there := self.pages.size()) < len(self.pages):
             raise self.damaged(f"it has {there:,} bytes instead of {len(self.pages):,} when it was opened")
-        if is_wanted(self.path):
-            raise DataError(f"{self.path}: another program is about to write to it; start again when it has finished")
         return self.mapped
 
     def damaged(self, what: str) -> DataError:

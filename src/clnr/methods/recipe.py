@@ -16,15 +16,6 @@ from clnr.nn.hyper_parameters import HyperParameter, declared
 from clnr.nn.objectives import SampledObjective
 from clnr.support.arguments import check_choice, check_int, check_type
 
-_OLD_KEYS = {
-    "decay": "weight_decay_mode",
-    "drop": "edge_drop_mode",
-    "mask": "feature_mask_mode",
-    "teleport": "ppr_alpha",
-}
-REMOVED_KEYS = ("components", "half_hop", "half_hop_2", "half_hop_alpha")
-"""Keys of methods that are no more (docs/log.md)."""
-
 
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
     """The hyper-parameters that a recipe has: those of all registered methods, and of a method of your own if given."""
@@ -145,13 +136,6 @@ class Recipe:
 
 def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
     return Recipe.__new__(Recipe)._fill(keys, values)
-
-
-def with_current_keys(values: Any) -> Any:
-    """Values of a recipe that was saved, maybe by an earlier version: under the names that keys have now, if they have one."""
-    if not isinstance(values, Mapping):
-        return values
-    return {_OLD_KEYS.get(name, name): value for name, value in values.items() if name not in REMOVED_KEYS}
 
 
 def parse(assignments: list[str]) -> dict[str, Any]:

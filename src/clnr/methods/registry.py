@@ -37,7 +37,7 @@ from clnr.support.arguments import check_choice
 if TYPE_CHECKING:
     from clnr.methods.model import Model
 
-__all__ = ["BASELINES", "METHODS", "QUICK_BASELINES", "REMOVED", "VARIANTS", "Architecture", "Method", "find"]
+__all__ = ["BASELINES", "METHODS", "QUICK_BASELINES", "VARIANTS", "Architecture", "Method", "find"]
 __all__ += ["ADAPTIVE", "MASK", "SHUFFLE", "UNIFORM"]
 __all__ += ["BGRL", "CCA_SSG", "CLNR", "DCLNR", "DGI", "GAE", "GCA", "GCLNR", "GRACE", "GRACE_ALL"]
 __all__ += ["MVGRL", "MVGRL_PLAIN", "NCLNR", "RAW", "RCLNR", "SUPERVISED_GAT", "SUPERVISED_GCN", "UNTRAINED", "VGAE"]
@@ -232,29 +232,22 @@ class Method:
         )
 
     @property
-    def removed(self) -> bool:
-        """Whether only what earlier versions saved of it is left."""
-        return REMOVED.get(self.name) == self
+    def lacks_encoder(self) -> bool:
+        """Whether nothing can be computed with it, as its encoder is the user's own and is not there."""
+        return self.own_encoder is not None and self.own_encoder.module is None
 
-    @property
-    def why_lost(self) -> str:
-        """Why nothing can be computed with it: it was removed, or its encoder is not there; empty if it can."""
-        if self.removed:
-            return f"{self.name} was {self.summary}; vectors that it made can still be read"
-        if self.own_encoder is None or self.own_encoder.module is not None:
-            return ""
-        return f"its encoder is your own {self.own_encoder.name}: NodeEmbedder.load(folder, encoder=...), vectors need none"
-
-    def check_kept(self) -> None:
-        """Refuse a method with which nothing can be computed."""
-        if self.why_lost:
-            raise MethodError(self.why_lost)
+    def check_encoder(self) -> None:
+        """Refuse a method that lacks its encoder."""
+        if self.own_encoder is not None and self.own_encoder.module is None:
+            raise MethodError(
+                f"its encoder is your own {self.own_encoder.name}: NodeEmbedder.load(folder, encoder=...), vectors need none"
+            )
 
     def build(self, recipe: RecipeValues) -> Model:
         """The method with the values of a recipe. A key that the recipe lacks has its default."""
         from clnr.methods.model import Model
 
-        self.check_kept()
+        self.check_encoder()
         if not isinstance(recipe, RecipeValues):
             raise RecipeError(f"recipe must be a Recipe, not a value of type {type(recipe).__name__}")
         self.check(recipe)
@@ -432,21 +425,9 @@ METHODS = {
 }
 
 
-REMOVED = {
-    name: CLNR.but(name, f"removed in 0.2.0: {outcome}")
-    for name, outcome in {
-        "CLNR-skip": "take CLNR-mix, which has the node's own features, too",
-        "CLNR-BN": "take CLNR-hops with encoder=gcn-bn, which is the same",
-        "CLNR-SIGN": "take CLNR-MLP, which propagates after training",
-        "CLNR-HalfHop": "no gain on Computers, take CLNR",
-    }.items()
-}
-"""Methods that earlier versions had (docs/log.md): what they saved can be read, but nothing is computed with them."""
-
-
-def find(name: str, *, saved: bool = False) -> Method:
-    """A method by name, in any case; of a file that was ``saved``, it may be one that was removed."""
-    for method in (*METHODS.values(), *(REMOVED.values() if saved else ())):
+def find(name: str) -> Method:
+    """A method by name, in any case."""
+    for method in METHODS.values():
         if isinstance(name, str) and method.name.casefold() == name.casefold():
             return method
     raise UnknownName("method", name, METHODS)

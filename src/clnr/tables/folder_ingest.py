@@ -16,9 +16,7 @@ from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
 from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
-from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
-from clnr.support.storage.file_locks import temporary_name
-from clnr.support.storage.owned_files import OwnedFiles
+from clnr.support.storage.atomic_io import OwnFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
 from clnr.tables.ingest_report import NODES, TABLES
@@ -26,7 +24,7 @@ from clnr.tables.io.sql import connect, spill_folders
 from clnr.tables.table_driver import build_graph
 
 MEMORY = "4 GB"
-OWNED_FILES = OwnedFiles(frozenset([MANIFEST, TABLES, NODES, *map(array_file, ARRAYS)]), is_graph_folder)
+OWN_FILES = OwnFiles((MANIFEST, TABLES, NODES, *map(array_file, ARRAYS)), is_graph_folder)
 """How to recognise a graph folder that clnr wrote."""
 # What Python needs beside DuckDB, for rows that are being encoded and written.
 _PYTHON_BYTES = 800_000_000
@@ -68,11 +66,11 @@ def ingest(
         raise DataError(f"1 GB of memory is needed to write a graph folder, and {gigabytes(amount)} are free; free some")
     arguments = check_arguments("ingest", edges, nodes, progress=progress, **columns)
     path = Path(out)
-    with reserve_folder(path, OWNED_FILES):
-        check_folder(path, force, OWNED_FILES)
+    with reserve_folder(path, OWN_FILES):
+        check_folder(path, force, OWN_FILES)
         with (
             _spill(resolve_path(path)) as spill,
-            atomic_folder(path, force, OWNED_FILES) as part,
+            atomic_folder(path, force, OWN_FILES) as part,
             contextlib.closing(connect(f"{amount - _PYTHON_BYTES} B", spill)) as db,
         ):
             sink = FolderSink(db, FolderWriter(part, dtype), arguments, amount - _PYTHON_BYTES)

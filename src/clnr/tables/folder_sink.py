@@ -17,7 +17,14 @@ from clnr.graph.graph_folder import check_nodes
 from clnr.support.humanize import gigabytes, plural
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
-from clnr.tables.columns.structural import NODES_AT_A_TIME, StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.columns.structural import (
+    DEGREES,
+    NODES_AT_A_TIME,
+    StructuralFeatures,
+    log_degree,
+    neighbour_degrees,
+    neighbours,
+)
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.io.source import Table, fetch_chunks, measure_rows
 from clnr.tables.io.sql import Connection, run, stream_arrow
@@ -179,16 +186,15 @@ class FolderSink(GraphSink):
         for nodes in _ranges(0, self._count):
             degree[nodes] = log_degree(self._neighbours(nodes))
 
-        def columns() -> Iterator[tuple[slice, Array]]:
+        def columns() -> Iterator[Array]:
             for nodes in _ranges(0, self._count):
-                yield nodes, neighbour_degrees(degree[nodes], degree, self._neighbours(nodes))
+                yield neighbour_degrees(degree[nodes], degree, self._neighbours(nodes))
 
         if structure is None:
-            structure = StructuralFeatures.fit_parts((each for _, each in columns()), self._count)
-        with self._writer.array("features.values", self._writer.feature_type, structure.width) as append:
-            for nodes, each in columns():
-                ids = self._writer.ids(nodes.start, nodes.stop).to_numpy(zero_copy_only=False)
-                append(structure.features(each, ids))
+            structure = StructuralFeatures.fit_parts(columns(), self._count)
+        with self._writer.array("features.values", self._writer.feature_type, DEGREES) as append:
+            for each in columns():
+                append(structure.features(each))
         return structure
 
     def _neighbours(self, nodes: slice) -> sp.csr_array:

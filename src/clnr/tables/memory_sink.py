@@ -127,7 +127,7 @@ class MemorySink(GraphSink):
         there = slice(None) if weight is None else weight > 0
         degrees = degree_features(source[there], target[there], len(self._ids))
         structure = structure or StructuralFeatures.fit(degrees)
-        self._features = structure.features(degrees, self._ids)
+        self._features = structure.features(degrees)
         return structure
 
     def take_columns(self, loaded: Loaded) -> Any:

@@ -129,19 +129,19 @@ class TableInfo(NamedTuple):
 
 
 def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
-    first, names = content["first_dangling"], content.get("names")
+    first, names = content["first_dangling"], content["names"]
     return IngestReport(
         **{name: check_count(content[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")},
         first_dangling=None if first is None else str(first),
-        dangling_hint=str(content.get("dangling_hint", "")),
+        dangling_hint=str(content["dangling_hint"]),
         remarks=tuple(str(each) for each in content["remarks"]),
         directed=bool(content["directed"]),
         names=None if names is None else str(names),
-        columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
-        edge_types={str(kind): check_positive(number) for kind, number in content.get("edge_types", {}).items()},
-        node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
-        hint=str(content.get("hint", "")),
-        unused_digest=str(content.get("unused_digest", "")),
+        columns=tuple(ColumnInfo.from_json(each) for each in content["columns"]),
+        edge_types={str(kind): check_positive(number) for kind, number in content["edge_types"].items()},
+        node_kinds=tuple(str(kind) for kind in content["node_kinds"]),
+        hint=str(content["hint"]),
+        unused_digest=str(content["unused_digest"]),
     )
 
 

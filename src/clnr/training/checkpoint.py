@@ -15,6 +15,7 @@ from torch import Tensor
 from clnr.errors import DataError
 from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
+from clnr.support.storage.checked_files import check_version
 from clnr.training.fingerprint import differences
 
 FORMAT_VERSION = 1
@@ -50,25 +51,21 @@ class Checkpoint:
         try:
             with safetensors.safe_open(str(self.path), "pt") as file:
                 metadata = json.loads(file.metadata()[_METADATA_KEY])
+                check_version(metadata["form"], FORMAT_VERSION)
                 # Copied: the file is written again while they are in use.
                 state = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-            done, about, version = metadata["done"], dict(metadata["about"]), metadata["form"]
+            done, about, threads = metadata["done"], dict(metadata["about"]), int(metadata["threads"])
             if type(done) is not int:
                 raise ValueError(f"{done!r} is not a number of epochs")
-            # Earlier versions wrote no digest.
-            if "digest" in metadata and metadata["digest"] != _digest(done, about, state):
+            if metadata["digest"] != _digest(done, about, state):
                 raise ValueError("it is damaged")
         except Exception as error:
             message = " ".join(str(error).split())
             raise DataError(f"{self.path} is not a checkpoint that training can resume from: {message[:200]}") from None
-        if version != FORMAT_VERSION:
-            raise DataError(
-                f"{self.path} is a checkpoint of format version {version!r:.40}; this clnr reads version {FORMAT_VERSION}"
-            )
         if differs := differences(about, self._about):
             raise DataError(f"{self.path} belongs to another training: {differs}; undo that, or start again without --resume")
-        threads, now = metadata.get("threads"), torch.get_num_threads()
-        if self._say is not None and isinstance(threads, int) and threads != now:
+        now = torch.get_num_threads()
+        if self._say is not None and threads != now:
             self._say(
                 f"training began with {plural(threads, 'thread')} and continues with {now}: only the last bits of the result "
                 f"will differ; --threads {threads} keeps them"

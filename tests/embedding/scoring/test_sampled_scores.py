@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from clnr import methods
 from clnr.datasets import split_of
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.job import embed_folder
 from clnr.embedding.scoring import held_out, sampled_scores
 from clnr.embedding.scoring.held_out import hold_out_links, training_files
@@ -159,7 +159,11 @@ def test_scores_near_chance_are_warned_of(tmp_path):
     ):
         folder = ingest(edges, given, out=tmp_path / str(name), label=name)
         recipe, _ = settings().recipe_for(folder)
-        model = FittedModel(method, 0, recipe, method.build(recipe).init(folder.num_features, 0), folder.num_features)
+        parameters, provenance = (
+            method.build(recipe).init(folder.num_features, 0),
+            Provenance(0.1, "cpu", "float32", None, None),
+        )
+        model = FittedModel(method, 0, recipe, parameters, folder.num_features, provenance)
         seen, links = training_files(folder, chosen)
         vectors = row.astype(np.float32)
         samples = file_samples(model, chosen, seen, links, seen, vectors.__getitem__, 1000, 8, None, True)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +17,8 @@ from clnr.errors import ClnrError, DataError
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
 from tests.conftest import tiny
-from tests.embedding.store.test_artifact import OLD, fitted, saved, tables
+from tests.damage import unseal
+from tests.embedding.store.test_artifact import fitted, saved, tables
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_no_other_file_is_read(folder):
 
 
 def test_without_digests_what_is_wrong_is_refused_as_well(folder):
-    (folder / DIGESTS).unlink()
+    unseal(folder)
     arrays, text = safetensors.numpy.load_file(folder / GRAPH), (folder / TABLES).read_text()
     for name, value, message in (
         ("edges.nodes", 99, "column 99"),
@@ -144,23 +144,14 @@ def test_what_is_asked_wrongly_is_said(folder, tmp_path):
             similar_nodes(*given)
 
 
-@pytest.mark.parametrize("name", ["folder", "folder-with-digests"])
-def test_folders_of_earlier_versions(name, tmp_path):
-    folder = tmp_path / name
-    shutil.copytree(OLD / name, folder)
-    ids = [str(each) for each in load_folder(folder).table_graph.graph.node_ids[:3]]
-    for node in ids:
-        assert similar_nodes(folder, node, 5).nodes == by_hand(folder, node, 5)
-
-
 @pytest.mark.full
-def test_torch_is_not_imported():
+def test_torch_is_not_imported(folder):
     script = f"""
 import sys
 from pathlib import Path
 from clnr.embedding.search.similar import similar_nodes
-folder = Path({str(OLD / "folder-with-digests")!r})
-print(len(similar_nodes(folder, "a1", 3).nodes), [name for name in ("torch", "duckdb", "sklearn") if name in sys.modules])
+folder = Path({str(folder)!r})
+print(len(similar_nodes(folder, "n1", 3).nodes), [name for name in ("torch", "duckdb", "sklearn") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("3 []\n", "")

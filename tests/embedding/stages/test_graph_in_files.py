@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from clnr import methods
 from clnr.cli import app
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
@@ -88,7 +88,9 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
     chosen = settings(method, changes=changes)
     recipe, _ = plan(folder, chosen, MEMORY)
     trained = learn(chosen.method, folder.graph(), 0, recipe, chosen.engine)
-    model = FittedModel(chosen.method, 0, recipe, trained.fitted.parameters, folder.num_features)
+    model = FittedModel(
+        chosen.method, 0, recipe, trained.fitted.parameters, folder.num_features, Provenance(0.0, "cpu", "float32", None, None)
+    )
     (tmp_path / "embeddings").mkdir()
     made = GraphInFiles(folder, chosen, recipe, tmp_path, block_rows=60).embed(model)
     assert made.shards > 5

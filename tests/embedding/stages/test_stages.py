@@ -48,7 +48,7 @@ def test_nothing_is_removed_that_another_worker_still_reads(tmp_path):
             return said["value"]
 
         workers = SimpleNamespace(first=first, broadcast_object=broadcast, barrier=meeting.wait)
-        work = SimpleNamespace(path=tmp_path / "kept", check_unchanged=lambda: None)
+        work = SimpleNamespace(path=tmp_path / "kept", folder=SimpleNamespace(check_unchanged=lambda: None))
         return SimpleNamespace(settings=SimpleNamespace(workers=workers), work=work, loaded=None)
 
     jobs = [worker(first) for first in (True, False)]

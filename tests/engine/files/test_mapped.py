@@ -22,8 +22,6 @@ from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES, ArrayInfo, MappedArray
 from clnr.methods.presets import preset
-from clnr.support.storage import file_locks
-from clnr.support.storage.file_locks import shared_folder
 from clnr.tables import ingest
 from clnr.training.loop import fit
 from tests.apart import process_apart
@@ -175,19 +173,6 @@ def read_after_cut(path, name):
     rule = module.StoredKeptRows(graph.edges)
     rule.fill(nodes, rule.count(nodes)[0])
     graph.features.rows(nodes)
-
-
-def test_rows_are_not_read_while_another_program_waits_to_write(tmp_path):
-    folder = written(tmp_path)
-    graph, path = map_folder(folder), folder.path / "features.values.bin"
-    with shared_folder(folder.path):
-        if path not in file_locks._leases:
-            pytest.skip("a system, or a file system, without leases")
-        graph.features.rows(np.arange(3))
-        with pytest.raises(BlockingIOError):
-            os.open(path, os.O_RDWR | os.O_NONBLOCK)
-        with pytest.raises(DataError, match=r"features\.values\.bin: another program is about to write to it"):
-            graph.features.rows(np.arange(3))
 
 
 @pytest.mark.full

@@ -19,7 +19,7 @@ from clnr.paper.paper_runs.executor import WorkerConfig, run_job, run_jobs
 from clnr.paper.paper_runs.plan import Job, plan
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
-from clnr.support.storage.file_locks import file_lock
+from clnr.support.storage.atomic_io import file_lock
 
 SCOPE = Scope(seeds=2)
 SMALL = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}
@@ -129,7 +129,7 @@ def alive(pid: int) -> bool:
 )
 def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how):
     process = start(tmp_path / "stopped", "--jobs", "2")
-    run_cache = RunCache(tmp_path / "stopped" / "state" / "runs.sqlite")
+    run_cache = RunCache(tmp_path / "stopped" / "state" / "runs.jsonl")
     deadline = time.monotonic() + 600
     while not run_cache.runs() and time.monotonic() < deadline:
         time.sleep(0.05)

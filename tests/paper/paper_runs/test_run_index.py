@@ -8,7 +8,6 @@ from clnr import methods
 from clnr.errors import DataError
 from clnr.experiments.results import Summary
 from clnr.methods import CLNR, GRACE
-from clnr.methods.recipe import REMOVED_KEYS
 from clnr.paper.paper_runs.run_index import ResultSet, RunFilter, RunIndex, accuracy
 from clnr.paper.paper_runs.scope import Scope
 from clnr.support.machine import environment
@@ -73,15 +72,6 @@ def test_runs_of_a_method_or_recipe_that_is_no_more_are_passed_over():
     old = made(BATCH, 2, recipe=without)  # From before a key was known: it has its default.
     assert list(RunIndex(cache_of(gone, made(BATCH, method="Nobody"), old), RunFilter()).seeds(BATCH)) == [2]
     assert not RunIndex(cache_of(old), RunFilter()).seeds(Scope().batch(CLNR, "cora", extra_metrics=("clusters",)))
-
-
-def test_a_recipe_with_keys_that_were_removed_is_that_without_them():
-    removed = dict.fromkeys(REMOVED_KEYS, 1)
-    gone = made(BATCH, method="CLNR-HalfHop", recipe=BATCH.recipe.to_dict() | removed)
-    run_cache = cache_of(gone, made(BATCH, 1, recipe=BATCH.recipe.to_dict() | removed))
-    assert list(RunIndex(run_cache, RunFilter(any_version=True)).seeds(BATCH)) == [1]
-    ((_, shown),) = run_cache.runs("CLNR-HalfHop")
-    assert (shown.strict, shown.recipe) == (gone.strict, BATCH.recipe.to_dict())
 
 
 def test_what_others_write_is_seen_after_reading_anew():

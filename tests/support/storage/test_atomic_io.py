@@ -10,28 +10,28 @@ from pathlib import Path
 import pytest
 
 from clnr.errors import ClnrError
-from clnr.support.storage import atomic_io, file_locks
+from clnr.support.storage import atomic_io
 from clnr.support.storage.atomic_io import (
+    OwnFiles,
     atomic_folder,
     check_folder,
+    file_lock,
     move_folder,
     remove_leftovers,
     reserve_folder,
     write_atomic,
 )
-from clnr.support.storage.file_locks import file_lock
-from clnr.support.storage.owned_files import OwnedFiles
 from tests.command_line import this_python
 from tests.kills import Killed, killed
 
-OWNED_FILES = OwnedFiles(frozenset("abc"), lambda folder: True)
+OWN_FILES = OwnFiles(("a", "b", "c", "below", "below/part-*"), lambda folder: True)
 
 
 def there(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def write(path, force=False, ours=OWNED_FILES, **files):
+def write(path, force=False, ours=OWN_FILES, **files):
     with reserve_folder(path, ours):
         check_folder(path, force, ours)
         with atomic_folder(path, force, ours) as part:
@@ -88,15 +88,15 @@ def test_a_folder_appears_whole_and_takes_the_place_of_another(exchange, tmp_pat
     if exchange is not None:
         monkeypatch.setattr(atomic_io, "_exchange", exchange)
     new = tmp_path / "new"
-    with reserve_folder(new, OWNED_FILES), atomic_folder(new, False, OWNED_FILES) as part:
+    with reserve_folder(new, OWN_FILES), atomic_folder(new, False, OWN_FILES) as part:
         (part / "a").write_text("1")
         assert not new.exists()
     write(new, force=True, b="2")
     assert content(new) == {"b": "2"}
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "c").write_text("3")
-    with reserve_folder(new, OWNED_FILES):
-        move_folder(tmp_path / "made", new, True, OWNED_FILES)
+    with reserve_folder(new, OWN_FILES):
+        move_folder(tmp_path / "made", new, True, OWN_FILES)
     assert content(new) == {"c": "3"}
     assert there(tmp_path) == ["new"]
 
@@ -106,7 +106,7 @@ def test_on_an_error_the_old_folder_stays_and_nothing_else(tmp_path, error):
     write(tmp_path / "new", a="1")
 
     def broken():
-        with reserve_folder(tmp_path / "new", OWNED_FILES), atomic_folder(tmp_path / "new", True, OWNED_FILES) as part:
+        with reserve_folder(tmp_path / "new", OWN_FILES), atomic_folder(tmp_path / "new", True, OWN_FILES) as part:
             (part / "b").write_text("2")
             raise error
 
@@ -121,9 +121,9 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
     full = tmp_path / "full"
     full.mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    check_folder(full, False, OWNED_FILES)
+    check_folder(full, False, OWN_FILES)
     (full / "a").write_text("")
-    check_folder(full, True, OWNED_FILES)
+    check_folder(full, True, OWN_FILES)
     for path, said in (
         (tmp_path / "file", "is a file"),
         (full, "force=True"),
@@ -142,7 +142,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
 
 def test_folders_above_are_made_and_go_again_if_nothing_comes_of_it(tmp_path):
     deep = tmp_path / "some" / "where"
-    with reserve_folder(deep / "new", OWNED_FILES):
+    with reserve_folder(deep / "new", OWN_FILES):
         assert there(deep) == [".new.clnr.lock"]
     assert there(tmp_path) == []
     write(deep / "new", a="1")
@@ -153,14 +153,14 @@ def test_what_did_not_come_from_here_is_never_overwritten(tmp_path, monkeypatch)
     (tmp_path / "a").write_text("")
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ClnrError, match=r"holds 'thesis\.tex', which this command did not write"):
-        check_folder(tmp_path, True, OWNED_FILES)
+        check_folder(tmp_path, True, OWN_FILES)
     (tmp_path / "thesis.tex").unlink()
     # By name it could be ours, by content it is not.
     with pytest.raises(ClnrError, match="holds 'a', which this command did not write"):
-        check_folder(tmp_path, True, OwnedFiles(OWNED_FILES.names, lambda folder: False))
+        check_folder(tmp_path, True, OwnFiles(OWN_FILES.patterns, lambda folder: False))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ClnrError, match="is the working directory or above it"):
-        check_folder(tmp_path, True, OWNED_FILES)
+        check_folder(tmp_path, True, OWN_FILES)
 
 
 @pytest.mark.parametrize(("force", "name"), [(False, "notes.txt"), (True, "notes.txt"), (False, "a")])
@@ -171,9 +171,9 @@ def test_what_comes_while_the_folder_is_written_is_not_lost_nor_is_the_folder(fo
     (tmp_path / "new-2").mkdir()
 
     def work():
-        with reserve_folder(new, OWNED_FILES):
-            check_folder(new, force, OWNED_FILES)
-            with atomic_folder(new, force, OWNED_FILES) as part:
+        with reserve_folder(new, OWN_FILES):
+            check_folder(new, force, OWN_FILES)
+            with atomic_folder(new, force, OWN_FILES) as part:
                 (part / "b").write_text("result")
                 new.mkdir(exist_ok=True)
                 (new / name).write_text("dear")
@@ -186,13 +186,23 @@ def test_what_comes_while_the_folder_is_written_is_not_lost_nor_is_the_folder(fo
 
 
 def test_only_what_is_ours_is_removed(tmp_path):
-    folder = tmp_path / "left"
-    folder.mkdir()
-    for name in ("a", "notes.txt"):
+    folder, elsewhere = tmp_path / "left", tmp_path / "elsewhere"
+    for name in ("a", "below/part-1", "below/notes.txt", "below/a"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
-    with pytest.raises(ClnrError, match=r"holds 'notes\.txt'"):
-        OWNED_FILES.remove(folder)
-    assert there(folder) == ["notes.txt"]
+    elsewhere.mkdir()
+    (elsewhere / "part-1").write_text("dear")
+    assert OWN_FILES.find_foreign(folder) == "below/a"
+    with pytest.raises(ClnrError, match="holds 'below'"):
+        OWN_FILES.remove(folder)
+    assert sorted(path.name for path in folder.rglob("*")) == ["a", "below", "notes.txt"]
+    (folder / "below" / "a").unlink()
+    (folder / "below" / "notes.txt").unlink()
+    (folder / "below").rmdir()
+    (folder / "below").symlink_to(elsewhere)
+    OWN_FILES.remove(folder)
+    assert not folder.exists()
+    assert content(elsewhere) == {"part-1": "dear"}
 
 
 def test_a_link_to_a_folder_stays_one(tmp_path):
@@ -231,7 +241,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(next_one, before, exchange, tmp_
             if exchange is None:
                 assert content(here / "new") in (before, after), passed
             if next_one == "looks":
-                with reserve_folder(here / "new", OWNED_FILES):
+                with reserve_folder(here / "new", OWN_FILES):
                     assert content(here / "new") in (before, after), passed
                 assert not here.exists() or there(here) in (["new"], [])
             else:
@@ -248,7 +258,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(next_one, before, exchange, tmp_
 
 
 def test_a_second_one_is_refused_at_once(tmp_path):
-    with reserve_folder(tmp_path / "new", OWNED_FILES), pytest.raises(ClnrError, match="being written by another process"):
+    with reserve_folder(tmp_path / "new", OWN_FILES), pytest.raises(ClnrError, match="being written by another process"):
         write(tmp_path / "new", a="1")
     write(tmp_path / "new", a="1")
     assert there(tmp_path) == ["new"]
@@ -257,7 +267,7 @@ def test_a_second_one_is_refused_at_once(tmp_path):
 @pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     script = (
-        "import os, signal, sys, pathlib; from clnr.support.storage.file_locks import file_lock\n"
+        "import os, signal, sys, pathlib; from clnr.support.storage.atomic_io import file_lock\n"
         "with file_lock(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -278,7 +288,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
 
 def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monkeypatch):
     """Another process lets go, and removes the file, after this one has opened it."""
-    real, times = file_locks._lock, []
+    real, times = atomic_io._lock, []
 
     def slow(file, wait):
         times.append(file)
@@ -286,7 +296,7 @@ def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monk
             (tmp_path / ".new.clnr.lock").unlink()
         return real(file, wait)
 
-    monkeypatch.setattr(file_locks, "_lock", slow)
+    monkeypatch.setattr(atomic_io, "_lock", slow)
     with file_lock(tmp_path / "new"):
         assert len(times) == 2
         with pytest.raises(ClnrError), file_lock(tmp_path / "new"):

@@ -4,20 +4,16 @@ import json
 import math
 import re
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
 from clnr.tables import FeatureEncoder, StructuralFeatures
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder
 from clnr.tables.io.source import describe, store
 from tests.tables.files import dense
-
-OLD = Path(__file__).parents[1] / "old"
 
 
 def learned(db, sql, columns=("x",), types=None):
@@ -192,7 +188,7 @@ def test_an_encoding_is_the_same_after_a_file(db):
     scaled = StructuralFeatures((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0))
     structure = FeatureEncoder(structure=scaled, dropped={"x": "it is empty"})
     assert FeatureEncoder.from_json(structure.to_json()) == structure
-    assert structure.width == 132
+    assert structure.width == 4
 
 
 WHOLE = [0] * 4
@@ -201,11 +197,11 @@ WHOLE = [0] * 4
 @pytest.mark.parametrize(
     "change",
     [
-        *({"form": 6}, {"column_encoders": 7}, {"column_encoders": []}, {"column_encoders": [{"column": "x"}]}),
+        *({"form": 5}, {"column_encoders": 7}, {"column_encoders": []}, {"column_encoders": [{"column": "x"}]}),
         *({"dropped": None}, {"structure": {"centre": WHOLE, "scale": [1] * 4}}, {"matrix": {"width": 0}}),
         *({"structure": saved, "column_encoders": []} for saved in (7, {"centre": WHOLE}, {"centre": WHOLE, "scale": [1] * 3})),
         *({"structure": {"centre": WHOLE, "scale": scale}, "column_encoders": []} for scale in ([1, 1, 1, 0], [1, 1, 1, "1"])),
-        *({"form": 2, "parts": parts} for parts in (7, [7], ["x"], [{"column": "x"}], [{"column": "x", "kind": []}])),
+        *({"column_encoders": odd} for odd in (7, [7], ["x"], [{"column": "x", "kind": []}])),
     ],
 )
 def test_what_is_no_encoding_is_refused(db, change):
@@ -237,19 +233,6 @@ def test_damaged_encoders_of_columns_are_refused(key, wrong):
     for value in wrong:
         with pytest.raises(ClnrError):
             FeatureEncoder.from_json(json.dumps(given | {"column_encoders": [column | {key: value}]}))
-
-
-@pytest.mark.parametrize("form", [1, 2, 3])
-def test_encoders_of_earlier_forms_encode_as_before(db, form):
-    """Each was written by a version of its time; the features are those of the last version that wrote form 3."""
-    feature_encoder = FeatureEncoder.from_json((OLD / f"encoder-{form}.json").read_text())
-    people = kept(db, f"read_parquet('{OLD / 'nodes.parquet'}')")
-    x = feature_encoder.transform(db, people)
-    assert np.array_equal(x.toarray(), sp.load_npz(OLD / f"features-{form}.npz").toarray())
-    said = [encoder.summary for encoder in feature_encoder.column_encoders if encoder.buckets]
-    assert said == ["values hashed into 256 features", "words hashed into 1,024 features"]
-    again = FeatureEncoder.from_json(feature_encoder.to_json())
-    assert again == feature_encoder
 
 
 def test_numbers_so_large_that_their_squares_are_not(db):

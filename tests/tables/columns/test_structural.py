@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from clnr.graph.id_vectors import RANDOM
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
 
 
@@ -36,14 +35,11 @@ def test_columns_are_those_of_the_definition_with_isolated_nodes_anywhere(pairs,
     columns = degree_features(source, target, count)
     expected = slow(pairs, count)
     assert np.allclose(columns, expected, atol=1e-6)
-    found = StructuralFeatures.fit(columns).features(columns, np.arange(count))
+    found = StructuralFeatures.fit(columns).features(columns)
     spread = expected.std(0)
     expected = (expected - expected.mean(0)) / np.where(spread > 0, spread, 1)
     assert found.shape == (count, 4)
     assert np.allclose(found, expected, atol=1e-5)
-    # As earlier versions saved them.
-    old = StructuralFeatures(*(tuple(each) for each in (columns.mean(0).tolist(), [1.0] * 4)))
-    assert old.features(columns, np.arange(count)).shape == (count, old.width) == (count, 4 + RANDOM)
 
 
 def test_a_later_graph_is_scaled_as_the_first():
@@ -52,7 +48,7 @@ def test_a_later_graph_is_scaled_as_the_first():
     kept = StructuralFeatures.fit(first)
     rows = slow(*tree)
     expected = (slow(*star) - rows.mean(0)) / rows.std(0)
-    assert np.allclose(kept.features(later, np.arange(8))[:, :4], expected, atol=1e-4)
+    assert np.allclose(kept.features(later), expected, atol=1e-4)
 
 
 def test_rounding_is_no_spread():

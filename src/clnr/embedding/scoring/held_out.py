@@ -45,9 +45,8 @@ def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
     if structure is None:
         return seen
     source, target, _ = seen.edges()
-    return dataclasses.replace(
-        seen, features=structure.features(degree_features(source, target, seen.num_nodes), seen.node_ids)
-    )
+    degrees = degree_features(source, target, seen.num_nodes)
+    return dataclasses.replace(seen, features=structure.features(degrees))
 
 
 class HeldLinks(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from clnr import rng
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
+from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
 from clnr.embedding.scoring.held_out import held_out
@@ -146,7 +146,8 @@ class GraphInMemory(JobGraph):
         recipe = recipe_beside(baseline, model.method, self._recipe, graph)
         try:
             trained = learn(baseline, self._seen, model.seed, recipe, engine, device_graph=self._on_device)
-            cosines, fitted = cosines_of(trained.z, self._split), _fitted(baseline, trained, self._seen)
+            cosines = cosines_of(trained.z, self._split)
+            fitted = _fitted(baseline, trained, self._seen, model.provenance)
             if self._judge is not None:
                 nodes = torch.from_numpy(self._judge.nodes).to(trained.z.device)
                 self._outcomes[baseline] = self._judge.outcome(trained.z[nodes])
@@ -218,7 +219,7 @@ def _embedders(workers: Workers, recipe: Recipe, graph: Graph) -> Workers:
     return workers if sharing_pays(workers.size, recipe, size) else ALONE
 
 
-def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance = UNKNOWN) -> FittedModel:
+def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance) -> FittedModel:
     return FittedModel(
         method=method,
         seed=trained.seed,

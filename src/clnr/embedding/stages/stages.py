@@ -71,7 +71,7 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
             if not done:
                 stage.run(job)
                 if workers.first:
-                    job.work.check_unchanged()
+                    job.work.folder.check_unchanged()
                     stage.save(job, job.work)
                 workers.barrier()
             if done or not workers.first:

@@ -35,9 +35,8 @@ from clnr.engine import Reference
 from clnr.errors import DataError
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
-from clnr.support.storage.atomic_io import resolve_path, write_atomic
+from clnr.support.storage.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.storage.checked_files import parse_json, read_stable, sha256
-from clnr.support.storage.file_locks import file_lock
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.training.fingerprint import Fingerprint
 
@@ -111,8 +110,10 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
     (folder / DIGESTS).write_bytes(_digests_json(folder))
 
 
-def _digests_json(folder: Path) -> bytes:
-    digests = {name: sha256(folder / name) for name, *_ in FOLDER_FILES if (folder / name).is_file()}
+def _digests_json(folder: Path, changing: str | None = None) -> bytes:
+    """SHA-256 of the files of a folder, and nothing for one that is about to be written anew."""
+    names = [name for name, *_ in FOLDER_FILES if (folder / name).is_file()]
+    digests = {name: None if name == changing else sha256(folder / name) for name in names}
     return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
 
 
@@ -148,7 +149,7 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         nothing = Graph.from_edges([], [], np.zeros((0, model.features), np.float32))
-        width = z.shape[1] if model.method.why_lost else model.embed(nothing, Reference(torch.device("cpu"))).shape[1]
+        width = z.shape[1] if model.method.lacks_encoder else model.embed(nothing, Reference(torch.device("cpu"))).shape[1]
         if z.shape[1] != width:
             raise DataError(f"vectors have {z.shape[1]} numbers, and the model gives {width}")
     table_graph = load_table_graph(files, ids)
@@ -158,15 +159,13 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any)
 
 
 def _fingerprint(files: ArtifactFiles) -> Fingerprint:
-    """The fingerprint of the run that was asked for; nothing in older folders."""
-    if not files.has(FINGERPRINT):
-        return {}
+    """The fingerprint of the run that was asked for."""
     with files.reading(FINGERPRINT) as path:
         return dict(parse_json(path.read_text(encoding="utf-8")))
 
 
 def load_metrics(files: ArtifactFiles) -> Metrics:
-    """Losses, scores, warnings, and the scores of baselines, which older folders do not have."""
+    """Losses, scores, warnings, and the scores of baselines, if there are any."""
     with files.reading(METRICS) as path:
         *epochs, last = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)
@@ -189,7 +188,7 @@ def name_nodes(result: EmbeddingResult, column: str, where: Path | str = "the gr
 def save_names(result: EmbeddingResult, folder: Path) -> None:
     """Let a folder remember which column has the names of nodes."""
     with file_lock(resolve_path(folder)):
-        # A folder without digests can be read: if this is interrupted, the folder still opens.
-        (folder / DIGESTS).unlink(missing_ok=True)
+        # If this is interrupted, the folder still opens.
+        write_atomic(folder / DIGESTS, _digests_json(folder, changing=TABLES))
         write_atomic(folder / TABLES, result.nodes.info.to_json())
         write_atomic(folder / DIGESTS, _digests_json(folder))

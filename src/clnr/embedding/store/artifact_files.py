@@ -9,7 +9,6 @@ source.json                         with shards, in place of these two: the grap
 tables.json                         how tables were turned into the graph, and the names of its classes
 fingerprint.json                    what was asked for: graph, settings, code and versions, for --resume
 digests.json                        SHA-256 of each file above
-neighbors.usearch, neighbors.json   an index that earlier versions of clnr kept here; never read
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from pathlib import Path
 
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
-from clnr.support.storage.atomic_io import check_folder
+from clnr.support.storage.atomic_io import OwnFiles, check_folder, temporary_name
 from clnr.support.storage.checked_files import check_version, errors_name, parse_json, read_stable, sha256
-from clnr.support.storage.file_locks import temporary_name
-from clnr.support.storage.owned_files import OwnedFiles
 from clnr.tables.ingest_report import NODES, TABLES
 
 FORMAT_VERSION = 1
@@ -32,13 +29,12 @@ RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 SHARDS, SOURCE, FINGERPRINT = "embeddings", "source.json", "fingerprint.json"
 REPORT, DIGESTS = "report.html", "digests.json"
-INDEX, INDEX_INFO = "neighbors.usearch", "neighbors.json"
 
 _FIRST_BYTES = b"form = "
 _OF_EXPORTS = [name for name, _ in EXPORT_FORMATS.values()]
 _WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
-# Those that are written to a folder that is there, or that earlier versions wrote.
-_REWRITTEN = (REPORT, TABLES, DIGESTS, INDEX, INDEX_INFO)
+# Those that are written to a folder that is there.
+_REWRITTEN = (REPORT, TABLES, DIGESTS)
 _UNFINISHED = [temporary_name(name, what) for name in _REWRITTEN for what in ("part", "lock")]
 
 
@@ -49,7 +45,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWNED_FILES = OwnedFiles(frozenset([*_WRITTEN, *_REWRITTEN, *_UNFINISHED]), _is_artifact, (SHARDS, "part-*.parquet"))
+OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet"), _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 
@@ -62,7 +58,7 @@ def check_output(folder: Path, force: bool, resume: bool) -> bool:
     """Fail if the folder cannot be written; returns whether the run to be resumed has already finished it."""
     finished = resume and (folder / RECIPE).is_file()
     if force or not finished:
-        check_folder(folder, force, OWNED_FILES)
+        check_folder(folder, force, OWN_FILES)
     return finished
 
 
@@ -70,11 +66,11 @@ def check_output(folder: Path, force: bool, resume: bool) -> bool:
 class ArtifactFiles:
     """The files of a model folder, each checked against its digest when it is read.
 
-    ``digests`` are by file name; None for a folder written before clnr kept them.
+    ``digests`` are by file name. That of a file that is being written anew is None, and the file is not checked.
     """
 
     folder: Path
-    digests: Mapping[str, str] | None
+    digests: Mapping[str, str | None]
 
     @classmethod
     def open(cls, folder: Path) -> ArtifactFiles:
@@ -85,21 +81,20 @@ class ArtifactFiles:
         if not (folder / RECIPE).is_file():
             raise DataError(f"{folder}: it has no {RECIPE}, so clnr embed did not write it")
         path = folder / DIGESTS
-        if not path.is_file():
-            return cls(folder, None)
         with errors_name(path):
             content = parse_json(path.read_text(encoding="utf-8"))
             check_version(content["form"], FORMAT_VERSION)
             return cls(folder, dict(content["sha256"]))
 
     def has(self, name: str) -> bool:
-        return (self.folder / name).is_file() or name in (self.digests or {})
+        return (self.folder / name).is_file() or name in self.digests
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
         """The path of a file whose digest is right; any error while it is read becomes one line that names the file."""
         path = self.folder / name
         with errors_name(path):
-            if self.digests is not None and self.digests.get(name) != sha256(path):
+            digest = self.digests.get(name, "")
+            if digest is not None and digest != sha256(path):
                 raise DataError("it is damaged, or was edited; restore it, or write the folder again (clnr embed)")
             yield path

@@ -21,7 +21,7 @@ from clnr.engine import Reference
 from clnr.errors import DataError, MethodError
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe, with_current_keys
+from clnr.methods.recipe import Recipe
 from clnr.nn.encoders.own_encoder import OwnEncoder
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.arguments import check_seed
@@ -36,7 +36,7 @@ _META = Reference(torch.device("meta"))
 
 def write_recipe(model: FittedModel, path: Path) -> None:
     """Write recipe.toml; a method that could not be loaded again is refused."""
-    model.method.check_kept()
+    model.method.check_encoder()
     named, own = model.method.registered, model.method.own_encoder
     if methods.METHODS.get(named.name) != named or (own is not None and named.with_encoder(own) != model.method):
         raise MethodError(
@@ -75,19 +75,17 @@ def load_model(files: ArtifactFiles, encoder: Any = None) -> FittedModel:
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"], FORMAT_VERSION)
-        method = _with_encoder(methods.find(str(content["method"]), saved=True), content.get(_ENCODER_KEY), encoder)
-        recipe = Recipe.of(with_current_keys(content["recipe"]))
+        method = _with_encoder(methods.find(str(content["method"])), content.get(_ENCODER_KEY), encoder)
+        recipe = Recipe.of(content["recipe"])
         seed, features = check_seed(content["seed"]), check_count(content["features"])
         provenance = _load_provenance(content)
-        loop_weight = check_positive(content.get("loop_weight", 1.0))
+        loop_weight = check_positive(content["loop_weight"])
     named = method.registered.name
     with files.reading(MODEL) as path:
         import safetensors
 
         with safetensors.safe_open(str(path), "pt") as file:
-            metadata = file.metadata() or {}
-            # Earlier versions had the method as a key of its own.
-            of_clnr = parse_json(metadata[_METADATA_KEY]) if _METADATA_KEY in metadata else {"method": named} | metadata
+            of_clnr = parse_json((file.metadata() or {})[_METADATA_KEY])
             # Copied: the file may be written to while they are in use.
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if (trained_by := of_clnr["method"]) != named:
@@ -113,23 +111,23 @@ def _with_encoder(method: Method, class_name: Any, encoder: Any) -> Method:
 
 
 def _load_provenance(content: Mapping[str, Any]) -> Provenance:
-    """Of what is recorded; earlier versions recorded less."""
-    recorded = {name: content[name] for name in Provenance._fields if name in content}
-    for name, known in (("device", DEVICES), ("precision", PRECISIONS), ("purpose", PURPOSES)):
-        if name in recorded and recorded[name] not in known:
-            raise DataError(f"{name} is {recorded[name]!r:.40}, which is none of {', '.join(known)}")
-    if "threads" in recorded:
-        check_count(recorded["threads"])
-    hold_out = recorded.get("hold_out", 0.0)
-    if not (isinstance(hold_out, float) and 0 <= hold_out < 1):
-        raise DataError(f"hold_out is {hold_out!r:.40}, and not from 0 to less than 1")
-    return Provenance(**recorded)
+    recorded = Provenance(
+        content["hold_out"], content["device"], content["precision"], content.get("threads"), content.get("purpose")
+    )
+    for name, known in (("device", DEVICES), ("precision", PRECISIONS), ("purpose", (*PURPOSES, None))):
+        if (value := getattr(recorded, name)) not in known:
+            raise DataError(f"{name} is {value!r:.40}, which is none of {', '.join(filter(None, known))}")
+    if recorded.threads is not None:
+        check_count(recorded.threads)
+    if not (isinstance(recorded.hold_out, float) and 0 <= recorded.hold_out < 1):
+        raise DataError(f"hold_out is {recorded.hold_out!r:.40}, and not from 0 to less than 1")
+    return recorded
 
 
 def _check_parameters(fitted: FittedModel) -> None:
     """Names and shapes must be those of the method with this recipe, if they are known."""
     parameters = fitted.parameters
-    if not fitted.method.why_lost:
+    if not fitted.method.lacks_encoder:
         # An input may have learned a row for each node of a training graph whose size is not known.
         nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
         wrong = misfit(_empty_parameters(fitted.method, fitted.recipe, fitted.features, nodes), parameters)

@@ -80,12 +80,7 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
     ids = table["id"]
     if ids.null_count:
         raise DataError("an id is missing")
-    if pa.types.is_integer(ids.type):
-        names = ids.to_numpy()
-    else:
-        # Earlier versions wrote tuples as lists.
-        listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
-        names = np.fromiter(listed, object, table.num_rows)
+    names = ids.to_numpy() if pa.types.is_integer(ids.type) else np.array(ids.to_pylist(), object)
     return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 

@@ -11,11 +11,10 @@ from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
+from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.support.stage_clock import stage
-from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
-from clnr.support.storage.file_locks import temporary_path
+from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, temporary_path
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Output:
 
 def write_folder(result: EmbeddingResult, output: Output) -> None:
     """Write a result to a folder, complete or not at all."""
-    with reserve_folder(output.folder, OWNED_FILES):
-        check_folder(output.folder, output.force, OWNED_FILES)
+    with reserve_folder(output.folder, OWN_FILES):
+        check_folder(output.folder, output.force, OWN_FILES)
         write_reserved(result, output)
 
 
@@ -47,7 +46,7 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
     if output.report:
         with stage("draw"):
             html = report_html(result, output.title)
-    with begun or atomic_folder(output.folder, output.force, OWNED_FILES) as part:
+    with begun or atomic_folder(output.folder, output.force, OWN_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)
         else:
@@ -59,7 +58,7 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
 def write_formats(folder: Path, formats: list[str]) -> list[Path]:
     """Add export formats to a finished folder, all of them or none; returns their files."""
     result = load_folder(folder)
-    with reserve_folder(folder, OWNED_FILES):
+    with reserve_folder(folder, OWN_FILES):
         part = temporary_path(resolve_path(folder), "part")
         part.mkdir()
         try:
@@ -69,7 +68,7 @@ def write_formats(folder: Path, formats: list[str]) -> list[Path]:
             files = [EXPORT_FORMATS[name][0] for name in formats]
             return [(part / file).replace(folder / file) for file in files]
         finally:
-            OWNED_FILES.remove(part)
+            OWN_FILES.remove(part)
 
 
 def _link_files(folder: Path, to: Path) -> None:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.store.artifact_files import DIGESTS, OWNED_FILES, SHARDS
+from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.storage.atomic_io import move_folder, resolve_path, write_atomic
+from clnr.support.storage.atomic_io import move_folder, resolve_path, temporary_name, write_atomic
 from clnr.support.storage.checked_files import errors_name, parse_json
-from clnr.support.storage.file_locks import temporary_name
 from clnr.training.fingerprint import Fingerprint, differences
 
 READ_OUT = "read-out.safetensors"
@@ -55,7 +54,8 @@ class WorkFolder:
 
     def __init__(self, out: Path, folder: GraphFolder, settings: Settings, fingerprint: Fingerprint):
         self.path = work_path(out)
-        self._out, self._folder, self._settings = resolve_path(out), folder, settings
+        self.folder = folder
+        self._out, self._settings = resolve_path(out), settings
         self._fingerprint = fingerprint
 
     @property
@@ -118,12 +118,6 @@ class WorkFolder:
         if workers.first:
             path.unlink()
 
-    def check_unchanged(self) -> None:
-        """Raise if the graph is another one by now than when the job began: arrays that are mapped are those of then."""
-        path = self._folder.path
-        if GraphFolder.open(path).digest != self._folder.digest:
-            raise DataError(f"{path} has changed during this run; start again")
-
     @contextmanager
     def becomes_output(self, force: bool) -> Iterator[Path]:
         """The path of this folder, which is the output when the block ends."""
@@ -131,4 +125,4 @@ class WorkFolder:
         remove_rows(self.path)
         for name in (READ_OUT, _ABOUT):
             (self.path / name).unlink(missing_ok=True)
-        move_folder(self.path, self._out, force, OWNED_FILES)
+        move_folder(self.path, self._out, force, OWN_FILES)

@@ -85,9 +85,8 @@ def _run(row: dict[str, Any], where: str) -> Run:
     if None in row or None in row.values():
         raise DataError(f"{where}, has another number of cells than there are columns")
     try:
-        method = find(row["method"], saved=True)
-        # A recipe of a method that was removed may have keys that are no more; no table needs it.
-        recipe = {} if method.removed else preset(method, row["dataset"]).recipe.but(**parse(row["changed"].split())).to_dict()
+        changed = parse(row["changed"].split())
+        recipe = preset(find(row["method"]), row["dataset"]).recipe.but(**changed).to_dict()
         values: dict[str, Any] = {name: kind(row[name]) for name, kind in _FIELDS.items()}
         return check_run(
             Run(

@@ -1,1 +1,1 @@
-"""Files and folders: written whole, read without trust, locked while in use."""
+"""Files and folders: written complete, locked meanwhile, and read without trust."""

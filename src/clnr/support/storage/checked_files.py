@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clnr.errors import ClnrError, DataError
-from clnr.support.storage.atomic_io import resolve_path
-from clnr.support.storage.file_locks import temporary_name
+from clnr.support.storage.atomic_io import resolve_path, temporary_path
 
 _READ_TRIES, _RETRY_SECONDS = 20, 0.05
 
@@ -46,7 +45,7 @@ def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
         except ClnrError:
             # Where a system cannot exchange two folders, there is none for a moment.
             real = resolve_path(folder)
-            if not real.exists() and real.with_name(temporary_name(real.name, "old")).is_dir():
+            if not real.exists() and temporary_path(real, "old").is_dir():
                 time.sleep(_RETRY_SECONDS)
             elif _identity(folder, name) == before:
                 raise

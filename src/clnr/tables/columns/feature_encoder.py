@@ -12,19 +12,17 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
+from clnr.support.storage.checked_files import check_version
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.infer import query_encoder
-from clnr.tables.columns.structural import StructuralFeatures
+from clnr.tables.columns.structural import DEGREES, StructuralFeatures
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.io.source import Table, fetch_chunks
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.roles.column_names import NODE_KIND, plain_name, qualified_name
 
-FORMAT_VERSION = 5
-# Kinds of columns as formats 1 to 3 have them, and those whose values are all hashed there.
-_OLD_KINDS = {"moment": "datetime", "flag": "bool", "words": "text", "hashed": "category"}
-_OLD_HASHED = ("hashed", "words", "text")
+FORMAT_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,8 @@ class FeatureEncoder:
     @property
     def width(self) -> int:
         columns = sum(encoder.width + encoder.missing for encoder in self.column_encoders)
-        return columns + sum(other.width for other in (self.structure, self.matrix) if other is not None)
+        of_structure = 0 if self.structure is None else DEGREES
+        return columns + of_structure + (0 if self.matrix is None else self.matrix.width)
 
     @property
     def sparse(self) -> bool:
@@ -165,21 +164,15 @@ class FeatureEncoder:
 
     @classmethod
     def from_json(cls, text: str) -> FeatureEncoder:
-        """Read what ``to_json`` wrote, also in earlier versions; anything else is an error, and no code in it is run."""
+        """Read what ``to_json`` wrote; anything else is an error, and no code in it is run."""
         try:
             given = json.loads(text)
-            form = given["form"]
-            if form not in range(1, FORMAT_VERSION + 1):
-                raise DataError(
-                    f"a feature encoder of format {form!r} cannot be read; this clnr reads formats 1 to {FORMAT_VERSION}"
-                )
-            columns = given["column_encoders" if form > 2 else "parts"]
-            today = (_from_old(each) if form < 4 else each for each in columns)
-            encoders = tuple(ColumnEncoder(**_with_tuples(each, "values", "weights")) for each in today)
+            check_version(given["form"], FORMAT_VERSION)
+            columns, scaling, matrix_encoder = given["column_encoders"], given["structure"], given["matrix"]
+            encoders = tuple(ColumnEncoder(**_with_tuples(each, "values", "weights")) for each in columns)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
-            scaling = None if form == 1 else given["structure"]
             structure = None if scaling is None else StructuralFeatures(**_with_tuples(scaling, "centre", "scale"))
-            matrix = None if given.get("matrix") is None else MatrixEncoder(**given["matrix"])
+            matrix = None if matrix_encoder is None else MatrixEncoder(**matrix_encoder)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"not a valid saved feature encoder: {error}") from None
         if not encoders and structure is None and matrix is None:
@@ -189,9 +182,3 @@ class FeatureEncoder:
 
 def _with_tuples(saved: dict[str, Any], *names: str) -> dict[str, Any]:
     return saved | {name: tuple(saved[name]) for name in names if isinstance(saved[name], list)}
-
-
-def _from_old(column: dict[str, Any]) -> dict[str, Any]:
-    """A column encoder of format 1, 2 or 3, as today's format has it."""
-    buckets = column["width"] if column["kind"] in _OLD_HASHED else 0
-    return column | {"kind": _OLD_KINDS.get(column["kind"], column["kind"]), "weights": [], "buckets": buckets}

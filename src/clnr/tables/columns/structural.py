@@ -1,4 +1,4 @@
-"""Features for graphs without any: degrees of a node and its neighbours, and random numbers that follow from an id."""
+"""Features for graphs without any: degrees of a node and of its neighbours."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.graph.id_vectors import RANDOM, random_features
 
 DEGREES = 4
 NODES_AT_A_TIME = 1 << 17
-_MOST_RANDOM_NUMBERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -24,23 +22,16 @@ class StructuralFeatures:
     Attributes:
         centre: Subtracted from each.
         scale: Each is then divided by it.
-        random: How many random numbers follow, an even number; earlier versions took 128.
     """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
-    random: int = RANDOM
 
     def __post_init__(self) -> None:
         numbers = (*self.centre, *self.scale)
         right = len(self.centre) == len(self.scale) == DEGREES and all(isinstance(each, int | float) for each in numbers)
-        right = right and type(self.random) is int and 0 <= self.random <= _MOST_RANDOM_NUMBERS and self.random % 2 == 0
         if not (right and np.isfinite(numbers).all() and 0 not in self.scale):
             raise DataError("not a valid saved feature encoder: the numbers of its structure are out of range")
-
-    @property
-    def width(self) -> int:
-        return DEGREES + self.random
 
     @classmethod
     def fit(cls, columns: Array) -> StructuralFeatures:
@@ -58,15 +49,11 @@ class StructuralFeatures:
         spread = np.sqrt(np.maximum(square - mean**2, 0))
         # Less than this is rounding error, as in a ring, where all degrees are equal.
         scale = np.where(spread > 1e-6, spread, 1)
-        return cls(tuple(mean.tolist()), tuple(scale.tolist()), random=0)
+        return cls(tuple(mean.tolist()), tuple(scale.tolist()))
 
-    def features(self, columns: Array, ids: Array) -> Array:
-        """One row per node: its degree features, scaled, and normal random numbers that follow from its id, if any."""
-        out = np.empty((len(columns), self.width), np.float32)
-        out[:, :DEGREES] = (columns - np.array(self.centre)) / np.array(self.scale)
-        if self.random:
-            out[:, DEGREES:] = random_features(ids, self.random).numpy()
-        return out
+    def features(self, columns: Array) -> Array:
+        """One row per node: its degree features, scaled."""
+        return ((columns - np.array(self.centre)) / np.array(self.scale)).astype(np.float32)
 
 
 def degree_features(source: Array, target: Array, count: int) -> Array:
