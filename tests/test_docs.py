@@ -155,12 +155,12 @@ def test_the_queries_of_the_page_on_tables_run(tmp_path, monkeypatch):
     rows = ['{"name": "a", "dependencies": [{"name": "b"}, {"name": "c"}]}', '{"name": "c", "dependencies": [{"name": "b"}]}']
     Path("packages.jsonl").write_text("\n".join([*rows, '{"name": "b", "dependencies": []}']))
     ((_, block),) = blocks("guides/your-tables.md", "sql")
-    graphs = [read_tables(edges_query=query, directed=True).graph for query in block.strip().rstrip(";").split(";")]
+    graphs = [read_tables(edges=query, directed=True).graph for query in block.strip().rstrip(";").split(";")]
     found = [{(graph.ids[a], graph.ids[b]) for a, b in zip(*graph.edges()[:2], strict=True)} for graph in graphs]
     assert found == [{("a", "b"), ("b", "c")}, {("a", "b"), ("a", "c"), ("c", "b")}]
     Path("trades.csv").write_text("source,target,fraud\na,b,no\nb,c,yes\n")
-    (query,) = re.findall(r"--nodes-query\s+\"(SELECT id, [^\"]*)\"", (DOCS / "guides/your-tables.md").read_text())
-    read = read_tables("trades.csv", nodes_query=query)
+    (query,) = re.findall(r"--nodes\s+\"(SELECT id, [^\"]*)\"", (DOCS / "guides/your-tables.md").read_text())
+    read = read_tables("trades.csv", nodes=query)
     assert read.columns.to_pydict() == {"id": ["a", "b", "c"], "label": [False, True, True]}
 
 

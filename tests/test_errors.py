@@ -30,8 +30,8 @@ from clnr.tables.table_arguments import TableArguments
         ("--threads must be 3, not 7; more wait", "threads must be 3, not 7; more wait"),
         ("by name: --edges NAME=FILE", "by name: edges={'NAME': 'FILE'}"),
         ("kinds: --edges user,bought,item=FILE, or not", "kinds: edges={('user', 'bought', 'item'): 'FILE'}, or not"),
-        ("this: --nodes-query \"SELECT * FROM 'n.csv'\"; or", "this: nodes_query=\"SELECT * FROM 'n.csv'\"; or"),
-        ("this: --nodes-query 'SELECT \"a $\" FROM '\"'\"'n'\"'\"", "this: nodes_query='SELECT \"a $\" FROM \\'n\\''"),
+        ("this: --nodes \"SELECT * FROM 'n.csv'\"; or", "this: nodes=\"SELECT * FROM 'n.csv'\"; or"),
+        ("this: --nodes 'SELECT \"a $\" FROM '\"'\"'n'\"'\"", "this: nodes='SELECT \"a $\" FROM \\'n\\''"),
         ("start again without --resume", "start again without resume=True"),
         ("--resume continues", "resume=True continues"),
         ("exchange --edges and --nodes", "exchange edges and nodes"),
@@ -87,7 +87,7 @@ def arguments_in(text, *names):
         ("buyer,seller\nann,bob\nbob,cy\n", None, {}, "header"),
         ("source;target\nŁódź;Złotów\nZłotów;Wąsosz\nBiałystok;Łódź\n", None, {}, "encoding"),
         ("source,target,weight\nn1,n2,0\nn2,n3,0\n", None, {}, "ignore"),
-        ("source,target,weight\nn1,n2,3 kg\nn2,n3,40 g\n", None, {"weight": "weight"}, "edges_query"),
+        ("source,target,weight\nn1,n2,3 kg\nn2,n3,40 g\n", None, {"weight": "weight"}, "edges"),
         (EDGES, "id,x\nn1,1\nn2,2\nn3,3\nn4,soon\n", {"types": {"x": "date"}}, None),
     ],
     ids=lambda each: each if isinstance(each, str) and each.isidentifier() else "",
@@ -100,7 +100,7 @@ def test_errors_of_read_tables_name_arguments_that_work(saved, edges, nodes, giv
     assert not re.search(r"(?<!\w)--[a-z]", str(caught.value)), caught.value
     if name is not None:
         cure = arguments_in(str(caught.value), name)
-        if "edges_query" in cure:
+        if "edges" in cure:
             tables = []
         assert read_tables(*tables, **given | cure).graph.num_edges > 0
 

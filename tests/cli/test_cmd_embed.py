@@ -139,11 +139,11 @@ def test_baselines_stand_beside_it_unless_told_otherwise(clnr, files):
 
 
 def test_tables_may_be_queries(clnr, files):
-    queries = ["--edges-query", "SELECT * FROM 'edges.csv'", "--nodes-query", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
+    queries = ["--edges", "SELECT * FROM 'edges.csv'", "--nodes", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
     told = only_json(clnr("embed", *queries, "--dry-run", "--json"))
     assert (told["graph"]["nodes"], told["graph"]["classes"]) == (80, 3)
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
-    more = ["--edges-query", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
+    more = ["--edges", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
     assert clnr("embed", "--model", "mine", *more).code == 0
     assert "one more" in load_folder(files / "more").table_graph.graph.ids.tolist()
 

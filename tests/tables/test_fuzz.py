@@ -336,5 +336,5 @@ def test_any_query_reads_or_is_a_line(tmp_path_factory, words):
     folder = tmp_path_factory.mktemp("query")
     (folder / "e.csv").write_text("source,target\na,b\n")
     query = " ".join(words).replace("'e.csv'", f"'{folder / 'e.csv'}'").replace("'evil.csv'", f"'{folder / 'evil.csv'}'")
-    read(edges_query=query)
+    read(edges=query)
     assert [path.name for path in folder.iterdir()] == ["e.csv"]

@@ -41,7 +41,7 @@ def test_a_first_line_of_any_length(tmp_path, text):
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        *((name, 5) for name in ("source", "target", "id", "label", "until", "memory", "name", "edges_query", "nodes_query")),
+        *((name, 5) for name in ("source", "target", "id", "label", "until", "memory", "name")),
         *(("weight", value) for value in (5, b"x", [5], {"x": 1.0}.values())),
         *(("directed", value) for value in ("x", 1, 0.0, [])),
         *(("feature_encoder", 5), ("base", (1, 2)), ("types", ["age"]), ("ignore", "age")),
@@ -49,7 +49,7 @@ def test_a_first_line_of_any_length(tmp_path, text):
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_named(argument, value):
-    given = {} if argument in ("edges", "edges_query") else {"edges": pa.table({"source": [1], "target": [2]})}
+    given = {} if argument == "edges" else {"edges": pa.table({"source": [1], "target": [2]})}
     with pytest.raises(DataError, match=rf"^{argument} must be .*, not a (value of type )?{type(value).__name__}$"):
         read_tables(**given, **{argument: value})
 
@@ -93,7 +93,7 @@ def test_a_moment_is_the_same_on_every_machine(monkeypatch):
     found = []
     for zone in ("UTC", "Europe/Berlin", "Asia/Kathmandu"):
         monkeypatch.setenv("TZ", zone)
-        found.append(read_tables(edges_query="SELECT 0 AS source, 1 AS target", nodes_query=people, features=["seen"]))
+        found.append(read_tables(edges="SELECT 0 AS source, 1 AS target", nodes=people, features=["seen"]))
         check_columns(found[-1].columns)
         assert str(found[-1].columns["seen"][0]) == "2026-03-28 22:00:00"
         assert np.array_equal(found[-1].graph.features, found[0].graph.features)

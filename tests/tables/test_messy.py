@@ -30,7 +30,7 @@ from tests.tables.files import EDGES, columns_of, dense, edge_weights, saved, wr
         ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns instead of 2"),
         ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, but a weight"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is not a weight"),
-        ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in, or: --drop-empty"),
+        ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in"),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and edges of weight 0 are dropped"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not UTF-8 text; set its encoding, such as --encoding cp1252"),
@@ -183,10 +183,10 @@ def test_several_files_have_the_same_columns_and_a_wrong_one_is_named(tmp_path):
 def test_weights_that_are_no_numbers_are_refused_with_a_query_that_works(tmp_path, values, said, right, name):
     columns = {"source": list("abcd"), "target": list("bcde"), name: values}
     edges = written(tmp_path, "csv", columns)
-    with pytest.raises(DataError, match=f"which is not a weight; .*; in place of --edges, {said}: --edges-query") as caught:
+    with pytest.raises(DataError, match=f"which is not a weight; .*; {said}: --edges") as caught:
         read_tables(edges, weight=name)
-    query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
-    weights = read_tables(edges_query=query, weight=name).graph.edges()[2]
+    query = shlex.split(str(caught.value)[str(caught.value).index("--edges") :])[1].removesuffix(";")
+    weights = read_tables(edges=query, weight=name).graph.edges()[2]
     assert sorted(set(weights.tolist())) == sorted(right)
 
 
@@ -202,10 +202,10 @@ def test_a_column_of_words_is_no_weight(tmp_path):
 def test_infinite_weights_are_refused_with_a_query_that_works(tmp_path, form):
     weights = [0.5, np.inf, 1e300, 4.0]
     edges = written(tmp_path, form, {"source": list("abcd"), "target": list("bcde"), "weight": weights})
-    with pytest.raises(DataError, match=r"is 'inf' in row 2 .*--edges-query") as caught:
+    with pytest.raises(DataError, match=r"is 'inf' in row 2 .*--edges") as caught:
         read_tables(edges)
-    query = shlex.split(str(caught.value)[str(caught.value).index("--edges-query") :])[1].removesuffix(";")
-    assert edge_weights(read_tables(edges_query=query).graph).keys() == {("a", "b"), ("b", "a"), ("d", "e"), ("e", "d")}
+    query = shlex.split(str(caught.value)[str(caught.value).index("--edges") :])[1].removesuffix(";")
+    assert edge_weights(read_tables(edges=query).graph).keys() == {("a", "b"), ("b", "a"), ("d", "e"), ("e", "d")}
 
 
 @pytest.mark.parametrize(
@@ -223,10 +223,8 @@ def test_infinite_weights_are_refused_with_a_query_that_works(tmp_path, form):
 def test_distances_as_weights_are_told_with_a_query_that_works(tmp_path, form, values, right, name):
     edges = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values})
     (line,) = (each for each in read_tables(edges, weight=name).ingest_report.remarks if "larger" in each)
-    assert line.startswith(
-        f"{edges}: larger weights mean closer; if '{name}' is a distance, in place of --edges, a query turns"
-    )
-    turned = read_tables(edges_query=shlex.split(line[line.index("--edges-query") :])[1], weight=name)
+    assert line.startswith(f"{edges}: larger weights mean closer; if '{name}' is a distance, a query turns")
+    turned = read_tables(edges=shlex.split(line[line.index("--edges") :])[1], weight=name)
     weights = edge_weights(turned.graph)
     assert [weights[pair] for pair in (("a", "b"), ("b", "c"), ("c", "d"))] == pytest.approx(right, rel=1e-6)
     assert not any("larger" in each for each in turned.ingest_report.remarks)
@@ -368,9 +366,9 @@ def test_texts_in_json_stay_as_they_are_written(tmp_path, ids, array):
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9, 2)", "HUGEINT", "UBIGINT", "INTEGER"])
 def test_whole_numbers_are_whole_whatever_their_type(kind):
     rows = f"SELECT i::{kind} AS source, (i + 1)::{kind} AS target FROM range(3) r(i)"
-    assert read_tables(edges_query=rows).graph.ids.tolist() == [0, 1, 2, 3]
+    assert read_tables(edges=rows).graph.ids.tolist() == [0, 1, 2, 3]
     people = pa.table({"id": ["0", "1", "two"], "x": [1.0, 2.0, 3.0]})
-    assert read_tables(edges_query=rows, nodes=people).graph.num_edges == 2
+    assert read_tables(edges=rows, nodes=people).graph.num_edges == 2
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "pandas"])
@@ -458,8 +456,8 @@ def test_a_label_of_lists_is_refused_with_a_query_that_takes_one(tmp_path, label
     nodes = written(tmp_path, "csv", {"id": list("abcdefg")[: len(labels)], "my label": labels})
     with pytest.raises(DataError, match=r"the label .my label. has several values in a row, such as .* in row 1") as caught:
         read_tables(edges, nodes, label="my label")
-    words = shlex.split(str(caught.value)[str(caught.value).index("--nodes-query") :])
-    read = read_tables(edges, nodes_query=words[1], label="my label")
+    words = shlex.split(str(caught.value)[str(caught.value).index("--nodes") :])
+    read = read_tables(edges, nodes=words[1], label="my label")
     assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == classes
     frame = pa.table({"id": list("abcdefg")[: len(labels)], "my label": labels})
     with pytest.raises(DataError, match=r"DuckDB's SQL takes the first of them: .*string_split\(\"my label\""):
@@ -509,8 +507,8 @@ def test_an_id_of_two_columns_is_told_with_the_queries_that_join_them(tmp_path, 
     with pytest.raises(DataError, match=r"node 'DB' occurs twice, .*; 'bank' and 'account' together are distinct; ") as caught:
         read_tables(edges, nodes, **named)
     words = shlex.split(str(caught.value).partition("run it with ")[2])
-    assert words[::2] == ["--nodes-query", "--edges-query"]
-    read = read_tables(nodes_query=words[1], edges_query=words[3])
+    assert words[::2] == ["--nodes", "--edges"]
+    read = read_tables(nodes=words[1], edges=words[3])
     assert read.graph.num_nodes == 120
     assert read.ingest_report.dangling == 0
     links = {frozenset(f"{bank}/{number}" for bank, number in pair) for pair in pairs}
@@ -523,7 +521,7 @@ def test_a_column_called_id_may_be_a_part_of_it(tmp_path):
     with pytest.raises(DataError, match=r"'id' and 'shop' together are distinct; ") as caught:
         read_tables(edges, nodes)
     words = shlex.split(str(caught.value).partition("run it with ")[2])
-    read = read_tables(nodes_query=words[1], edges_query=words[3])
+    read = read_tables(nodes=words[1], edges=words[3])
     assert {" ".join(sorted(pair)) for pair in edge_weights(read.graph)} == {"1/a 2/a", "1/b 2/b", "2/b 3/b"}
     assert columns_of(read) == {"shop": "category", "x": "number"}
 
@@ -577,11 +575,11 @@ def test_rows_of_a_node_that_differ_are_told_with_the_query_that_keeps_one(tmp_p
     ) as caught:
         read_tables(edges, nodes, id=key)
     if "." in key:  # It may be a field of a struct.
-        assert "--nodes-query" not in str(caught.value)
+        assert "--nodes" not in str(caught.value)
         return
     words = shlex.split(str(caught.value).partition("in the order of all columns: ")[2].partition("; or name")[0])
-    assert words[0] == "--nodes-query"
-    read = read_tables(edges, nodes_query=words[1], id=key)
+    assert words[0] == "--nodes"
+    read = read_tables(edges, nodes=words[1], id=key)
     assert read.graph.ids.tolist() == ["a", "b", "c"]
     assert read.columns.column("x").to_pylist() == ([*"123"] if form == "csv" else [1, 2, 3])
 
@@ -600,9 +598,9 @@ def test_a_label_of_numbers_is_told_with_the_query_that_makes_classes(tmp_path, 
     written_values = ["" if each is None else each for each in values] if form == "csv" else values
     nodes = written(tmp_path, form, {"id": [*"abc", *map(str, range(57))], "downloads": written_values})
     (line,) = (line for line in read_tables(edges, nodes, label="downloads").ingest_report.remarks if "class" in line)
-    assert f"{nodes}: nearly every class of 'downloads' has a single node; name another --label, or in place of --nodes" in line
+    assert f"{nodes}: nearly every class of 'downloads' has a single node; name another --label, or a query " in line
     words = shlex.split(line)
-    read = read_tables(edges, nodes_query=words[words.index("--nodes-query") + 1], label="downloads")
+    read = read_tables(edges, nodes=words[words.index("--nodes") + 1], label="downloads")
     assert [line for line in read.ingest_report.remarks if "class" in line] == []
     present = sorted(each for each in values if each is not None)
     size, more = divmod(len(present), 5)
@@ -619,10 +617,10 @@ def test_a_class_that_is_a_word_for_nothing_is_told_with_a_query_that_leaves_it_
     edges, values = saved(tmp_path, "e.csv", EDGES), ["Unknown", "it's", "?", "none of these", " ? "]
     nodes = written(tmp_path, "csv", {"id": list("abcde"), name: values, "x": [1, 2, 3, 5, 8]})
     (line,) = read_tables(edges, nodes, label=name).ingest_report.remarks
-    cure = "if that is not a label, in place of --nodes, a query leaves them empty: --nodes-query "
+    cure = "if that is not a label, a query leaves them empty: --nodes "
     said = f"{nodes}: '{name}' has the class '?', 'Unknown'; {cure}"
     assert line.startswith(said)
-    read = read_tables(edges, nodes_query=shlex.split(line.removeprefix(said))[0], label=name)
+    read = read_tables(edges, nodes=shlex.split(line.removeprefix(said))[0], label=name)
     assert read.ingest_report.remarks == ()
     assert [None if each < 0 else read.classes[each] for each in read.graph.labels.tolist()] == [
         *(None, "it's", None, "none of these", None)

@@ -125,7 +125,7 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
         "DATE '2026-01-01' + i::INT AS day, TIME '10:00' AS hour, i = 1 AS flag, [i] AS list, {'a': i} AS struct, "
         "'x'::BLOB AS blob, NULL AS nothing FROM range(3) r(i)"
     )
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=people)
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes=people)
     rows = found.columns.to_pydict()
     days = [str(day) for day in rows.pop("day")]
     assert days == ["2026-01-01", "2026-01-02", "2026-01-03"]

@@ -29,8 +29,8 @@ def test_the_commands_have_their_options():
     assert options.keys() < set(NAMES)
     for command in (cmd_ingest.ingest, cmd_embed.embed):
         assert options.keys() < inspect.signature(command).parameters.keys()
-    assert [option_of(name) for name in ("edges_query", "names", "types", "header", "directed", "out")] == [
-        *("--edges-query", "--name", "--as", "--header", "--directed", "--out")
+    assert [option_of(name) for name in ("edges", "names", "types", "header", "directed", "out")] == [
+        *("--edges", "--name", "--as", "--header", "--directed", "--out")
     ]
 
 

@@ -296,7 +296,7 @@ def test_two_kinds_of_the_same_columns_are_refused(tmp_path, form):
     with pytest.raises(DataError, match=r"edges 'to' and 'CC' are both read from 'from' and 'to' of .*: --edge-type") as caught:
         read_tables({"to": mails, "CC": mails})
     _, column, _, query = shlex.split(str(caught.value)[str(caught.value).index("--edge-type") :])
-    read = read_tables(edges_query=query, edge_type=column)
+    read = read_tables(edges=query, edge_type=column)
     rows = {("a", "b"), ("b", "c"), ("c", "a"), ("a", "007"), ("c", "b")}
     assert {pair for pair in edge_weights(read.graph) if pair in rows} == rows
     assert sorted(read.ingest_report.edge_types) == ["cc", "to"]

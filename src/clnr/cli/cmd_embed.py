@@ -36,9 +36,9 @@ def _check(
     given = [name for name, value in tables.items() if value is not None]
     if options["memory"] is not None:
         check_memory(options["memory"])
-    has_nodes = bool({"nodes", "nodes_query"}.intersection(given))
-    if not (graph or {"edges", "edges_query"}.intersection(given) or (model and has_nodes)):
-        raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
+    has_nodes = "nodes" in given
+    if not (graph or "edges" in given or (model and has_nodes)):
+        raise ClnrError("missing --edges FILE (or --graph FOLDER); see: clnr embed --help")
     for name in ("allow_missing_columns", "allow_disjoint"):
         if options[name] and model is None:
             raise ClnrError(f"{option_of(name)} needs --model, the folder of an earlier graph")

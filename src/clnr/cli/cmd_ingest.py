@@ -45,8 +45,8 @@ def ingest(
         given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
         if given:
             raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option_of, given))}")
-    elif tables["edges"] is None and "edges_query" not in tables:
-        raise ClnrError("missing --edges FILE (or --edges-query); see: clnr ingest --help")
+    elif tables["edges"] is None:
+        raise ClnrError("missing --edges FILE; see: clnr ingest --help")
     elif folder is None:
         raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
     else:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from clnr.errors import ClnrError, shorten
+from clnr.tables.io.table_files import is_query
 from clnr.tables.table_arguments import TableArguments
 
 SHORT_FORMS = {
@@ -82,7 +83,7 @@ def _written(argument: str) -> str:
 
 
 TABLE_PANELS = {
-    "Tables": (*("edges_query", "nodes_query", "feature_matrix", "header", "encoding"),),
+    "Tables": ("feature_matrix", "header", "encoding"),
     "Columns": (
         *("source", "target", "weight", "edge_type", "until", "directed"),
         *("id", "names", "features", "ignore", "types"),
@@ -252,7 +253,7 @@ def _split_name(given: str, alone: bool) -> tuple[str | None, str]:
     """The name in NAME=FILE, and the file; the name is None for a plain path, which may have a = in it if it is alone."""
     name, sign, path = given.partition("=")
     is_path = sign and alone and (os.path.exists(given) or glob.glob(given, recursive=True))  # noqa: PTH110, PTH207
-    if not sign or is_path or any(separator in name for separator in "/\\"):
+    if is_query(given) or not sign or is_path or any(separator in name for separator in "/\\"):
         return None, given
     return name, path
 

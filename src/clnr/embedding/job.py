@@ -115,7 +115,7 @@ def embed_tables(
 
     With the folder of an earlier ``model``, nothing is trained: the tables are added to its graph, or are one of their own.
     """
-    labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
+    labelled = any(tables.get(name) is not None for name in ("nodes", "graph"))
     check_labels(settings.method, labelled or model is not None)
     check_used(settings.method, settings.fixed)
 

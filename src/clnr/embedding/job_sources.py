@@ -182,11 +182,10 @@ def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, stand
 
 def _given(tables: Mapping[str, Any]) -> set[str]:
     """What the tables are called in the lines of their columns."""
-    queries = {role for role in ("edges", "nodes") if tables.get(f"{role}_query") is not None}
     edges = {table_title("edges", each.kind) for each in edges_by_kind(tables.get("edges"))}
     nodes = {table_title("nodes", each.kind) for each in nodes_by_kind(tables.get("nodes"))}
     matrix = {"matrix"} if tables.get("feature_matrix") is not None else set()
-    return queries | edges | nodes | matrix
+    return edges | nodes | matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ from clnr.errors import DataError, UnknownName, did_you_mean, one_line
 from clnr.support.arguments import check_type
 from clnr.tables.io.encodings import check_encoding
 from clnr.tables.io.source import check_table
-from clnr.tables.io.table_files import check_is_file
+from clnr.tables.io.table_files import check_is_file, is_query
 from clnr.tables.roles.column_names import check_apart
 from clnr.tables.table_arguments import COLUMN_WORDS, REPEATABLE, TableArguments
-from clnr.tables.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
+from clnr.tables.table_kinds import check_node_kinds, edges_by_kind, nodes_by_kind
 
 # What a value must be an instance of, and how that is called, by the type of its field.
 _EXPECTED: dict[Any, tuple[Any, str]] = {
@@ -29,7 +29,7 @@ _EXPECTED: dict[Any, tuple[Any, str]] = {
 def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None, **others: Any) -> None:
     """Fail early if a file is missing, or is not in a format of tables."""
     for each in (*edges_by_kind(edges), *nodes_by_kind(nodes)):
-        if isinstance(each.table, str | Path):
+        if isinstance(each.table, str | Path) and not is_query(each.table):
             check_table(os.fspath(each.table))
     if isinstance(feature_matrix, str | Path):
         check_is_file(Path(feature_matrix))
@@ -100,28 +100,18 @@ def _check_kinds(given: TableArguments) -> None:
         known = given.base.ingest_report.node_kinds
     elif given.feature_encoder is not None and given.feature_encoder.encodes:
         known = given.feature_encoder.node_kinds
-    if given.base is not None and bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and not _no_edges(given):
+    if given.base is not None and bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and given.edges is not None:
         raise DataError(
             "the earlier graph has kinds of edges: name those of new edges by --edge-type, or by --edges NAME=FILE"
             if given.base.ingest_report.edge_types
             else "the earlier graph has no kinds of edges: leave out --edge-type, and names in --edges NAME=FILE"
         )
-    edges = edges_by_kind(given.edges) if given.edges_query is None else (NamedTable(given.edges_query),)
-    nodes = nodes_by_kind(given.nodes) if given.nodes_query is None else (NamedTable(given.nodes_query),)
-    check_node_kinds(edges, nodes, known, extends=given.base is not None)
-
-
-def _no_edges(given: TableArguments) -> bool:
-    return given.edges is None and given.edges_query is None
+    check_node_kinds(edges_by_kind(given.edges), nodes_by_kind(given.nodes), known, extends=given.base is not None)
 
 
 def _check_tables(given: TableArguments) -> None:
-    for role, table, query in (("edges", given.edges, given.edges_query), ("nodes", given.nodes, given.nodes_query)):
-        if table is not None and query is not None:
-            raise DataError(f"{role} and {role}_query give the same table; leave out one of them")
     base, encoder = given.base, given.feature_encoder
-    no_nodes = given.nodes is None and given.nodes_query is None
-    if _no_edges(given) and (base is None or no_nodes):
+    if given.edges is None and (base is None or given.nodes is None):
         raise DataError("there is nothing to read: pass a table of edges or, to extend an earlier graph (base), one of nodes")
     if base is not None and encoder is not None:
         raise DataError("an earlier graph is extended by its own feature encoder; leave out either feature_encoder or base")

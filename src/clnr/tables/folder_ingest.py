@@ -53,7 +53,7 @@ def ingest(
         memory: How much memory may be used, such as ``4 GB``; no more than is unused, also in a container.
         force: Whether a graph folder that clnr wrote may be overwritten.
         progress: Called with a line about each step.
-        columns: Names of columns, ``edges_query``, ``directed`` and other arguments of ``read_tables``, except ``base``.
+        columns: Names of columns, ``weight``, ``directed`` and other arguments of ``read_tables``, except ``base``.
     """
     check_choice("dtype", dtype, FEATURE_TYPES)
     check_type("memory", memory, str, "text", DataError)

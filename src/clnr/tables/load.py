@@ -192,8 +192,8 @@ def _check_apart(db: Connection, edges: TablesAndRoles) -> None:
                 source, *targets = (sql_name(db, column) for column in (roles.source, *columns))
                 unpivot = f"UNPIVOT (target FOR kind IN ({', '.join(targets)}))"
                 query = f"SELECT {source} AS source, target, kind FROM {file} {unpivot}"
-                does = f"--edge-type kind {option('--edges-query', query)}"
-                cure = f"in place of --edges, a query reads each from its own column: {does}"
+                does = f"--edge-type kind {option('--edges', query)}"
+                cure = f"a query reads each from its own column: {does}"
             both = f"'{roles.source}' and '{roles.target}' of {table.name}"
             raise DataError(f"edges '{other}' and '{kind}' are both read from {both}; {cure}")
 
@@ -334,7 +334,7 @@ def _check_width(table: Table, role: str) -> None:
         matrix = "numbers can be given as a matrix beside it: --feature-matrix; " if role == "nodes" else ""
         raise DataError(
             f"{table.name}: it has {count:,} columns, and a table may have {_MOST_COLUMNS:,}; {matrix}a query selects some: "
-            f"--{role}-query 'SELECT ... FROM ...'"
+            f"--{role} 'SELECT ... FROM ...'"
         )
 
 

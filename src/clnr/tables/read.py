@@ -35,15 +35,13 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
     ['ann', 'bob', 'cy']
 
     Args:
-        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; None with ``edges_query``, or to add only nodes to
-            ``base``. For several kinds of edges, a dictionary of tables by name; between kinds of nodes, by source, relation
-            and target, as in PyG: ``{("user", "bought", "item"): "purchases.csv"}``.
+        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; or one SELECT in DuckDB's SQL, which can only
+            read local files: ``SELECT a AS source, b AS target FROM 'trades.parquet'``. None to add only nodes to ``base``.
+            For several kinds of edges, a dictionary of tables by name; between kinds of nodes, by source, relation and
+            target, as in PyG: ``{("user", "bought", "item"): "purchases.csv"}``.
         nodes: Likewise, one row per node; None: features come from the structure of the graph. For several kinds of nodes, a
             dictionary of tables by name: ``{"user": "users.csv", "item": "items.csv"}``. User 7 then has the id ``user:7``,
             and ``columns`` has its ``node_kind`` and ``original_id``. ``user.age`` names a column of one table.
-        edges_query: Instead of ``edges``, one SELECT in DuckDB's SQL, which can only read local files:
-            ``SELECT a AS source, b AS target FROM 'trades.parquet' WHERE ...``.
-        nodes_query: Instead of ``nodes``, likewise.
         feature_matrix: More features: a NumPy or SciPy array, or a file, ``.npy``, ``.npz`` (SciPy) or ``.mtx`` (Matrix
             Market). Row i belongs to row i of the node table or, without one, to node i.
         source: Column of sources; default: one with a common name, else the first.

@@ -53,8 +53,8 @@ class TableArguments:
     """What ``read_tables`` is given; its docstring says more of each."""
 
     edges: Any = _option(  # noqa: RUF009
-        "Edge table: a CSV, Parquet or JSON file, or a quoted glob. Several kinds of edges: NAME=FILE for each; "
-        "between kinds of nodes: user,bought,item=FILE.",
+        "Edge table: a CSV, Parquet or JSON file, a quoted glob, or a SELECT (DuckDB). Several kinds of edges: NAME=FILE "
+        "for each; between kinds of nodes: user,bought,item=FILE.",
         list[str],
         "[NAME=]FILE",
     )
@@ -65,8 +65,6 @@ class TableArguments:
         "[NAME=]FILE",
     )
     _: KW_ONLY
-    edges_query: str | None = _option("Instead of --edges: one SELECT (DuckDB) over files.", metavar="SQL")
-    nodes_query: str | None = _option("Instead of --nodes: one SELECT (DuckDB) over files.", metavar="SQL")
     feature_matrix: Any = _option(  # noqa: RUF009
         "More features as a matrix (.npy, .npz, .mtx), its rows in the order of --nodes; without --nodes, row i is node i.",
         metavar="FILE",

@@ -20,6 +20,7 @@ from clnr.tables.ingest_report import MUCH_SHARE, IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
+from clnr.tables.io.table_files import is_query
 from clnr.tables.load import Loaded, load_tables, name_of
 from clnr.tables.roles.described_columns import type_warnings, unread_warnings
 from clnr.tables.roles.parent_columns import about_parents, parent_columns
@@ -178,7 +179,7 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
         parents = parent_columns(db, table, roles.id, [name for name in roles.features if name not in of_user])
         if parents:
             ends = {column for _, of in loaded.edges for column in (of.source, of.target)}
-            are_edges = arguments.edges_query is not None or not ends.isdisjoint(parents)
+            are_edges = is_query(arguments.edges) or not ends.isdisjoint(parents)
             remarks.append(about_parents(db, table, roles.id, parents, are_edges))
         encoder = FeatureEncoder.fit(db, table, roles.features, {**dict.fromkeys(parents, "id"), **roles.types}, say)
         remarks.extend(type_warnings(db, table, encoder.column_encoders, roles.types))

@@ -10,6 +10,7 @@ from clnr.errors import DataError, one_line
 from clnr.tables.io.csv_header import KnownNames
 from clnr.tables.io.source import Table, is_table, open_table
 from clnr.tables.io.sql import Connection
+from clnr.tables.io.table_files import is_query
 from clnr.tables.roles.column_names import (
     LABELS,
     NO_COLUMN,
@@ -145,20 +146,20 @@ def open_tables(db: Connection, arguments: TableArguments) -> OpenTables:
     """The tables of edges and of nodes, of which nothing is read yet."""
     edges = tuple(each._replace(table=_open_edges(db, each, arguments)) for each in edges_by_kind(arguments.edges))
     nodes = tuple(each._replace(table=_open_nodes(db, each, arguments)) for each in nodes_by_kind(arguments.nodes))
-    return OpenTables(_query_table(db, "edges", arguments) or edges, _query_table(db, "nodes", arguments) or nodes)
+    return OpenTables(edges, nodes)
 
 
-def _query_table(db: Connection, role: str, given: TableArguments) -> tuple[NamedTable, ...]:
-    """The table of a query, if there is one; the module that reads it is imported only then."""
-    if (query := getattr(given, f"{role}_query")) is None:
-        return ()
+def _query_table(db: Connection, named: NamedTable, role: str, given: TableArguments) -> Table:
+    """The table of a query; the module that reads it is imported only then."""
     from clnr.tables.io.query import query_table
 
     beside_matrix = role == "nodes" and given.feature_matrix is not None
-    return (NamedTable(query_table(db, query, role, given.encoding, beside_matrix)),)
+    return query_table(db, named.table, f"{role} {named.kind}" if named.kind else role, given.encoding, beside_matrix)
 
 
 def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Table:
+    if is_query(edges.table):
+        return _query_table(db, edges, "edges", given)
     named = (
         *(name for argument in _OF_EDGES for name in given.columns_named(argument)),
         given.edge_type,
@@ -170,6 +171,8 @@ def _open_edges(db: Connection, edges: NamedTable, given: TableArguments) -> Tab
 
 
 def _open_nodes(db: Connection, nodes: NamedTable, given: TableArguments) -> Table:
+    if is_query(nodes.table):
+        return _query_table(db, nodes, "nodes", given)
     ids = given.columns_named("id")
     named = [*ids, given.label, given.names, *(given.features or ()), *given.types, *given.ignore]
     if nodes.kind is not None:

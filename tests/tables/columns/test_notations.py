@@ -72,9 +72,9 @@ def test_words_for_nothing_are_empty_among_numbers_and_dates(tmp_path, word, val
 @pytest.mark.parametrize(
     ("values", "hint"),
     [
-        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; in place of --nodes,"),
-        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; in place of --nodes,"),
-        (["27.07.2020", "07.27.2020", "01.01.2020"], "a query reads the day first (else, swap %d and %m): --nodes-query"),
+        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; a query"),
+        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; a query"),
+        (["27.07.2020", "07.27.2020", "01.01.2020"], "a query reads the day first (else, swap %d and %m): --nodes"),
     ],
 )
 def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hint):
@@ -97,10 +97,10 @@ def printed_query(text, option):
 def test_what_is_printed_reads_decimals_or_thousands(tmp_path, name):
     edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", {"id": list("abc"), name: ["1,234", "15,927", ""]})
     (line,) = read_tables(edges, nodes).ingest_report.remarks
-    assert "; in place of --nodes, a query reads decimals (of thousands, write '' for '.'): --nodes-query" in line
-    query = printed_query(line, "--nodes-query")
+    assert "; a query reads decimals (of thousands, write '' for '.'): --nodes" in line
+    query = printed_query(line, "--nodes")
     for used, right in ((query, [1.234, 15.927, None]), (query.replace("'.'", "''"), [1234, 15927, None])):
-        assert read_tables(edges, nodes_query=used).columns[name].to_pylist() == right
+        assert read_tables(edges, nodes=used).columns[name].to_pylist() == right
 
 
 LISTS = {
@@ -156,15 +156,15 @@ def test_dates_are_told_with_a_query_that_reads_them_all(tmp_path, values, right
     (line,) = read_tables(edges, nodes).ingest_report.remarks
     assert f"'{name}' is read as category, though it looks like dates: '{values[0]}'; " in line
     assert ("may have the day or the month first" in line) == (values[0] == "01.02.24")
-    read = read_tables(edges, nodes_query=printed_query(line, "--nodes-query"))
+    read = read_tables(edges, nodes=printed_query(line, "--nodes"))
     moments = np.array(right, "datetime64[s]").tolist()
     assert read.columns[name].to_pylist() == moments
     assert read.ingest_report.remarks == ()
     timed = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values}, "timed")
-    with pytest.raises(DataError, match=r"(holds no times|is not a time).*--edges-query") as caught:
+    with pytest.raises(DataError, match=r"(holds no times|is not a time).*--edges") as caught:
         read_tables(timed, until=f"{name}=2020")
-    query = printed_query(str(caught.value), "--edges-query")
-    kept = read_tables(edges_query=query, until=f"{name}={max(moments) - timedelta(seconds=1)}")
+    query = printed_query(str(caught.value), "--edges")
+    kept = read_tables(edges=query, until=f"{name}={max(moments) - timedelta(seconds=1)}")
     assert kept.graph.num_edges == 4
 
 
@@ -174,8 +174,8 @@ def test_values_that_are_no_dates_or_numbers_are_counted(tmp_path):
     found = read(tmp_path, values, types={"x": "date"})
     (line,) = found.ingest_report.remarks
     said = "'x' is read as dates such as 2020-12-31; 2 of 4 values are not, such as '31/12/2020' in row 2, and count as empty"
-    assert f"{said}; in place of --nodes, a query reads them: --nodes-query" in line
-    again = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=printed_query(line, "--nodes-query"))
+    assert f"{said}; a query reads them: --nodes" in line
+    again = read_tables(saved(tmp_path, "e.csv", EDGES), nodes=printed_query(line, "--nodes"))
     assert [each is None for each in again.columns["x"].to_pylist()] == [False, False, False, True, True]
     (line,) = read(tmp_path, ["31/12/2020", "30/12/2020", "2020-01-02x"], types={"x": "date"}).ingest_report.remarks
     assert "'x' is read as dates with the day first; 1 of 3 values are not, such as '2020-01-02x' in row 3" in line
@@ -281,7 +281,7 @@ def test_weights_and_times_of_edges(tmp_path):
     assert found.graph.to_scipy().sum() / 2 == 3.5
     assert "edges 'weight': weight, number: with a decimal comma" in column_lines(found.ingest_report.columns)
     assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)
-    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .*, a query reads decimals .*--edges-query"):
+    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .* a query reads decimals .*--edges"):
         read_tables(saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500\nb;c;2\n"))
 
 

@@ -74,8 +74,8 @@ def test_the_query_of_a_deeper_field_fetches_it(tmp_path, form):
         assert why.startswith(
             ("a struct cannot be a feature; a query fetches", "a list of structs cannot be a feature; a query fetches")
         )
-        query = shlex.split(why[why.index("--nodes-query") :])[1]
-        again = read_tables(LINKS, nodes_query=query)
+        query = shlex.split(why[why.index("--nodes") :])[1]
+        again = read_tables(LINKS, nodes=query)
         # It is not told again.
         assert again.feature_encoder.dropped[column] == why.partition(";")[0]
         assert columns_of(again) == KINDS | {alias: "tags" if column == "cast" else "category"}

@@ -114,11 +114,11 @@ def test_mixed_units_are_told_with_a_query_that_converts_them(tmp_path, values, 
     edges = saved(tmp_path, "e.csv", "source,target\nn0,n1\n")
     nodes = written(tmp_path, "csv", {"id": [f"n{i}" for i in range(len(values))], "x": values})
     (line,) = remarks_of(read_tables(edges, nodes))
-    assert f"'x' is read as category, though it has numbers in several units: {shares}; in place of --nodes" in line
+    assert f"'x' is read as category, though it has numbers in several units: {shares}; a query " in line
     unit = shares.partition(" ")[0]
     assert line.endswith(f"; or --as x=number reads those in {unit} and leaves the others empty")
     words = shlex.split(line)
-    found = read_tables(edges, nodes_query=words[words.index("--nodes-query") + 1].removesuffix(";"))
+    found = read_tables(edges, nodes=words[words.index("--nodes") + 1].removesuffix(";"))
     assert found.columns["x"].to_pylist() == pytest.approx(right)
     read_tables(edges, nodes, types={"x": "number"})
 
@@ -131,7 +131,7 @@ def test_weights_in_mixed_units_are_refused_with_a_query_that_converts_them(tmp_
     with pytest.raises(DataError, match=r"which is not a weight; .*a query converts all to") as caught:
         read_tables(edges, weight="Kapazität")
     words = shlex.split(str(caught.value).partition("a query converts all to ")[2])
-    read = read_tables(edges_query=words[words.index("--edges-query") + 1].removesuffix(";"), weight="Kapazität")
+    read = read_tables(edges=words[words.index("--edges") + 1].removesuffix(";"), weight="Kapazität")
     weights = edge_weights(read.graph)
     assert [weights[pair] for pair in pairwise(ids)] == pytest.approx(right, rel=1e-6)
     # No query goes with kinds.
@@ -169,8 +169,8 @@ def test_numbers_beside_words_are_converted_and_words_are_empty(tmp_path):
     values = [f"{i},5 MW" if i % 2 else f"{i} kW" for i in range(40)] + ["0 MW", "unbekannt"]
     nodes = written(tmp_path, "csv", {"id": [f"n{i}" for i in range(42)], "x": values})
     (line,) = remarks_of(read_tables(LINKS, nodes))
-    query = shlex.split(line[line.index("--nodes-query") :])[1].removesuffix(";")
-    again = read_tables(LINKS, nodes_query=query)
+    query = shlex.split(line[line.index("--nodes") :])[1].removesuffix(";")
+    again = read_tables(LINKS, nodes=query)
     right = [i + 0.5 if i % 2 else i / 1000 for i in range(40)]
     assert again.columns["x"].to_pylist() == [*map(pytest.approx, right), 0, None]
     assert remarks_of(again) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -15,8 +16,8 @@ AGAIN = [("a", "b"), ("b", "a"), ("a", "b"), ("c", "a")]
 
 def query_in(read, option):
     """The query of a line that names one; None if no line does."""
-    line = next((line for line in table_warnings(read) if f"in place of --{option}, a query" in line), "")
-    return shlex.split(line[line.index(f"--{option}-query") :])[1] if line else None
+    line = next((line for line in table_warnings(read) if f"--{option} 'SELECT" in line or f'--{option} "SELECT' in line), "")
+    return shlex.split(re.split(rf"--{option} (?=['\"]SELECT)", line)[1])[0] if line else None
 
 
 def table(tmp_path, form, names, rows, name="e"):
@@ -29,7 +30,7 @@ def table(tmp_path, form, names, rows, name="e"):
 def test_rows_that_repeat_an_edge_are_counted_as_its_weight(tmp_path, form, names, directed):
     named = {"source": names[0], "target": names[1], "directed": directed}
     query = query_in(read_tables(table(tmp_path, form, names, AGAIN), **named), "edges")
-    graph = read_tables(edges_query=query, **named).graph
+    graph = read_tables(edges=query, **named).graph
     one_way = {("a", "b"): 2, ("b", "a"): 1, ("c", "a"): 1}
     both = {("a", "b"): 3, ("c", "a"): 1}
     assert edge_weights(graph) == (one_way if directed else both | {(b, a): w for (a, b), w in both.items()})
@@ -37,10 +38,10 @@ def test_rows_that_repeat_an_edge_are_counted_as_its_weight(tmp_path, form, name
 
 def test_spaces_around_ids_do_not_count(tmp_path):
     edges = saved(tmp_path, "e.csv", "source,target\na ,b\nb,a\na,b\n")
-    assert set(edge_weights(read_tables(edges_query=query_in(read_tables(edges), "edges")).graph).values()) == {3}
+    assert set(edge_weights(read_tables(edges=query_in(read_tables(edges), "edges")).graph).values()) == {3}
     nodes = saved(tmp_path, "n.csv", "id,x\n a,1\n c,2\n")
     query = query_in(read_tables(saved(tmp_path, "f.csv", "source,target\na ,c\nb, a\n"), nodes), "nodes")
-    assert sorted(read_tables(edges, nodes_query=query).columns["id"].to_pylist()) == ["a", "b", "c"]
+    assert sorted(read_tables(edges, nodes=query).columns["id"].to_pylist()) == ["a", "b", "c"]
 
 
 def test_nothing_is_counted_of_few_repeats_nor_beside_weights_or_kinds(tmp_path):
@@ -64,7 +65,7 @@ def test_ends_that_are_not_in_the_node_table_are_kept_by_a_query(tmp_path, of_ed
     named = {"source": source, "target": "target", "id": key}
     read = read_tables(edges, nodes, **named)
     assert "warning: left out: 2 edges of 4 (50%)" in table_warnings(read)[0]
-    kept = read_tables(edges, nodes_query=query_in(read, "nodes"), **named)
+    kept = read_tables(edges, nodes=query_in(read, "nodes"), **named)
     assert not kept.ingest_report.dangling
     assert list(map(str, kept.graph.ids.tolist())) == ["1", "2", "3", str(rows[2][1])]
     assert kept.columns["age"].to_pylist() == ([*(["30", "40"] if of_nodes == "csv" else [30, 40]), None, None])
@@ -74,7 +75,7 @@ def test_files_with_semicolons_and_another_encoding(tmp_path):
     edges = saved(tmp_path, "e.csv", "Quelle;Ziel\nKöln;Ulm\nUlm;Bonn\nBonn;Köln\n".encode("cp1252"))
     nodes = saved(tmp_path, "n.csv", "Straße;Größe\nKöln;1,5\nUlm;2,5\n".encode("cp1252"))
     named = {"source": "Quelle", "target": "Ziel"}
-    kept = read_tables(edges, nodes_query=query_in(read_tables(edges, nodes, **named), "nodes"), **named)
+    kept = read_tables(edges, nodes=query_in(read_tables(edges, nodes, **named), "nodes"), **named)
     assert kept.graph.ids.tolist() == ["Bonn", "Köln", "Ulm"]
     assert "Größe" in [each.column for each in kept.feature_encoder.column_encoders]
 
@@ -83,7 +84,7 @@ def test_where_no_query_keeps_them_words_do(tmp_path):
     edges, nodes = saved(tmp_path, "e.csv", "source,target\na,b\nb,c\n"), saved(tmp_path, "n.csv", "id,x\na,1\nb,2\n")
     words = "such as 'c'; to keep them, leave out --nodes, or add their nodes to it"
     for read in (
-        read_tables(edges, nodes_query=f"SELECT * FROM '{nodes}'"),
+        read_tables(edges, nodes=f"SELECT * FROM '{nodes}'"),
         read_tables({("p", "met", "p"): edges}, {"p": nodes}),
     ):
         assert words.replace("'c'", "'p:c'" if read.ingest_report.node_kinds else "'c'") in table_warnings(read)[0]

@@ -273,7 +273,7 @@ def links(read):
 
 
 def queried(line):
-    return shlex.split(line[line.index("--edges-query") :])[1]
+    return shlex.split(line[line.index("--edges") :])[1]
 
 
 @pytest.mark.parametrize("names", [("from", "to"), ("sender", "recipients"), ("Mail from", "order")])
@@ -289,12 +289,12 @@ def test_lists_of_ids_are_told_with_a_query_that_works(tmp_path, names, sign, wr
     if written_as is not str:  # Of brackets, no id is left without.
         hint = read_tables(edges, **named).ingest_report.hint
         assert hint.startswith(said)
-        assert links(read_tables(edges_query=queried(hint), **named)) == LINKS
+        assert links(read_tables(edges=queried(hint), **named)) == LINKS
     nodes = saved(tmp_path, "people.csv", PEOPLE)
     with pytest.raises(DataError, match="a query makes an edge of each") as caught:
         read_tables(edges, nodes, **named)
     assert str(caught.value).startswith(said.partition(" of 4")[0][:-1])
-    read = read_tables(edges_query=queried(str(caught.value)), nodes=nodes, **named)
+    read = read_tables(edges=queried(str(caught.value)), nodes=nodes, **named)
     assert (links(read), read.ingest_report.dangling) == (LINKS, 0)
     with pytest.raises(DataError, match=r"in the table itself, DuckDB's SQL makes an edge of each: trim\(unnest"):
         read_tables({("p", "wrote", "p"): edges}, {"p": nodes}, **named)
@@ -303,12 +303,12 @@ def test_lists_of_ids_are_told_with_a_query_that_works(tmp_path, names, sign, wr
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "pandas"])
 def test_lists_that_are_no_text_are_refused(tmp_path, form):
     edges = written(tmp_path, form, {"sender": [a for a, _ in MAILS], "to": [to for _, to in MAILS]})
-    with pytest.raises(DataError, match="'to' has a list of ids in each row, but an edge needs one; in ") as caught:
+    with pytest.raises(DataError, match="'to' has a list of ids in each row, but an edge needs one; a query") as caught:
         read_tables(edges)
     if form == "pandas":
         assert str(caught.value).endswith('in the table itself, DuckDB\'s SQL makes an edge of each: unnest("to")')
     else:
-        assert links(read_tables(edges_query=queried(str(caught.value)))) == LINKS
+        assert links(read_tables(edges=queried(str(caught.value)))) == LINKS
 
 
 @pytest.mark.parametrize("field", ["name", "the name"])
@@ -318,7 +318,7 @@ def test_lists_of_structs_are_refused_with_their_first_field(tmp_path, field):
     )
     with pytest.raises(DataError, match="'to' has a list of ids in each row") as caught:
         read_tables(edges, source="sender", target="to")
-    assert links(read_tables(edges_query=queried(str(caught.value)), source="sender", target="to")) == LINKS
+    assert links(read_tables(edges=queried(str(caught.value)), source="sender", target="to")) == LINKS
 
 
 def test_signs_within_ids_are_no_lists(tmp_path):

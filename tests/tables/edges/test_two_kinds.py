@@ -211,7 +211,7 @@ def test_as_many_users_as_films_are_told(tmp_path):
 
 def test_a_query_is_told_to_be_a_file(tmp_path):
     query = f"SELECT * FROM '{ratings(tmp_path)}'"
-    assert "give files of edges: --edges user,NAME,movie=FILE" in read_tables(edges_query=query).ingest_report.hint
+    assert "give files of edges: --edges user,NAME,movie=FILE" in read_tables(edges=query).ingest_report.hint
 
 
 # -- one kind, though names are unlike --------------------------------------------------------------------------------------

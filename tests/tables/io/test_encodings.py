@@ -174,10 +174,10 @@ def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, enc
         saved(tmp_path, name, gzip.compress(content) if name.endswith(".gz") else content)
     expected = [] if FOUND[encoding] is None else [SAID.format(FOUND[encoding])] * 2
     for query in (f"{each} ORDER BY price" for each in QUERIES):
-        assert as_read("e.csv", nodes_query=query) == right, query
-        assert as_read("e.csv", nodes_query=query, encoding=encoding) == right, query
-        assert notes_of(read_tables("e.csv", nodes_query=query)) == expected
-    ingest("e.csv", nodes_query=QUERIES[0], out="graph")
+        assert as_read("e.csv", nodes=query) == right, query
+        assert as_read("e.csv", nodes=query, encoding=encoding) == right, query
+        assert notes_of(read_tables("e.csv", nodes=query)) == expected
+    ingest("e.csv", nodes=QUERIES[0], out="graph")
     assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
 
 
@@ -187,16 +187,16 @@ def test_a_query_that_says_how_its_file_is_encoded(tmp_path, monkeypatch):
     text = "source,target\nMüller,b\n"
     saved(tmp_path, "e.csv", text.encode("latin-1"))
     for encoding in (None, "utf-16"):
-        read = read_tables(edges_query="FROM read_csv('e.csv', encoding = 'latin-1')", encoding=encoding)
+        read = read_tables(edges="FROM read_csv('e.csv', encoding = 'latin-1')", encoding=encoding)
         assert read.graph.ids.tolist() == ["Müller", "b"]
     with pytest.raises(DataError, match=r"^the query of edges: it names an encoding .*; leave that out, and set --encoding"):
-        read_tables(edges_query="FROM read_csv('e.csv', encoding = 'cp1252')")
+        read_tables(edges="FROM read_csv('e.csv', encoding = 'cp1252')")
     with pytest.raises(DataError, match=r"^e\.csv: line 2: it is not text in ASCII; set its encoding"):
-        read_tables(edges_query="FROM 'e.csv'", encoding="ascii")
+        read_tables(edges="FROM 'e.csv'", encoding="ascii")
     saved(tmp_path, "x.csv", (text + "a,b,c\n" * 3).encode("cp1252"))
     options = "auto_detect = false, header = true, columns = {'source': 'TEXT', 'target': 'TEXT'}"
     with pytest.raises(DataError, match=r"^x\.csv: line 3: it has more than 2 columns"):
-        read_tables(edges_query=f"FROM read_csv('x.csv', {options})")
+        read_tables(edges=f"FROM read_csv('x.csv', {options})")
 
 
 def test_errors_name_the_file_itself(tmp_path):
@@ -226,9 +226,9 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     path = saved(tmp_path, "e.csv", EDGES.encode("utf-16"))
     read_tables(path)
-    read_tables(edges_query=f"FROM '{path}'")
+    read_tables(edges=f"FROM '{path}'")
     with pytest.raises(DataError):
         read_tables(path, encoding="ascii")
     with pytest.raises(DataError):
-        read_tables(edges_query=f"FROM '{path}'", encoding="ascii")
+        read_tables(edges=f"FROM '{path}'", encoding="ascii")
     assert list(temporary.iterdir()) == []

@@ -119,7 +119,7 @@ def test_a_large_table_by_its_first_rows(monkeypatch):
 def test_a_query_without_rows_has_no_ends():
     nodes = pa.table({"code": ["a", "b"], "key": ["x", "y"]})
     with pytest.raises(DataError, match="it has no edges"):
-        read_tables(edges_query="SELECT 'a' AS source, 'b' AS target WHERE false", nodes=nodes)
+        read_tables(edges="SELECT 'a' AS source, 'b' AS target WHERE false", nodes=nodes)
 
 
 def test_ids_that_are_written_in_another_way_are_still_those_of_their_column(tmp_path):

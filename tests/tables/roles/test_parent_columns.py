@@ -54,8 +54,8 @@ def test_they_are_edges_and_no_features(tmp_path, form, ids, names):
     (line,) = (line for line in read.ingest_report.remarks if "of other nodes" in line)
     assert all(f"'{name}'" in line for name in names[1:])
     if form != "arrow":
-        query = shlex.split(line.partition("in place of --edges: ")[2])[1]
-        again = read_tables(None, nodes, edges_query=query)
+        query = shlex.split(line.partition("to read them as edges: ")[2])[1]
+        again = read_tables(query, nodes)
         assert linked(again.graph) == edges_of(columns)
         assert not [line for line in again.ingest_report.remarks if "to read them as edges" in line]
         assert list(columns_of(again)) == ["born", "town"]
@@ -85,7 +85,7 @@ def test_a_single_table_is_answered_with_a_command_that_works(tmp_path, monkeypa
     for given in (["--edges", table], ["--edges", table, "--nodes", table]):
         ended = call("ingest", *given, "--out", tmp_path / "graph", "--force")
         assert ended.code == 2
-        cure = shlex.split(" ".join(ended.err.split()).partition("in place of --edges: ")[2])
+        cure = shlex.split(" ".join(ended.err.split()).partition("to read them as edges: ")[2])
         nodes = [] if "--nodes" in cure else ["--nodes", table]
         assert call("ingest", *cure, *nodes, "--out", tmp_path / "graph", "--force").code == 0
         assert linked(load_graph_folder(tmp_path / "graph").graph) == edges_of(columns)

@@ -287,7 +287,7 @@ def _nested(db: Connection, table: Table, column: str) -> str:
     selected = f"SELECT *, {f'[{inside} FOR x IN {path}]' if is_list else inside} AS {alias}"
     if not table.from_sql:
         return f"{why}; select a field of it as a column: {selected}"
-    return f"{why}; a query fetches its fields: {option('--nodes-query', f'{selected} FROM {table.from_sql}')}"
+    return f"{why}; a query fetches its fields: {option('--nodes', f'{selected} FROM {table.from_sql}')}"
 
 
 def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQueries[Inferred | None]:

@@ -144,12 +144,8 @@ def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Ta
     rows = f"{repeats} r JOIN {table.sql} a ON a.i = first JOIN {table.sql} b ON b.i = r.i"
     found = f"SELECT id, first, r.i, {place} FROM {rows} WHERE place > 0 ORDER BY r.i LIMIT 1"
     for node, first, second, differs in run(db, found, table.name):
-        query = option("--nodes-query", f"SELECT DISTINCT ON ({sql_name(db, key)}) * FROM {table.from_sql} ORDER BY ALL")
-        one = (
-            f"; in place of --nodes, this keeps the first in the order of all columns: {query}"
-            if table.from_sql and "." not in key
-            else ""
-        )
+        query = option("--nodes", f"SELECT DISTINCT ON ({sql_name(db, key)}) * FROM {table.from_sql} ORDER BY ALL")
+        one = f"; this keeps the first in the order of all columns: {query}" if table.from_sql and "." not in key else ""
         other = f"or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges"
         cure = _join_two(db, table, key, edges) or f"keep one row per node{one}; {other}"
         where = f"in rows {first + 1:,} and {second + 1:,}, which differ in '{others[differs - 2]}'"
@@ -170,8 +166,8 @@ def _join_two(db: Connection, table: Table, key: str, edges: Table | None) -> st
             ids, a, b = (f"concat_ws('/', {', '.join(sql_name(db, part) for part in two)})" for two in ((key, other), *ends))
             rest = f"* EXCLUDE ({', '.join(sql_name(db, part) for each in parts for part in each)})"
             others = "* EXCLUDE (id)" if "id" in map(str.casefold, table.columns) else "*"
-            nodes_query = option("--nodes-query", f"SELECT {ids} AS id, {others} FROM {table.from_sql}")
-            edges_query = option("--edges-query", f"SELECT {a} AS source, {b} AS target, {rest} FROM {edges.from_sql}")
+            nodes_query = option("--nodes", f"SELECT {ids} AS id, {others} FROM {table.from_sql}")
+            edges_query = option("--edges", f"SELECT {a} AS source, {b} AS target, {rest} FROM {edges.from_sql}")
             return f"'{key}' and '{other}' together are distinct; if they are the id, run it with {nodes_query} {edges_query}"
     return ""
 

@@ -168,7 +168,7 @@ def in_place(table: Table, role: str, does: str, name: str, value: str, where: s
 
 def by_query(role: str, does: str, query: str) -> str:
     """What a query does in place of a table."""
-    return f"in place of --{role}, a query {does}: {option(f'--{role}-query', query)}"
+    return f"a query {does}: {option(f'--{role}', query)}"
 
 
 def plain_number(number: str, notation: str) -> str:

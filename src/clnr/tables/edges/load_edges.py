@@ -53,7 +53,7 @@ def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm
             check_filled(db, table, into, empty, column)
     if w is not None:
         out = f"{option('--ignore', w)} leaves weights out"
-        check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f", {out}")
+        check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f"; {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
         counts = f"arg_min(given, rowid) FILTER ({wrong}), count(*) FILTER ({wrong}), count(*)"
         ((value, unread, rows),) = run(db, f"SELECT {counts} FROM {into}", table.name)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from clnr.errors import DataError, command_with
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
+from clnr.tables.io.table_files import is_query
 from clnr.tables.roles.column_names import RESERVED_SIGNS, of_kind
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
@@ -206,8 +207,8 @@ def _weigh(db: Connection, title: str, columns: tuple[str, str], key: str | None
 
 def _corrected(arguments: TableArguments, kinds: tuple[str, str], node_end: int) -> str | None:
     """The command with both kinds, as it is typed, or the arguments of Python; None if kinds do not go with the others."""
-    others = (arguments.nodes_query, arguments.edge_type, arguments.feature_matrix)
-    if arguments.edges is None or any(each is not None for each in others):
+    queries = is_query(arguments.edges) or is_query(arguments.nodes)
+    if queries or arguments.edge_type is not None or arguments.feature_matrix is not None:
         return None
     relation = "edges"
     if isinstance(arguments.edges, str | Path):

@@ -33,6 +33,7 @@ def query_table(db: Connection, query: str, what: str, encoding: str | None = No
     Rows that may come in another order the next time are sorted; or that is an error, if they must be ``ordered``.
     """
     sql, name = query.strip().rstrip(";"), f"the query of {what}"
+    into = '"' + f"{what} query".replace('"', '""') + '"'
     parsed = _check(db, sql, name)
     order = "" if _keeps_order(parsed["statements"][0]["node"]) else "ORDER BY ALL"
     if ordered and order:
@@ -41,8 +42,8 @@ def query_table(db: Connection, query: str, what: str, encoding: str | None = No
         if changed:
             ((sql,),) = run(db, "SELECT json_deserialize_sql(?::JSON)", name, [json.dumps(parsed)])
         # In a subquery DuckDB itself refuses to write as well.
-        run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n) {order}", name)
-    return replace(with_fields(db, describe(db, name, f"{what}_query")), encoding=found)
+        run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {order}", name)
+    return replace(with_fields(db, describe(db, name, into)), encoding=found)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import re
 import stat
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
 from clnr.tables.io.encodings import unpacked
@@ -24,6 +25,7 @@ _MOST_LISTED, _MOST_NAMED = 10_000, 5
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _HOME = re.compile(r"~[^/\\]*[/\\]")
 _GLOB = re.compile(r"[*?[]")
+_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 # At the start of a path, DuckDB reads these as a home folder or a URL.
 _SPECIAL = re.compile(r"~|[^/\\]{2,}:")
 
@@ -77,6 +79,11 @@ def _stem(path: str) -> str:
 
 def _home(path: str) -> str:
     return os.path.expanduser(path) if _HOME.match(path) else path
+
+
+def is_query(table: Any) -> bool:
+    """Whether what is given for a table is a query, and no file: text whose first word is SELECT, WITH or FROM."""
+    return isinstance(table, str) and _QUERY.match(table) is not None
 
 
 def check_is_file(path: Path) -> None:

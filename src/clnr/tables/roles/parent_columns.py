@@ -58,4 +58,4 @@ def about_parents(db: Connection, table: Table, key: str, parents: Sequence[str]
         column, target, rows = "target", "target", f"{rows} UNPIVOT (target FOR parent IN ({', '.join(columns)}))"
     there = "<> ''" if table.is_text else "IS NOT NULL"
     query = f"SELECT {source} AS source, {target} FROM {rows} WHERE {column} {there}"
-    return f"{line}; to read them as edges, in place of --edges: {option('--edges-query', query)}"
+    return f"{line}; to read them as edges: {option('--edges', query)}"

@@ -159,7 +159,7 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
     if label is not None and table.columns[label].kind.endswith("]"):
         raise DataError(
             f"{table.name}: the label '{label}' has a list of values in each row, but a node has one class; select one of "
-            f"them by --nodes-query, such as {label}[1]"
+            f"them by a query (--nodes 'SELECT ...'), such as {label}[1]"
         )
     if label is not None and label in (*asked, *types):
         raise DataError(
