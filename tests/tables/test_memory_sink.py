@@ -12,7 +12,6 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.support.humanize import parse_bytes
-from clnr.support.machine import memory
 from clnr.tables import FeatureEncoder, folder_ingest, ingest, read, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from tests.fuzz import examples
@@ -223,7 +222,7 @@ def tables():
 
 @pytest.fixture
 def unused(monkeypatch):
-    return lambda amount: monkeypatch.setattr(memory, "unused_memory", lambda: amount)
+    return lambda amount: monkeypatch.setattr(read, "unused_memory", lambda: amount)
 
 
 @pytest.fixture

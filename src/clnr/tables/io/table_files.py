@@ -82,8 +82,8 @@ def _home(path: str) -> str:
 
 
 def is_query(table: Any) -> bool:
-    """Whether what is given for a table is a query, and no file: text whose first word is SELECT, WITH or FROM."""
-    return isinstance(table, str) and _QUERY.match(table) is not None
+    """Whether what is given for a table is a query: text that begins with SELECT, WITH or FROM and does not end as a file."""
+    return isinstance(table, str) and _QUERY.match(table) is not None and ending_of(table) not in ENDINGS
 
 
 def check_is_file(path: Path) -> None:
