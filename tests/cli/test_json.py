@@ -148,7 +148,7 @@ def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     check("clnr ingest", only_json(clnr("ingest", *named, "--out", str(graph), "--json", "-q")))
     from_files = ["embed", "--graph", str(graph), "--memory", "1 GB", *sampled, *QUIET]
     in_memory = ["embed", *named, "--epochs", "2", "--dimension", "8", *QUIET]
-    extended = ["embed", "--model", str(model), *new, *QUIET]
+    extended = ["transform", str(model), *new, *QUIET]
     plain = ["embed", "--edges", "e.csv", "--effort", "quick", "--hold-out", "0", "--no-baselines", *QUIET]
     outputs = {model: in_memory, tmp_path / "files": from_files, tmp_path / "more": extended, tmp_path / "plain": plain}
     made = [only_json(clnr(*words, "--no-report", "--out", str(out))) for out, words in outputs.items()]

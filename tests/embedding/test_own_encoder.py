@@ -126,7 +126,7 @@ def test_without_the_module_the_vectors_are_read_and_the_model_says_what_it_need
     assert clnr("clusters", folder, "-k", "2").code == 0
     assert clnr("report", folder).code == 0
     (tmp_path / "e.csv").write_text("source,target\n1,2\n")
-    ended = clnr("embed", "--edges", tmp_path / "e.csv", "--model", folder, "--out", tmp_path / "more")
+    ended = clnr("transform", folder, "--edges", tmp_path / "e.csv", "--out", tmp_path / "more")
     assert ended.code == 2
     assert "its encoder is your own Mean" in ended.err
     assert not (tmp_path / "more").exists()

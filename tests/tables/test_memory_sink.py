@@ -161,9 +161,7 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
 def test_edges_that_lead_to_no_earlier_node_are_refused_unless_told(earlier):
     other, more = edges(("p", "q"), ("q", "r")), nodes(["p", "q", "r"], x=[1.0, 2.0, 3.0])
     for tables in ((other,), (other, more)):
-        with pytest.raises(
-            DataError, match=r"none of its edges leads to a node of the earlier graph, such as 'a'; .*--standalone"
-        ):
+        with pytest.raises(DataError, match=r"none of its edges leads to a node of the earlier graph, such as 'a'; .*--alone"):
             read_tables(*tables, base=earlier)
         assert read_tables(*tables, base=earlier, allow_disjoint=True).graph.num_nodes == 6
     # One edge is enough, one row of an earlier node, or a table of nodes alone.

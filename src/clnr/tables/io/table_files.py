@@ -20,6 +20,7 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *JSON_ENDINGS)
 """How the names of files end that tables are read from."""
+MATRIX_ENDINGS = (".npy", ".npz")
 # The most files that are looked at, and named, in place of one that there is not.
 _MOST_LISTED, _MOST_NAMED = 10_000, 5
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
