@@ -190,15 +190,11 @@ def test_export_formats(clnr, files):
 
 
 @pytest.mark.full
-def test_a_model_takes_other_tables_if_told(clnr, files):
-    (files / "cars.csv").write_text("id,power,price\npaper:80,3,4\npaper:81,5,6\n")
-    (files / "far.csv").write_text("source,target\nx,y\n")
-    clnr(*EMBED, "--out", "mine", "--method", "SVD", "--dimension", "8", "--device", "cpu", "--no-report", "--no-baselines")
-    words = ["transform", "mine", "--no-report", "--quiet", "--device", "cpu"]
-    for table, option in (["--nodes", "cars.csv"], "--allow-missing-columns"), (["--edges", "far.csv"], "--allow-disjoint"):
-        assert table[1] in assert_refused(clnr(*words, *table, "--out", "more"))
-        assert clnr(*words, *table, "--out", option[2:], option).code == 0
-    assert clnr(*words, "--alone", *EMBED[1:], "--out", "same").code == 0
+def test_a_model_embeds_tables_alone(clnr, files):
+    small = ["--method", "SVD", "--set", "dimension=8"]
+    clnr(*EMBED, "--out", "mine", *small, "--device", "cpu", "--no-report", "--no-baselines")
+    words = ["transform", "mine", "--alone", "--no-report", "--quiet", "--device", "cpu"]
+    assert clnr(*words, *EMBED[1:], "--out", "same").code == 0
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 
 
@@ -231,8 +227,8 @@ def test_a_plan_writes_nothing(clnr, files):
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
         (["transform", "none", "--edges", "edges.csv", "--out", "mine"], "no such folder"),
         (["transform", "none", "--out", "mine"], "missing --edges FILE, --nodes FILE or both"),
-        ([*EMBED, "--out", "mine", "--set", "threads=x"], "threads must be a whole number, not 'x'"),
-        ([*EMBED, "--out", "mine", "--features", "a.npy,b.npz"], "one matrix"),
+        ([*EMBED, "--out", "mine", "--set", "threads=x"], "threads must be a whole number"),
+        ([*EMBED, "--out", "mine", "--features", "a.npy", "--features", "b.npz"], "one matrix"),
         ([*EMBED, "--out", "edges.csv"], "is a file"),
         (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
         (["embed", "--graph", "g", "--no-header", "--out", "mine"], "leave out --header"),

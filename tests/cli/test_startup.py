@@ -26,7 +26,7 @@ MISTAKES_WITH_FILES = (
     *("embed --graph no --out new", "embed --graph empty --out new", "transform no --edges e.csv --out new"),
     *("transform empty --edges e.csv --out new", "transform finished --edges no.csv --out new"),
     *("embed --edges e.csv --out finished", "embed --edges e.csv --out foreign --force", "embed --edges e.csv --out e.csv"),
-    *("embed --edges no.csv --out new --workers 2"),
+    "embed --edges no.csv --out new --workers 2",
     *("embed --edges e.csv --out new --method GCN", "embed --edges e.csv"),
     *(f"{EMBED} --device gpu", f"{EMBED} --set precision=half", f"{EMBED} --set threads=0", f"{EMBED} --set epoch=3"),
     *(f"{EMBED} --set epochs=-1", f"{EMBED} --epochs x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),

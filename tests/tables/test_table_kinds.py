@@ -224,7 +224,7 @@ def test_what_is_ambiguous_is_refused(edges, nodes, more, said):
 def test_what_does_not_extend_a_graph(shop):
     apart, one_kind = {"feature_encoder": shop.feature_encoder}, {"base": read_tables({"a": FRAME}, NODES)}
     for edges, nodes, earlier, said in (
-        (None, NODES, {"base": shop}, r"earlier graph has nodes of several kinds \(user, item\).*--nodes user=FILE"),
+        (FRAME, None, {"base": shop}, r"earlier graph has nodes of several kinds \(user, item\).*--nodes user=FILE"),
         ({("user", "visited", "shop"): FRAME}, None, {"base": shop}, "no nodes of the kind 'shop', only user, item"),
         ({ENDS[1]: FRAME}, None, one_kind, "earlier graph has nodes of one kind"),
         (FRAME, NODES, apart, "earlier graph has nodes of several kinds"),
