@@ -66,7 +66,7 @@ class TableArguments:
     )
     _: KW_ONLY
     feature_matrix: Any = _option(  # noqa: RUF009
-        "More features as a matrix (.npy, .npz, .mtx), its rows in the order of --nodes; without --nodes, row i is node i.",
+        "More features as a matrix (.npy, .npz), its rows in the order of --nodes; without --nodes, row i is node i.",
         metavar="FILE",
     )
     source: str | Iterable[str] | None = _option(
