@@ -14,8 +14,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.errors import DataError
 from clnr.embedding.graph_sources import as_table_graph
+from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
 from tests.apart import process_apart

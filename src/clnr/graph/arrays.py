@@ -17,6 +17,7 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
+
 def is_tensor(values: Any) -> bool:
     """Whether it is a tensor of torch, which is not imported for this: whoever made a tensor has imported it."""
     torch = sys.modules.get("torch")
@@ -118,9 +119,7 @@ _LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "csc": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape[::-1]).T,
     "coo": lambda matrix: _check_coo(matrix.data, (matrix.row, matrix.col), matrix.shape),
     "torch.sparse_coo": lambda tensor: _check_coo(tensor._values(), tensor._indices(), tensor.shape),
-    "torch.sparse_csr": lambda tensor: check_csr(
-        tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape
-    ),
+    "torch.sparse_csr": lambda tensor: check_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
 }
 
 

@@ -49,7 +49,7 @@ def ingest(
         edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; or several by their kinds, as in ``read_tables``.
         nodes: Likewise, one row per node; without it, features come from the structure of the graph.
         out: The folder to write. Meanwhile DuckDB spills to a folder next to it.
-        dtype: How features are stored: ``float32``, ``float16`` or ``bfloat16``.
+        dtype: How features are stored: ``float32`` or ``float16``.
         memory: How much memory may be used, such as ``4 GB``; no more than is unused, also in a container.
         force: Whether a graph folder that clnr wrote may be overwritten.
         progress: Called with a line about each step.

@@ -63,7 +63,6 @@ def trained(device_graph, engine, **changes):
         ({}, {"max_neighbors": 2}),
         ({"sparse": True}, {}),
         ({"sparse": True}, {"feature_mask_mode": "elements"}),
-        ({"dtype": "bfloat16"}, {}),
         ({"dtype": "float16"}, {"edge_drop": 0.0, "feature_mask": 0.0}),
         ({}, {"encoder": "mlp"}),
         ({}, {"encoder": "gcn-bn"}),
