@@ -14,9 +14,9 @@ from clnr.graph.graph_folder import ARRAYS, GraphFolder, is_graph_folder
 from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
+from clnr.support.files import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
-from clnr.support.storage.atomic_io import OwnFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
 from clnr.tables.ingest_report import NODES, TABLES
@@ -70,7 +70,7 @@ def ingest(
         check_folder(path, force, OWN_FILES)
         with (
             _spill(resolve_path(path)) as spill,
-            atomic_folder(path, force, OWN_FILES) as part,
+            write_folder(path, force, OWN_FILES) as part,
             contextlib.closing(connect(f"{amount - _PYTHON_BYTES} B", spill)) as db,
         ):
             sink = FolderSink(db, FolderWriter(part, dtype), arguments, amount - _PYTHON_BYTES)
@@ -81,7 +81,7 @@ def ingest(
 @contextlib.contextmanager
 def _spill(path: Path) -> Iterator[Path]:
     """A folder beside another for what DuckDB spills; leftovers of a killed process are removed first."""
-    spill = path.with_name(temporary_name(path.name, "spill"))
+    spill = temporary_path(path, "spill")
 
     def remove() -> None:
         for folder in spill_folders(spill):
