@@ -29,7 +29,7 @@ def _check(
     from clnr.embedding.store.artifact_files import check_artifact, check_output
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used, parse
-    from clnr.support.files import read_stable
+    from clnr.support.storage import read_stable
     from clnr.tables.argument_checks import check_arguments, check_files
 
     place = Place.from_environment()

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clnr.errors import DataError
-from clnr.support.files import lock
 from clnr.support.machine.paths import cache_folder
+from clnr.support.storage import lock
 
 Progress = Callable[[str, int, int | None], None]
 Fetch = Callable[[str, Path], None]

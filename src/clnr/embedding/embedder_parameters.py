@@ -15,9 +15,9 @@ from clnr.engine import choose
 from clnr.errors import ClnrError, RecipeError, did_you_mean
 from clnr.methods.recipe import recipe_keys
 from clnr.support.arguments import check_int, check_path
-from clnr.support.files import resolve_path
 from clnr.support.processes.launch import Place
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.storage import resolve_path
 from clnr.tables.table_arguments import TableArguments
 
 _Arguments = ParamSpec("_Arguments")

@@ -36,8 +36,8 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_path, check_type
-from clnr.support.files import resolve_path, write_bytes
 from clnr.support.progress import Bar, log_progress
+from clnr.support.storage import resolve_path, write_bytes
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint

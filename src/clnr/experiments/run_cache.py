@@ -17,9 +17,9 @@ from clnr.errors import RunCacheError, shorten
 from clnr.experiments.results import Run
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.files import lock, parse_json
 from clnr.support.machine import environment
 from clnr.support.machine.paths import state_folder
+from clnr.support.storage import lock, parse_json
 from clnr.training.fingerprint import fingerprint, key_of
 
 if TYPE_CHECKING:

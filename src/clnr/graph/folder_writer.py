@@ -23,7 +23,7 @@ from clnr.graph.stored_arrays import (
     array_file,
     to_stored,
 )
-from clnr.support.files import sha256
+from clnr.support.storage import sha256
 
 
 class FolderWriter:

@@ -14,7 +14,7 @@ from clnr.paper import drawing, figures, result_tables
 from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch, Scope
 from clnr.paper.table_format import Table
-from clnr.support.files import write_bytes
+from clnr.support.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

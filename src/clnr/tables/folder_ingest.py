@@ -14,9 +14,9 @@ from clnr.graph.graph_folder import ARRAYS, GraphFolder, is_graph_folder
 from clnr.graph.manifest import MANIFEST
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
-from clnr.support.files import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
+from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
 from clnr.tables.ingest_report import NODES, TABLES

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError
-from clnr.support.files import check_version, lock, resolve_path, temporary_path, write_bytes
 from clnr.support.humanize import plural
+from clnr.support.storage import check_version, lock, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import differences
 
 FORMAT_VERSION = 1

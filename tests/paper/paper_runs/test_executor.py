@@ -19,7 +19,7 @@ from clnr.paper.paper_runs.executor import WorkerConfig, run_job, run_jobs
 from clnr.paper.paper_runs.plan import Job, plan
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
-from clnr.support.files import lock
+from clnr.support.storage import lock
 
 SCOPE = Scope(seeds=2)
 SMALL = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from clnr.embedding.store.artifact_files import DIGESTS, REPORT
-from clnr.support.files import resolve_path, write_bytes
+from clnr.support.storage import resolve_path, write_bytes
 from clnr.version import __version__
 
 _DRAWN_BY = ("report", "embedding")

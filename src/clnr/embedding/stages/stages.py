@@ -23,10 +23,10 @@ from clnr.embedding.store.output_folder import write_reserved
 from clnr.embedding.store.work_folder import READ_OUT, WorkFolder
 from clnr.experiments.runner import first_use
 from clnr.methods.recipe import Recipe
-from clnr.support.files import errors_name, write_bytes
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage as timed
+from clnr.support.storage import errors_name, write_bytes
 from clnr.training.loop import ProgressCallback
 
 _LINK_ROWS = "rows"

@@ -35,7 +35,7 @@ from clnr.engine import Reference
 from clnr.errors import DataError
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
-from clnr.support.files import lock, parse_json, read_stable, resolve_path, sha256, write_bytes
+from clnr.support.storage import lock, parse_json, read_stable, resolve_path, sha256, write_bytes
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.training.fingerprint import Fingerprint
 

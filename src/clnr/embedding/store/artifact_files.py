@@ -20,7 +20,7 @@ from pathlib import Path
 
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
-from clnr.support.files import (
+from clnr.support.storage import (
     OwnFiles,
     check_folder,
     check_version,

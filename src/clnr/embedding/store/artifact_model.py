@@ -25,9 +25,9 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.encoders.own_encoder import OwnEncoder
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.arguments import check_seed
-from clnr.support.files import check_count, check_positive, check_version, parse_json
 from clnr.support.machine.devices import DEVICES, PRECISIONS
 from clnr.support.machine.environment import versions
+from clnr.support.storage import check_count, check_positive, check_version, parse_json
 
 _METADATA_KEY = "clnr"
 _ENCODER_KEY = "encoder_class"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from clnr.errors import ClnrError, DataError
 from clnr.support.arguments import check_choice
-from clnr.support.files import write_file
 from clnr.support.lazy import lazy, np
+from clnr.support.storage import write_file
 
 if TYPE_CHECKING:
     import pyarrow

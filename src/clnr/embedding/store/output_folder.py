@@ -13,8 +13,8 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS
-from clnr.support.files import check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.support.stage_clock import stage
+from clnr.support.storage import check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 
 
 @dataclass(frozen=True)

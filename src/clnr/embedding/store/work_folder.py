@@ -16,7 +16,7 @@ from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.files import errors_name, parse_json, replace_folder, resolve_path, temporary_path, write_bytes
+from clnr.support.storage import errors_name, parse_json, replace_folder, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import Fingerprint, differences
 
 READ_OUT = "read-out.safetensors"

@@ -24,7 +24,7 @@ from clnr.experiments.run import runs
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.paper.paper_runs.plan import Job
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
-from clnr.support.files import lock
+from clnr.support.storage import lock
 from clnr.training.loop import ProgressCallback
 
 _WARM_UP_EPOCHS = 5

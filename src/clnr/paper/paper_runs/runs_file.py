@@ -17,7 +17,7 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse
 from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch
-from clnr.support.files import write_bytes
+from clnr.support.storage import write_bytes
 
 # Fields of a run and their types, in the order of the file.
 _FIELDS: dict[str, type] = {

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from clnr.errors import ClnrError, DataError
-from clnr.support import files
-from clnr.support.files import (
+from clnr.support import storage
+from clnr.support.storage import (
     OwnFiles,
     check_folder,
     lock,
@@ -191,7 +191,7 @@ def test_a_folder_without_rights_is_refused(tmp_path):
 @pytest.mark.slow
 def test_one_process_writes_and_the_lock_of_a_killed_one_is_free(tmp_path):
     script = (
-        "import os, signal, sys, pathlib; from clnr.support.files import lock\n"
+        "import os, signal, sys, pathlib; from clnr.support.storage import lock\n"
         "with lock(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     command, pipe = [sys.executable, "-c", script, tmp_path / "new"], subprocess.PIPE
@@ -208,7 +208,7 @@ def test_one_process_writes_and_the_lock_of_a_killed_one_is_free(tmp_path):
 
 def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monkeypatch):
     """Another process lets go, and removes the file, after this one has opened it."""
-    real, times = files._lock, []
+    real, times = storage._lock, []
 
     def slow(file, wait):
         times.append(file)
@@ -216,7 +216,7 @@ def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monk
             (tmp_path / ".new.clnr.lock").unlink()
         return real(file, wait)
 
-    monkeypatch.setattr(files, "_lock", slow)
+    monkeypatch.setattr(storage, "_lock", slow)
     with lock(tmp_path / "new"):
         assert len(times) == 2
         with pytest.raises(ClnrError), lock(tmp_path / "new"):
