@@ -13,7 +13,7 @@ import pytest
 from clnr.errors import DataError
 from clnr.support.humanize import parse_bytes
 from clnr.support.machine import memory
-from clnr.tables import FeatureEncoder, folder_ingest, ingest, read, read_tables
+from clnr.tables import FeatureEncoder, folder_ingest, ingest, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from tests.fuzz import examples
 from tests.tables.files import dense, edge_weights
@@ -224,22 +224,6 @@ def tables():
 @pytest.fixture
 def unused(monkeypatch):
     return lambda amount: monkeypatch.setattr(memory, "unused_memory", lambda: amount)
-
-
-@pytest.fixture
-def limits(monkeypatch):
-    """What DuckDB was allowed to take."""
-    found, connect = [], read.connect
-    monkeypatch.setattr(read, "connect", lambda limit: found.append(limit) or connect(limit))
-    return found
-
-
-def test_duckdb_takes_a_third_of_what_is_unused(tables, unused, limits):
-    for amount in (900_000_000, 60_000_000, None):
-        unused(amount)
-        assert read_tables(*tables).graph.num_nodes == NODE_COUNT
-    read_tables(*tables, memory="250 MB")
-    assert limits == ["300000000 B", "100000000 B", None, "250 MB"]
 
 
 def test_what_will_not_fit_is_refused_with_the_figure(tables, unused):
