@@ -53,7 +53,7 @@ def main() -> None:
             ways = {"full steps in memory": ["--set", "moments=all", "--device", asked.device]} | {
                 f"from files, {count} worker(s)": [
                     *("--memory", "1 GB", "--set", "moments=sampled", "--device", "cpu"),
-                    *("--workers", str(count), "--threads", asked.threads),
+                    *("--workers", str(count), "--set", f"threads={asked.threads}"),
                 ]
                 for count in asked.workers
             }

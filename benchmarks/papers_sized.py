@@ -160,7 +160,7 @@ def main() -> None:
         tables = ["--edges", f"{folder}/edges/*.parquet", "--nodes", f"{folder}/nodes/*.parquet"]
         timed(["clnr", "ingest", *tables, "--out", str(graph), "--memory", asked.memory, "--dtype", asked.dtype, "--force"])
     words = ["--method", asked.method, "--set", f"epochs={asked.epochs}", "--memory", asked.memory, "--device", asked.device]
-    words += ["--workers", asked.workers, *([] if asked.threads is None else ["--threads", asked.threads])]
+    words += ["--workers", asked.workers, *([] if asked.threads is None else ["--set", f"threads={asked.threads}"])]
     timed(["clnr", "embed", "--graph", str(graph), "--out", str(vectors), *words, *more, "--force"])
 
 

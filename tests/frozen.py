@@ -72,7 +72,7 @@ WAYS = {
     "files-workers": "--memory=1GB --workers 2 --worker-timeout 120",
     # Unseen people, with the model of the others: added to its graph, or as a graph of their own.
     "added": "--edges later-e.csv --nodes later-n.csv",
-    "alone": "--edges alone-e.csv --nodes later-n.csv --standalone",
+    "alone": "--edges alone-e.csv --nodes later-n.csv --alone",
 }
 
 
@@ -144,11 +144,11 @@ class Embedded(NamedTuple):
         return NodeEmbedder.load(out)
 
     def _words(self, case: Case, at: Path) -> list[str]:
-        engine = [f"--{name}={value}" for name, value in ENGINE.items()]
         if case.way in ("added", "alone"):
             model = case._replace(way="memory")
             self.embedder(model)
-            return ["embed", "--model", "-".join(model), *WAYS[case.way].split(), *engine]
+            options = [f"--{name}={value}" for name, value in ENGINE.items()]
+            return ["transform", "-".join(model), *WAYS[case.way].split(), *options]
         graph = TABLES.get(case.graph, "")
         if not graph or "files" in case.way:
             if not (at / "graph").exists():
@@ -156,7 +156,9 @@ class Embedded(NamedTuple):
             # Of thousands of held-out edges, what they reach takes long to compute.
             graph = "--graph graph" + " --hold-out 0.005" * (case.graph == "photo")
         words = f"embed {graph} {CHOSEN[case.chosen][1]} {WAYS[case.way]}".split()
-        return [*words, *(f"--set={key}={value}" for key, value in case.recipe.items()), *engine]
+        pinned = {key: value for key, value in ENGINE.items() if key != "device"}
+        set_to = {**case.recipe, **pinned}
+        return [*words, f"--device={ENGINE['device']}", *(f"--set={key}={value}" for key, value in set_to.items())]
 
     def _write_graph(self, name: str, at: Path) -> None:
         if name in TABLES:

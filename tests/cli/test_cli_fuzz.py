@@ -24,7 +24,7 @@ pytestmark = pytest.mark.fuzz
 COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "claims", "search", "embed", "nonsense", "")
 OPTIONS = (
     *("--json", "--help", "--version", "--method", "--dataset", "--device", "--last", "-k", "--format"),
-    *("--any-version", "--set", "--grid", "--seeds", "--edges", "--nodes", "--out", "--seed", "--model", "--dry-run"),
+    *("--any-version", "--set", "--grid", "--seeds", "--edges", "--nodes", "--out", "--seed", "--dry-run"),
     *("--", "-", "-q", "--x"),
 )
 NAMES = (

@@ -23,6 +23,7 @@ import pytest
 import torch
 
 from clnr import NodeEmbedder, cli, read_tables
+from clnr.cli.app import JSON_FORMAT
 from clnr.embedding import job
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
@@ -109,19 +110,6 @@ def test_every_stage_is_measured(clnr, files, monkeypatch):
     assert sum(each["seconds"] for each in content["stages"]) <= content["seconds"]
     assert all(each.keys() == {"stage", "seconds", "peak_bytes"} for each in content["stages"])
     assert all(2**26 < each["peak_bytes"] < 2**36 for each in content["stages"])
-    shown, plain = (clnr(*EMBED, "--out", name, *SMALL, "--no-report", *more).out for name, more in (("a", ["-v"]), ("b", [])))
-    rows = shown.splitlines()
-    header = next(place for place, row in enumerate(rows) if row.split() == ["stage", "seconds", "peak", "MiB"])
-    table = {
-        name: (float(seconds), int(peak.replace(",", "")))
-        for name, seconds, peak in (row.rsplit(None, 2) for row in rows[header + 1 : rows.index("next:")])
-    }
-    assert "draw" not in table
-    *stages, total = table.values()
-    assert list(table)[-1] == "in all"
-    assert total[0] == pytest.approx(sum(seconds for seconds, _ in stages), abs=0.01 * len(stages))
-    assert total[1] == max(peak for _, peak in stages)
-    assert "peak MiB" not in plain
 
 
 @pytest.mark.full
@@ -144,7 +132,7 @@ def test_tables_may_be_queries(clnr, files):
     assert (told["graph"]["nodes"], told["graph"]["classes"]) == (80, 3)
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
     more = ["--edges", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
-    assert clnr("embed", "--model", "mine", *more).code == 0
+    assert clnr("transform", "mine", *more).code == 0
     assert "one more" in load_folder(files / "more").table_graph.graph.ids.tolist()
 
 
@@ -153,7 +141,7 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
     (files / "n.csv").write_text("person,age,zip,code\nann,30,1000,7\nbob,40,1000,9\ncy,31,2000,9\n")
     np.save(files / "x.npy", np.eye(3))
     words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category,code=number"]
-    words += ["--ignore", "year", "--feature-matrix", "x.npy", "--header"]
+    words += ["--ignore", "year", "--features", "x.npy", "--header"]
     columns = only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"]
     assert columns[2] == "edges 'year': not used, number: ignored"
     assert [line.split(", ")[:2] for line in columns if ": feature" in line] == [
@@ -173,15 +161,15 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     (files / "new-edges.csv").write_text("source,target\npaper:80,paper:3\npaper:80,paper:81\n")
     words = pq.read_table("nodes.parquet")["words"].to_pylist()
     pq.write_table(pa.table({"id": ["paper:80", "paper:81"], "words": [words[3], words[4]]}), "new-nodes.parquet")
-    tables = ["--model", "mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet"]
-    plan = only_json(clnr("embed", *tables, "--dry-run", "--json"))
+    tables = ["mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet"]
+    plan = only_json(clnr("transform", *tables, "--dry-run", "--json"))
     assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
-    ended = clnr("embed", *tables, "--out", "tomorrow")
+    ended = clnr("transform", *tables, "--out", "tomorrow")
     assert "scores at training, without the new tables: link AUC 0." in ended.out
     for line in ("read: 2 new nodes, 2 new edges, added to 80", "- edges 'source'", "- nodes 'words': feature, vector"):
         assert line in ended.err
     assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
-    here = clnr("embed", *tables, "--out", "./mine", "--force", "--no-report", "-q")
+    here = clnr("transform", *tables, "--out", "./mine", "--force", "--no-report", "-q")
     assert "mine is the folder of the model itself: its graph and vectors are replaced" in here.err
     assert load_folder(files / "mine").table_graph.graph.num_nodes == 82
 
@@ -202,15 +190,11 @@ def test_export_formats(clnr, files):
 
 
 @pytest.mark.full
-def test_a_model_takes_other_tables_if_told(clnr, files):
-    (files / "cars.csv").write_text("id,power,price\npaper:80,3,4\npaper:81,5,6\n")
-    (files / "far.csv").write_text("source,target\nx,y\n")
-    clnr(*EMBED, "--out", "mine", "--method", "SVD", "--dimension", "8", "--device", "cpu", "--no-report", "--no-baselines")
-    words = ["embed", "--model", "mine", "--no-report", "--quiet", "--device", "cpu"]
-    for table, option in (["--nodes", "cars.csv"], "--allow-missing-columns"), (["--edges", "far.csv"], "--allow-disjoint"):
-        assert table[1] in assert_refused(clnr(*words, *table, "--out", "more"))
-        assert clnr(*words, *table, "--out", option[2:], option).code == 0
-    assert clnr(*words, "--standalone", *EMBED[1:], "--out", "same").code == 0
+def test_a_model_embeds_tables_alone(clnr, files):
+    small = ["--method", "SVD", "--set", "dimension=8"]
+    clnr(*EMBED, "--out", "mine", *small, "--device", "cpu", "--no-report", "--no-baselines")
+    words = ["transform", "mine", "--alone", "--no-report", "--quiet", "--device", "cpu"]
+    assert clnr(*words, *EMBED[1:], "--out", "same").code == 0
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 
 
@@ -239,13 +223,12 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
-        ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
-        (["export", "mine", "--format", "csv,parquet"], "vectors are always written as Parquet, to embeddings.parquet"),
         (["export", "none", "--format", "csv"], "no such folder"),
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
-        ([*EMBED, "--out", "mine", "--allow-disjoint"], "--allow-disjoint needs --model"),
-        ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
-        ([*EMBED, "--out", "mine", "--model", "none", "--set", "hidden=3", "--resume"], "leave out --set hidden=3, --resume"),
+        (["transform", "none", "--edges", "edges.csv", "--out", "mine"], "no such folder"),
+        (["transform", "none", "--out", "mine"], "missing --edges FILE, --nodes FILE or both"),
+        ([*EMBED, "--out", "mine", "--set", "threads=x"], "threads must be a whole number"),
+        ([*EMBED, "--out", "mine", "--features", "a.npy", "--features", "b.npz"], "one matrix"),
         ([*EMBED, "--out", "edges.csv"], "is a file"),
         (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
         (["embed", "--graph", "g", "--no-header", "--out", "mine"], "leave out --header"),
@@ -364,7 +347,7 @@ def test_clusters(clnr, files):
     for file, read in (("c.csv", pa.csv.read_csv), ("c.parquet", pq.read_table)):
         told = only_json(clnr("clusters", "mine", "-k", "3", "--json", "--out", file))
         assert read(file).to_pydict() == {"id": ids, "cluster": found.assignment.tolist()}
-    assert told == {"format": 1} | json.loads(json.dumps(found.to_dict()))
+    assert told == {"format": JSON_FORMAT} | json.loads(json.dumps(found.to_dict()))
     assert {each["cluster"]: each["size"] for each in told["clusters"]} == Counter(found.assignment.tolist())
     lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
     assert lines[0].split()[:2] == ["cluster", "nodes"]

@@ -148,12 +148,14 @@ def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     check("clnr ingest", only_json(clnr("ingest", *named, "--out", str(graph), "--json", "-q")))
     from_files = ["embed", "--graph", str(graph), "--memory", "1 GB", *sampled, *QUIET]
     in_memory = ["embed", *named, "--epochs", "2", "--dimension", "8", *QUIET]
-    extended = ["embed", "--model", str(model), *new, *QUIET]
+    extended = ["transform", str(model), *new, *QUIET]
     plain = ["embed", "--edges", "e.csv", "--effort", "quick", "--hold-out", "0", "--no-baselines", *QUIET]
     outputs = {model: in_memory, tmp_path / "files": from_files, tmp_path / "more": extended, tmp_path / "plain": plain}
-    made = [only_json(clnr(*words, "--no-report", "--out", str(out))) for out, words in outputs.items()]
-    check("clnr embed", *made)
-    ahead = [in_memory, from_files, extended, plain, [*from_files, "--workers", "2", "--method", "CLNR"]]
+    made = {out: only_json(clnr(*words, "--no-report", "--out", str(out))) for out, words in outputs.items()}
+    check("clnr transform", made.pop(tmp_path / "more"))
+    check("clnr embed", *made.values())
+    assert only_json(clnr(*extended, "--dry-run")).keys() == {"format", "graph", "new_nodes", "columns", "warnings"}
+    ahead = [in_memory, from_files, plain, [*from_files, "--workers", "2", "--method", "CLNR"]]
     check("clnr embed --dry-run", *(only_json(clnr(*words, "--dry-run")) for words in ahead))
     found = [only_json(clnr("clusters", str(folder), "--json", *k)) for folder in outputs for k in ([], ["-k", "2"])]
     check("clnr clusters", *found)

@@ -24,7 +24,7 @@ def written(tmp_path):
         ({"purpose": "labels"}, ["--for", "labels"]),
         ({"hold_out": 2}, ["--hold-out", "2"]),
         ({"method": "GCN"}, ["--method", "GCN"]),
-        ({"threads": 10**6}, ["--threads", "1000000"]),
+        ({"threads": 10**6}, ["--set", "threads=1000000"]),
     ],
     ids=str,
 )

@@ -405,12 +405,12 @@ def test_what_is_wrong_is_said_when_it_is_fitted(changes, kind, said):
 def test_a_plan_says_what_fit_will_do(monkeypatch):
     made = NodeEmbedder("CLNR", epochs=7, device="cpu")
     plan = made.plan(tiny())
-    assert plan.facts["nodes"] == "40"
+    assert plan.counts["nodes"] == 40
     assert {choice.key for choice in plan.choices} == {"dimension", "hidden", "edge_drop", "feature_mask", "structure"}
     assert str(plan).splitlines()[0].startswith("read: 40 nodes, 74 undirected edges, 12 features")
     assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.memory
     assert not hasattr(made, "embedding_")
-    assert embedder(graph=tiny()).plan().facts == plan.facts
+    assert embedder(graph=tiny()).plan().counts == plan.counts
 
 
 def test_what_will_not_fit_is_refused(monkeypatch):

@@ -89,7 +89,6 @@ def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
         ),
         (("ingest", "--verify", "g", "--out", "o", "--force", "--dtype", "float16"), "leave out --out, --force, --dtype$"),
         (("embed", "--graph", "g", "--edges", "e.csv"), "leave out --edges"),
-        (("embed", "--graph", "g", "--model", "m"), "--model takes tables"),
         (("embed", "--graph", "no/where", "--out", "o"), "no/where: there is no such folder"),
     ],
 )

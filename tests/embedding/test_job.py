@@ -24,6 +24,7 @@ from clnr.methods import CLNR_MIX, METHODS
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
+from tests.damage import unseal
 from tests.embedding.test_fit_settings import SMALL, settings
 
 
@@ -59,7 +60,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     # What nobody asks for may be what another machine chose.
     recipe = out / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 1\n", ""))
-    (out / "digests.json").unlink()
+    unseal(out)
     assert again(engine=choose("auto")) is None
     with pytest.raises(DataError, match="device was cuda and is cpu"):
         again(engine=choose("cpu"))

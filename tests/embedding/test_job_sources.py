@@ -40,7 +40,7 @@ def test_the_plan_of_an_extension_counts_new_nodes_apart_from_known_ones():
     assert "- without values: 2 new nodes; a node table (nodes) would give them" in bare.lines
     assert not any("no edges" in line for line in bare.lines)
     with pytest.raises(DataError, match=r"needs the features of a node table: pass one \(nodes\)$"):
-        plan_extension(earlier, more, standalone=True)
+        plan_extension(earlier, more, alone=True)
     rows = pa.table({"id": [1, 2, 30, 31], "age": [1.0, 2.0, 3.0, 4.0]})
-    alone = plan_extension(earlier, {**more, "nodes": rows}, standalone=True)
+    alone = plan_extension(earlier, {**more, "nodes": rows}, alone=True)
     assert (alone.new_nodes, alone.lines[0]) == (None, "read: 4 nodes, 2 undirected edges, 1 feature")

@@ -16,6 +16,7 @@ from clnr.embedding.stages.graph_in_memory import recipe_beside
 from clnr.errors import ClnrError, DataError, MethodError, RecipeError
 from clnr.methods import SVD_BOTH
 from tests.conftest import tiny
+from tests.damage import unseal
 
 
 class Mean(torch.nn.Module):
@@ -43,12 +44,6 @@ def mean(inputs=12, width=8, kind=Mean):
 
 def embedder(encoder=None, **more):
     return NodeEmbedder(encoder=mean() if encoder is None else encoder, epochs=3, device="cpu", **more)
-
-
-def unsigned(folder):
-    """A folder without digests may be edited."""
-    (folder / "digests.json").unlink()
-    return folder / "recipe.toml"
 
 
 @pytest.fixture
@@ -131,7 +126,7 @@ def test_without_the_module_the_vectors_are_read_and_the_model_says_what_it_need
     assert clnr("clusters", folder, "-k", "2").code == 0
     assert clnr("report", folder).code == 0
     (tmp_path / "e.csv").write_text("source,target\n1,2\n")
-    ended = clnr("embed", "--edges", tmp_path / "e.csv", "--model", folder, "--out", tmp_path / "more")
+    ended = clnr("transform", folder, "--edges", tmp_path / "e.csv", "--out", tmp_path / "more")
     assert ended.code == 2
     assert "its encoder is your own Mean" in ended.err
     assert not (tmp_path / "more").exists()
@@ -147,7 +142,7 @@ def test_another_class_or_other_sizes_are_refused_and_no_class_is_imported(saved
         NodeEmbedder.load(folder, encoder=mean(11))
     with pytest.raises(DataError, match=r"encoder must be a torch.nn.Module"):
         NodeEmbedder.load(folder, encoder="Mean")
-    recipe = unsigned(folder)
+    recipe = unseal(folder) / "recipe.toml"
     recipe.write_text(recipe.read_text().replace(f'"{__name__}.Mean"', '"this.Mean"'))
     sys.modules.pop("this", None)
     assert np.array_equal(NodeEmbedder.load(folder, encoder=mean()).embedding_, made.embedding_)

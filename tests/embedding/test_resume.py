@@ -18,7 +18,7 @@ from clnr.embedding.store.work_folder import WorkFolder
 from clnr.training.checkpoint import Checkpoint
 from tests.command_line import assert_refused, only_json, outside
 
-NUMBERS = ["--device", "cpu", "--precision", "float32", "--threads", "1", "--no-report", "--no-baselines"]
+NUMBERS = ["--device", "cpu", "--set", "precision=float32", "--set", "threads=1", "--no-report", "--no-baselines"]
 SAMPLED = ["--set", "epochs=4", "--set", "moments=sampled", "--set", "sampled_nodes=30", *NUMBERS]
 SMALL = ["--method", "CLNR", "--set", "hidden=8", "--set", "dimension=8", *SAMPLED]
 FILES = ["--memory", "1 GB"]

@@ -12,8 +12,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.support.humanize import parse_bytes
-from clnr.support.machine import memory
-from clnr.tables import FeatureEncoder, folder_ingest, ingest, read_tables
+from clnr.tables import FeatureEncoder, folder_ingest, ingest, read, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from tests.fuzz import examples
 from tests.tables.files import dense, edge_weights
@@ -162,9 +161,7 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
 def test_edges_that_lead_to_no_earlier_node_are_refused_unless_told(earlier):
     other, more = edges(("p", "q"), ("q", "r")), nodes(["p", "q", "r"], x=[1.0, 2.0, 3.0])
     for tables in ((other,), (other, more)):
-        with pytest.raises(
-            DataError, match=r"none of its edges leads to a node of the earlier graph, such as 'a'; .*--standalone"
-        ):
+        with pytest.raises(DataError, match=r"none of its edges leads to a node of the earlier graph, such as 'a'; .*--alone"):
             read_tables(*tables, base=earlier)
         assert read_tables(*tables, base=earlier, allow_disjoint=True).graph.num_nodes == 6
     # One edge is enough, one row of an earlier node, or a table of nodes alone.
@@ -223,7 +220,7 @@ def tables():
 
 @pytest.fixture
 def unused(monkeypatch):
-    return lambda amount: monkeypatch.setattr(memory, "unused_memory", lambda: amount)
+    return lambda amount: monkeypatch.setattr(read, "unused_memory", lambda: amount)
 
 
 def test_what_will_not_fit_is_refused_with_the_figure(tables, unused):

@@ -32,6 +32,7 @@ _BOX_COLUMNS = 120
 PANELS = {
     "Your graph": {
         "embed": "From tables of edges and nodes to vectors, a model and a report.",
+        "transform": "Embed new nodes and edges with an earlier model.",
         "similar": "Find the nodes most similar to a node.",
         "clusters": "Find clusters, their typical nodes and what sets them apart.",
         "export": "Write the vectors in other formats, such as CSV.",
@@ -96,6 +97,7 @@ app = typer.Typer(
     help="Learn node embeddings of a graph without labels.",
     epilog="Examples: clnr embed --edges edges.csv --out folder; clnr run; clnr run CLNR cora --seeds 20",
     add_completion=False,
+    context_settings={"max_content_width": 100},
     pretty_exceptions_enable=False,
     # Boxes take so much of a narrow terminal that names of options would be cut.
     rich_markup_mode="rich" if shutil.get_terminal_size().columns >= _BOX_COLUMNS else None,

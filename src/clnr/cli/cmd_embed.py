@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe
+from clnr.cli.app import Device, Json, Quiet, app, out, print_json, print_stderr, print_stdout
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe, settings_of
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_memory, check_natural, check_seed
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from clnr.support.stage_clock import StageTime
 
 
-def _check(
-    tables: dict[str, Any], graph: Path | None, folder: Path | None, model: Path | None, ray: str | None, **options: Any
-) -> None:
+def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray: str | None, **options: Any) -> None:
     """Raise what can be wrong without looking at a graph, before the slow import of torch."""
     from clnr.embedding.defaults import check_labels, choose_method
-    from clnr.embedding.store.artifact_files import check_artifact, check_output
+    from clnr.embedding.store.artifact_files import check_output
     from clnr.graph.manifest import MANIFEST, find_manifest
-    from clnr.methods.recipe import Recipe, check_used, parse
+    from clnr.methods.recipe import Recipe, check_used
     from clnr.support.storage import read_stable
     from clnr.tables.argument_checks import check_arguments, check_files
 
@@ -36,39 +34,26 @@ def _check(
     given = [name for name, value in tables.items() if value is not None]
     if options["memory"] is not None:
         check_memory(options["memory"])
-    has_nodes = "nodes" in given
-    if not (graph or "edges" in given or (model and has_nodes)):
+    if graph is None and "edges" not in given:
         raise ClnrError("missing --edges FILE (or --graph FOLDER); see: clnr embed --help")
-    for name in ("allow_missing_columns", "allow_disjoint"):
-        if options[name] and model is None:
-            raise ClnrError(f"{option_of(name)} needs --model, the folder of an earlier graph")
-    if graph is not None:
-        if given or model is not None:
-            other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
-            raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: {other}")
-    elif model is None:
+    if graph is None:
         check_arguments("read_tables", **tables)
-    if model is not None:
-        set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
-        only_training = ("method", "effort", "purpose", "checkpoint_every", "resume")
-        if unused := [*set_by, *(option_of(name) for name in only_training if options[name])]:
-            raise ClnrError(f"--model trains nothing: leave out {', '.join(unused)}")
-        if options["workers"] > 1 or (place is not None and place.size > 1):
-            raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
+    elif given:
+        raise ClnrError(
+            f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option_of(given[0])}"
+        )
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
-    changes = parse(options["assign"] or [])
+    changes, _ = settings_of(options["assign"])
     check_used(method, changes)
     Recipe().but(**changes)
-    check_labels(method, has_nodes or graph is not None or model is not None)
+    check_labels(method, "nodes" in given or graph is not None)
     # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
     if ray is not None or place is not None:
         return
     if graph is not None:
         read_stable(graph, MANIFEST, lambda: find_manifest(graph))
-    if model is not None:
-        check_artifact(model)
     check_files(**tables)
     if folder is not None and not options["dry_run"]:
         check_output(folder, options["force"], options["resume"])
@@ -78,11 +63,10 @@ PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
     "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
-    OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
-    "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
+    OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
     "Larger graphs": (
         *("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
-        *("device", "precision", "threads"),
+        "device",
     ),
 }
 
@@ -90,25 +74,12 @@ PANELS = {
 @app.command()
 @in_panels(PANELS)
 @sets_recipe
-@reads_tables
+@reads_tables()
 @by_workers(_check)
 def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder written by clnr ingest.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph and embed with its model.")
-    ] = None,
-    standalone: Annotated[
-        bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
-    ] = False,
-    allow_missing_columns: Annotated[
-        bool,
-        typer.Option("--allow-missing-columns", help="With --model: accept a node table that has none of the model's columns."),
-    ] = False,
-    allow_disjoint: Annotated[
-        bool, typer.Option("--allow-disjoint", help="With --model: accept edges that reach no node of the model's graph.")
-    ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
     ] = None,
@@ -124,7 +95,15 @@ def embed(
             help="Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best).",
         ),
     ] = None,
-    assign: Assign = None,
+    assign: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a hyper-parameter, such as epochs=200, precision (float32, bfloat16) or threads; repeatable. "
+            "Names: clnr recipe.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
     hold_out: Annotated[
         float,
@@ -157,30 +136,19 @@ def embed(
     max_restarts: MaxRestarts = 3,
     worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
     as_json: Json = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print all choices and scores, and the time and memory of each stage.")
-    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Embed a graph of your own: from tables of edges and nodes to vectors, a model and a report.
-
-    With --model, the tables are added to an earlier graph and embedded with its model; nothing is trained.
-    """
+    """Embed a graph of your own: from tables of edges and nodes to vectors, a model and a report."""
     from clnr.embedding.defaults import choose_method
-    from clnr.methods.recipe import parse
 
-    method_settings, recipe = choose_method(method, effort, purpose), parse(assign or [])
+    method_settings, (recipe, engine) = choose_method(method, effort, purpose), settings_of(assign)
     bound = None if graph is None or memory is None else check_memory(memory)
-    allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
-    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory, **allowed}
+    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory}
 
-    from clnr.embedding import job, job_sources
+    from clnr.embedding import job
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning import file_plan, memory_plan
-    from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
     from clnr.engine.distributed.worker_group import current_workers
@@ -190,11 +158,9 @@ def embed(
     from clnr.training.checkpoint import checkpoint_path
 
     group = current_workers()
-    if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
-        print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")
     settings = Settings(
         **method_settings,
-        engine=choose(device, precision, threads),
+        engine=choose(device, **engine),
         recipe=recipe,
         seed=seed,
         hold_out=hold_out,
@@ -217,37 +183,33 @@ def embed(
         plan: Any
         if in_files is not None:
             _, plan = file_plan.plan(in_files, settings, bound, planned_workers)
-        elif model is not None:
-            plan = job_sources.plan_extension(load_folder(model), tables, standalone=standalone)
         else:
             _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers)
         if group.first and as_json:
             print_json(plan.to_dict())
         elif group.first:
-            print_stdout("\n".join((*plan.lines, *(plan.details if verbose else ()))))
+            print_stdout("\n".join(plan.lines))
         return
     assert folder is not None
     began = perf_counter()
     options: dict[str, Any] = {"force": force, "report": report}
-    shows_stages = verbose or as_json
     try:
-        measured = settings.engine.device if shows_stages else None
+        measured = settings.engine.device if as_json else None
         with (
-            progress_bar(quiet or not group.first, verbose) as bar,
+            progress_bar(quiet or not group.first) as bar,
             use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock,
         ):
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
             else:
-                options |= {"model": model, "standalone": standalone}
                 result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):
             print_stderr("stopped; training is complete: run the same command with --resume to continue with the next block")
-        elif group.first and model is None and settings.checkpoint is not None and settings.checkpoint.is_file():
+        elif group.first and settings.checkpoint is not None and settings.checkpoint.is_file():
             saved = f"stopped; training is saved in {settings.checkpoint}"
             print_stderr(f"{saved}: run the same command with --resume to continue")
-        elif group.first and model is None:
+        elif group.first:
             print_stderr("stopped without a checkpoint: --checkpoint-every N saves one every N epochs")
         raise typer.Exit(130) from None
     if not group.first:
@@ -255,12 +217,13 @@ def embed(
     if result is None:
         print_stderr(f"{folder} is finished: there is nothing to resume")
     else:
-        stages = clock.stages if shows_stages else []
-        _print_result(result, folder, perf_counter() - began, as_json, model is None, stages)
+        print_result(result, folder, perf_counter() - began, as_json, clock.stages)
 
 
-def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool, stages: list[StageTime]) -> None:
-    from clnr.cli import console_tables
+def print_result(
+    result: Any, folder: Path, seconds: float, as_json: bool, stages: Sequence[StageTime] = (), trained: bool = True
+) -> None:
+    """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
     from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.support.humanize import duration, plural
@@ -269,13 +232,17 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     nodes, dimension = map(int, result.z.shape)
     shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
-    files = sorted(path.name for path in folder.iterdir())
-    took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
+    took: dict[str, Any] = {"seconds": round(seconds, 3)}
+    if trained:
+        took["stages"] = [each.to_dict() for each in stages]
     if as_json:
         of_graph: dict[str, Any] = {"shards": shards}
         tables: list[str] = []
         if shards is None:
-            of_graph = {"graph": graph_counts(result.table_graph.graph), "files": files}
+            of_graph = {
+                "graph": graph_counts(result.table_graph.graph),
+                "files": sorted(path.name for path in folder.iterdir()),
+            }
             tables = [*table_warnings(result.table_graph), *kind_weights(result.table_graph)]
         content = {
             "nodes": nodes,
@@ -296,28 +263,24 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     if shards is None and loses_much(report := result.table_graph.ingest_report):
         lost = [dangling_warning(report) or ""]
     if trained:
-        _print_scores(result.scores, compared, (*lost, *result.warnings), verbose=bool(stages))
+        _print_scores(result.scores, compared, (*lost, *result.warnings))
     else:
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
         out.print(f"scores at training, without the new tables: {known or 'none'}")
         _print_warnings(lost)
-    if stages:
-        out.print(f"files: {', '.join(files)}", style="dim")
-        out.print(console_tables.stages(stages))
-    # Those of the new tables come last.
     node = str(result.nodes.ids[0 if trained else nodes - 1])
     similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]
     commands = similar, ["clnr", "report", str(folder), "--open"]
     print_stdout("\n  ".join(["next:", *map(shlex.join, commands)]))
 
 
-def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...], verbose: bool) -> None:
+def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
     from clnr.cli import console_tables
     from clnr.embedding.reporting.report_data import format_scores
     from clnr.support.console import Table
 
     table = Table("score", "value", box=None, pad_edge=False)
-    for description, value in format_scores(scores, verbose):
+    for description, value in format_scores(scores, details=False):
         table.add_row(description, value)
     if table.rows:
         out.print(table)

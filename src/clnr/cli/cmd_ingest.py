@@ -21,7 +21,7 @@ PANELS = {
 
 @app.command()
 @in_panels(PANELS)
-@reads_tables
+@reads_tables()
 def ingest(
     tables: dict[str, Any],
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,

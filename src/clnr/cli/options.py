@@ -15,7 +15,9 @@ from typing import Annotated, Any, get_args
 import typer
 
 from clnr.errors import ClnrError, shorten
-from clnr.tables.io.table_files import is_query
+from clnr.support.arguments import check_int
+from clnr.support.machine.devices import check_precision, check_threads
+from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
 from clnr.tables.table_arguments import TableArguments
 
 SHORT_FORMS = {
@@ -83,7 +85,7 @@ def _written(argument: str) -> str:
 
 
 TABLE_PANELS = {
-    "Tables": ("feature_matrix", "header", "encoding"),
+    "Tables": ("header", "encoding"),
     "Columns": (
         *("source", "target", "weight", "edge_type", "until", "directed"),
         *("id", "names", "features", "ignore", "types"),
@@ -94,7 +96,7 @@ OUTPUT_PANEL = "Output"
 # What the help calls the value of an option; any other is called as its option is.
 _VALUES = {
     "COLUMN": ("--label", "--name"),
-    "FOLDER": ("--out", "--graph", "--model", "--data-root"),
+    "FOLDER": ("--out", "--graph", "--data-root"),
     "N": ("-k", "--seed", "--seeds", "--jobs", "--workers", "--max-restarts"),
     "AMOUNT": ("--memory",),
     "SHARE": ("--hold-out",),
@@ -154,7 +156,24 @@ def write_panels(panels: Mapping[str, Iterable[Any]], formatter: Any) -> None:
             formatter.write_dl(list(records))
 
 
-# -- hyper-parameters -------------------------------------------------------------------------------------------------------
+# -- --set -------------------------------------------------------------------------------------------------------------------
+
+
+def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What ``--set`` gives: hyper-parameters, and ``precision`` and ``threads``, which are no part of a recipe."""
+    from clnr.methods.recipe import parse
+
+    engine: dict[str, Any] = {}
+    recipe = []
+    for each in assign or []:
+        key, _, value = (part.strip() for part in each.partition("="))
+        if key == "precision":
+            engine[key] = check_precision(value)
+        elif key == "threads":
+            engine[key] = check_threads(int(value) if value.isdecimal() else check_int(key, value))
+        else:
+            recipe.append(each)
+    return parse(recipe), engine
 
 
 def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
@@ -198,7 +217,8 @@ def _near_option(option: str, known: Sequence[str]) -> str:
     """The option that was meant, or how to set a hyper-parameter; "" if that is not known."""
     from clnr.methods.recipe import recipe_keys
 
-    sets = {_written(key): f"--set {key}=VALUE" for key in recipe_keys()} if "--set" in known else {}
+    sets = {_written(key): f"--set {key}=VALUE" for key in (*recipe_keys(), "precision", "threads")}
+    sets = sets if "--set" in known else {}
     meant = sets | {word: word for word in (*known, "--help")}
     near = get_close_matches(option.casefold(), meant, n=1, cutoff=0.6)
     return f"did you mean {meant[near[0]]}? " if near else ""
@@ -207,18 +227,21 @@ def _near_option(option: str, known: Sequence[str]) -> str:
 # -- tables -----------------------------------------------------------------------------------------------------------------
 
 
-def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of tables in front of its own; it is called with what they give as ``tables``."""
-    options = TableArguments.options()
+def reads_tables(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with the options of tables, but for some, in front of its own; what they give is its first argument."""
+    options = {name: each for name, each in TableArguments.options().items() if name not in without}
 
-    def run(**given: Any) -> None:
-        command(_table_arguments({name: given.pop(name, None) for name in options}), **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(_table_arguments({name: given.pop(name, None) for name in options}), **given)
 
-    shared = (
-        _parameter(name, each.type, typer.Option(each.flags or _written(name), metavar=each.metavar, help=each.help))
-        for name, each in options.items()
-    )
-    return with_options(run, command, [*shared, *(each for each in parameters_of(command) if each.name != "tables")])
+        shared = (
+            _parameter(name, each.type, typer.Option(each.flags or _written(name), metavar=each.metavar, help=each.help))
+            for name, each in options.items()
+        )
+        return with_options(run, command, [*shared, *(each for each in parameters_of(command) if each.name != "tables")])
+
+    return decorate
 
 
 def _table_arguments(given: dict[str, Any]) -> dict[str, Any]:
@@ -227,6 +250,11 @@ def _table_arguments(given: dict[str, Any]) -> dict[str, Any]:
     named = {argument: value for argument, value in given.items() if value is not None and value != []}
     if "types" in named:
         named["types"] = _types(named["types"])
+    if matrices := [each for each in named.get("features", ()) if each.endswith(MATRIX_ENDINGS)]:
+        if len(matrices) > 1:
+            raise ClnrError(f"--features takes one matrix, not {' and '.join(matrices)}")
+        columns = [each for each in named.pop("features") if each not in matrices]
+        named |= {"feature_matrix": matrices[0]} | ({"features": columns} if columns else {})
     return {**tables, **named}
 
 

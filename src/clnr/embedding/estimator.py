@@ -229,7 +229,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @names_unknown
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
-        """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr embed --model``.
+        """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr transform``.
 
         Nothing is trained: new nodes are encoded as the others were, and the whole graph is embedded with the same model.
 
@@ -328,7 +328,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @names_unknown
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
-        """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
+        """Write a folder that ``load`` and ``clnr transform`` read: the model, its recipe, the graph and its embedding.
 
         Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either. A
         checkpoint of the training is removed, since the folder has all of it.

@@ -84,7 +84,7 @@ def embed(
         if workers.broadcast_object(done):
             settings.remove_checkpoint()
             return None
-        for line in (*planned.lines, *(planned.details if shown.verbose else ())):
+        for line in planned.lines:
             shown.note(line)
         # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
         if not (workers.alone or settings.resume):
@@ -104,26 +104,30 @@ def embed_tables(
     folder: Path,
     settings: Settings,
     *,
-    model: Path | None = None,
-    standalone: bool = False,
     force: bool = False,
     report: bool = True,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
-    """``embed`` from the arguments of ``read_tables``, or a ``graph`` folder, to a folder of vectors, model and report.
-
-    With the folder of an earlier ``model``, nothing is trained: the tables are added to its graph, or are one of their own.
-    """
-    labelled = any(tables.get(name) is not None for name in ("nodes", "graph"))
-    check_labels(settings.method, labelled or model is not None)
+    """``embed`` from the arguments of ``read_tables``, or a ``graph`` folder, to a folder of vectors, model and report."""
+    check_labels(settings.method, any(tables.get(name) is not None for name in ("nodes", "graph")))
     check_used(settings.method, settings.fixed)
+    output = Output(folder, force, report)
+    return embed(lambda: InMemory(read_source(tables, bar), tables.get("names")), settings, output, bar)
 
-    def opened() -> Source:
-        if model is not None:
-            return Extension(load_folder(model), tables, standalone)
-        return InMemory(read_source(tables, bar), tables.get("names"))
 
-    return embed(opened, settings, Output(folder, force, report), bar)
+def transform_tables(
+    model: Path,
+    tables: Mapping[str, Any],
+    folder: Path,
+    settings: Settings,
+    *,
+    alone: bool = False,
+    force: bool = False,
+    report: bool = True,
+    bar: Bar | None = None,
+) -> EmbeddingResult | None:
+    """Embed tables with the model of an earlier folder: added to its graph, or ``alone``. Nothing is trained."""
+    return embed(lambda: Extension(load_folder(model), tables, alone), settings, Output(folder, force, report), bar)
 
 
 def embed_folder(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.graph_facts import facts_in_words, facts_line, graph_counts, summary, table_warnings
+from clnr.embedding.planning.graph_facts import graph_counts, summary, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
@@ -152,13 +152,8 @@ class ExtensionPlan:
             read = f"{nodes}, {edges}, added to {summary(known)}"
         return [f"read: {read}", *(f"- {line}" for line in (*self.columns, *self._warnings))]
 
-    @property
-    def details(self) -> list[str]:
-        """All counts of the graph."""
-        return [facts_line(facts_in_words(graph_counts(self.table_graph.graph)))]
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as ``clnr embed --model --dry-run --json`` prints them."""
+        """Plain values, as ``clnr transform --dry-run --json`` prints them."""
         return {
             "graph": graph_counts(self.table_graph.graph),
             "new_nodes": self.new_nodes,
@@ -167,17 +162,17 @@ class ExtensionPlan:
         }
 
 
-def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
-    """Read new tables that an earlier model is to embed: added to its graph or, ``standalone``, as a graph of their own."""
+def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone: bool = False) -> ExtensionPlan:
+    """Read new tables that an earlier model is to embed: added to its graph or, ``alone``, as a graph of their own."""
     earlier.model.method.check_encoder()
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if alone else {"base": base}))
     # Those of the earlier graph are known.
     others = {info.table for info in base.ingest_report.columns} - _given(tables)
     columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
-    return ExtensionPlan(table_graph, tuple(columns), None if standalone else base.graph)
+    return ExtensionPlan(table_graph, tuple(columns), None if alone else base.graph)
 
 
 def _given(tables: Mapping[str, Any]) -> set[str]:
@@ -190,11 +185,11 @@ def _given(tables: Mapping[str, Any]) -> set[str]:
 
 @dataclass(frozen=True, eq=False)
 class Extension(Source):
-    """New tables, added to the graph of an earlier result or, ``standalone``, by themselves; nothing is trained."""
+    """New tables, added to the graph of an earlier result or, ``alone``, by themselves; nothing is trained."""
 
     earlier: EmbeddingResult
     tables: Mapping[str, Any]
-    standalone: bool = False
+    alone: bool = False
 
     stages = EXTENDING
 
@@ -203,7 +198,7 @@ class Extension(Source):
         return self.earlier.table_graph.graph.digest
 
     def plan(self, settings: Settings) -> tuple[Recipe, ExtensionPlan]:
-        return self.earlier.model.recipe, plan_extension(self.earlier, self.tables, standalone=self.standalone)
+        return self.earlier.model.recipe, plan_extension(self.earlier, self.tables, alone=self.alone)
 
     def begin(self, settings: Settings, recipe: Recipe, planned: ExtensionPlan, output: Output | None, bar: Bar | None) -> Job:
         remark = "loss and scores are those of the training, before these tables were added"

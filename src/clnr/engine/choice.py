@@ -74,7 +74,7 @@ def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> 
     if engine.threads is None and most is not None:
         if most > here and alone:
             raise DeviceError(
-                f"this run was started with up to {most} threads, and this machine has {here}: add --threads {here}; "
+                f"this run was started with up to {most} threads, and this machine has {here}: set threads to {here}; "
                 "only the last bits of the result will differ"
             )
         engine.most_threads = most

@@ -44,11 +44,9 @@ class Bar:
         progress: Progress | None,
         quiet: bool,
         print_line: Callable[[str], None] | None = None,
-        verbose: bool = False,
     ):
         self._progress = progress
         self._quiet = quiet
-        self.verbose = verbose
         self._print_line = print_line
         self._files: dict[str, Any] = {}
 
@@ -113,16 +111,16 @@ class Bar:
 
 
 @contextmanager
-def progress_bar(quiet: bool, verbose: bool = False) -> Iterator[Bar]:
-    """A progress bar on a terminal; in a log, lines instead. With ``verbose``, details are shown, too."""
+def progress_bar(quiet: bool) -> Iterator[Bar]:
+    """A progress bar on a terminal; in a log, lines instead."""
     if quiet or not err.is_interactive:
-        yield Bar(None, quiet, verbose=verbose)
+        yield Bar(None, quiet)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
     ) as progress:
-        yield Bar(progress, quiet, verbose=verbose)
+        yield Bar(progress, quiet)
 
 
 @contextmanager

@@ -100,13 +100,13 @@ def _check_kinds(given: TableArguments) -> None:
         known = given.base.ingest_report.node_kinds
     elif given.feature_encoder is not None and given.feature_encoder.encodes:
         known = given.feature_encoder.node_kinds
+    check_node_kinds(edges_by_kind(given.edges), nodes_by_kind(given.nodes), known, extends=given.base is not None)
     if given.base is not None and bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and given.edges is not None:
         raise DataError(
             "the earlier graph has kinds of edges: name those of new edges by --edge-type, or by --edges NAME=FILE"
             if given.base.ingest_report.edge_types
             else "the earlier graph has no kinds of edges: leave out --edge-type, and names in --edges NAME=FILE"
         )
-    check_node_kinds(edges_by_kind(given.edges), nodes_by_kind(given.nodes), known, extends=given.base is not None)
 
 
 def _check_tables(given: TableArguments) -> None:

@@ -331,7 +331,7 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
 def _check_width(table: Table, role: str) -> None:
     """Raise if a table has more columns than are read in reasonable time."""
     if (count := len(table.columns)) > _MOST_COLUMNS:
-        matrix = "numbers can be given as a matrix beside it: --feature-matrix; " if role == "nodes" else ""
+        matrix = "numbers can be given as a matrix beside it (.npy, .npz); " if role == "nodes" else ""
         raise DataError(
             f"{table.name}: it has {count:,} columns, and a table may have {_MOST_COLUMNS:,}; {matrix}a query selects some: "
             f"--{role} 'SELECT ... FROM ...'"

@@ -92,7 +92,7 @@ class MemorySink(GraphSink):
             one = one_line(str(base.graph.node_ids[0]), 80)
             raise DataError(
                 f"{title}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
-                f"{hint or 'are ids written alike?'}; to embed the tables as a graph of their own: --standalone; "
+                f"{hint or 'are ids written alike?'}; to embed the tables as a graph of their own: --alone; "
                 "to add them anyway: --allow-disjoint"
             )
         self._edges, notes = _merge_edges(base.graph, self._edges, self._arguments.is_directed)

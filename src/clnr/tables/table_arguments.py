@@ -65,10 +65,7 @@ class TableArguments:
         "[NAME=]FILE",
     )
     _: KW_ONLY
-    feature_matrix: Any = _option(  # noqa: RUF009
-        "More features as a matrix (.npy, .npz), its rows in the order of --nodes; without --nodes, row i is node i.",
-        metavar="FILE",
-    )
+    feature_matrix: Any = None
     source: str | Iterable[str] | None = _option(
         "Column of edge sources; default: found by name, such as source or from. Repeatable: each edge table takes its own.",
         *(list[str], "COLUMN"),
@@ -87,7 +84,9 @@ class TableArguments:
     label: str | None = _option("Column of class labels, for evaluation and supervised methods; never a feature.")
     names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
     features: Iterable[str] | None = _option(
-        "Node columns to use as features; default: all suitable columns.", list[str], "COLUMN"
+        "Node columns to use as features; default: all suitable ones. Also a matrix beside them, .npy or .npz, whose rows "
+        "are in the order of --nodes.",
+        *(list[str], "COLUMN"),
     )
     ignore: Iterable[str] = _option("Columns to leave out; repeatable, or comma-separated.", list[str], "COLUMN", default=())
     types: Mapping[str, str] = _option(

@@ -214,5 +214,5 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         if (width := matrix.shape[1]) != given.matrix.width:
             raise DataError(f"{matrix.name}: it has {width:,} columns, but that of the model has {given.matrix.width:,}")
     if node_table is not None and not loaded.from_edges and given.matrix is not None and matrix is None:
-        return [f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0"]
+        return [f"{node_table.name}: the feature matrix of these nodes is missing; it counts as 0"]
     return []

@@ -67,7 +67,7 @@ class Checkpoint:
         if self._say is not None and threads != now:
             self._say(
                 f"training began with {plural(threads, 'thread')} and continues with {now}: only the last bits of the result "
-                f"will differ; --threads {threads} keeps them"
+                f"will differ; threads={threads} keeps them"
             )
         return done, state
 

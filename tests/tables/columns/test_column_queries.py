@@ -110,7 +110,7 @@ def test_a_table_without_rows_has_answers(db):
 def test_a_table_of_too_many_columns_is_refused_with_another_way(monkeypatch):
     monkeypatch.setattr(load, "_MOST_COLUMNS", 3)
     nodes = pa.table({"id": ["0"], "a": [1], "b": [2], "c": [3]})
-    with pytest.raises(DataError, match=r"it has 4 columns, and a table may have 3; .*--feature-matrix.*--nodes"):
+    with pytest.raises(DataError, match=r"it has 4 columns, and a table may have 3; .*matrix.*--nodes"):
         read_tables(EDGES, nodes)
     with pytest.raises(DataError, match=r"4 columns.*; a query selects some: --edges"):
         read_tables(nodes.rename_columns(["source", "target", "b", "c"]))

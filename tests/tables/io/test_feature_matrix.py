@@ -74,7 +74,7 @@ def test_new_nodes_have_their_own_rows_or_zeros(matrix):
     assert np.allclose(x, old[[0, 0, 2, 3, 3]], atol=1e-6)
     bare = read_tables(link, new, base=first)
     assert not dense(bare.graph.features)[4, 1:].any()
-    assert "--feature-matrix" in bare.ingest_report.remarks[-1]
+    assert "feature matrix of these nodes is missing" in bare.ingest_report.remarks[-1]
     assert not dense(read_tables(link, base=first).graph.features)[4, 1:].any()
     with pytest.raises(DataError, match="it has 2 columns, but that of the model has"):
         read_tables(link, new, feature_matrix=matrix[[3, 0]][:, :2], base=first)

@@ -13,7 +13,7 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts
+from clnr.embedding.planning.graph_facts import folder_counts
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring import judges
 from clnr.embedding.scoring.held_out import MOST_PAIRS
@@ -231,9 +231,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     counts = folder_counts(folder)
-    graph = facts_in_words(counts, folder.feature_type), counts
     peak = beside * each.peak
-    return recipe, FilePlan(settings, recipe, total, peak, *graph, kept, (), each.block_rows, each.resident, usable)
+    return recipe, FilePlan(settings, recipe, total, peak, counts, kept, (), each.block_rows, each.resident, usable)
 
 
 def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, model: Model) -> None:

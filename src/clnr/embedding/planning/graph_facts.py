@@ -99,10 +99,6 @@ def summary(counts: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def facts_line(facts: dict[str, str]) -> str:
-    return "; ".join(f"{name}: {value}" for name, value in facts.items())
-
-
 def kind_weights(table_graph: TableGraph) -> list[str]:
     """By what the weights of each kind of edges were multiplied, in a line; none if there is one kind."""
     kinds = table_graph.ingest_report.edge_types

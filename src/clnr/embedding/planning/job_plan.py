@@ -7,7 +7,7 @@ from typing import Any
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import facts_line, summary
+from clnr.embedding.planning.graph_facts import summary
 from clnr.errors import spoken
 from clnr.methods.recipe import Recipe
 from clnr.support.humanize import gigabytes, plural
@@ -25,8 +25,7 @@ class Plan:
         recipe: All hyper-parameters.
         workers: How many processes share the training.
         memory: Estimated peak of memory in bytes, of all processes on this machine.
-        facts: Facts of the graph in words, by name.
-        counts: The same as numbers.
+        counts: Facts of the graph as numbers, by name.
         choices: The hyper-parameters that follow from the graph.
         notes: What else to know of what will be done, a line each.
     """
@@ -35,7 +34,6 @@ class Plan:
     recipe: Recipe
     workers: int
     memory: float
-    facts: dict[str, str]
     counts: dict[str, Any]
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
@@ -49,11 +47,6 @@ class Plan:
             (f"memory: about {gigabytes(self.memory)}", self.memory_notes),
         )
         return [spoken(line) for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
-
-    @property
-    def details(self) -> list[str]:
-        """All counts of the graph, and every hyper-parameter that was chosen for it, a line each."""
-        return [facts_line(self.facts), *(f"- {each}" for each in self.choices if not each.matters)]
 
     @property
     def read(self) -> tuple[str, ...]:

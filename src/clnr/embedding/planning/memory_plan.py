@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from clnr.embedding.defaults import check_labels
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, kind_weights, table_warnings
+from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring.judges import check_purpose
 from clnr.errors import OutOfMemory, spoken
@@ -47,10 +47,6 @@ class MemoryPlan(Plan):
     @property
     def lines(self) -> list[str]:
         return [*([self.hint] if self.hint else []), *super().lines]
-
-    @property
-    def details(self) -> list[str]:
-        return [*super().details, *(f"- {each}" for each in self.kinds)]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -95,7 +91,6 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
         recipe,
         total,
         processes * training_memory(method, recipe, size_of(graph), settings.engine),
-        facts_in_words(counts),
         counts,
         tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),
         tuple(map(spoken, (*untrained(method, recipe), *encoder.notes(weighted)))),

@@ -133,7 +133,7 @@ def load_folder(folder: Path) -> EmbeddingResult:
     result = load_result(folder)
     if result.nodes.saved_in is not None:
         raise DataError(
-            f"{folder}: clnr export and clnr embed --model need an embedding of a graph in memory, and this one was made from "
+            f"{folder}: clnr export and clnr transform need an embedding of a graph in memory, and this one was made from "
             f"files; pyarrow.parquet.read_table({str(folder / SHARDS)!r}) reads all of its vectors"
         )
     return result

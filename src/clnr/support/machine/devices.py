@@ -37,7 +37,7 @@ def check_threads(threads: int | None) -> int | None:
         raise DeviceError(f"threads must be at least 1, not {threads}")
     if threads is not None and threads > (most := max(_LARGEST_NUMBER_OF_THREADS, usable_processors())):
         raise DeviceError(
-            f"--threads must be at most {most}, not {threads:,}; this process may use "
+            f"threads must be at most {most}, not {threads:,}; this process may use "
             f"{plural(usable_processors(), 'processor')}, and more threads would only wait"
         )
     return threads

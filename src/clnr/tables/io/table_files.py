@@ -20,6 +20,7 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *JSON_ENDINGS)
 """How the names of files end that tables are read from."""
+MATRIX_ENDINGS = (".npy", ".npz")
 # The most files that are looked at, and named, in place of one that there is not.
 _MOST_LISTED, _MOST_NAMED = 10_000, 5
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -82,8 +83,8 @@ def _home(path: str) -> str:
 
 
 def is_query(table: Any) -> bool:
-    """Whether what is given for a table is a query, and no file: text whose first word is SELECT, WITH or FROM."""
-    return isinstance(table, str) and _QUERY.match(table) is not None
+    """Whether what is given for a table is a query: text that begins with SELECT, WITH or FROM and does not end as a file."""
+    return isinstance(table, str) and _QUERY.match(table) is not None and ending_of(table) not in ENDINGS
 
 
 def check_is_file(path: Path) -> None:

@@ -1,0 +1,76 @@
+"""New tables by the model of an earlier embedding: transform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from clnr.cli.app import Device, Json, Precision, Quiet, Threads, app, print_json, print_stderr, print_stdout
+from clnr.cli.cmd_embed import print_result
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, reads_tables
+from clnr.errors import ClnrError
+
+PANELS = {
+    "What most runs need": ("model", "edges", "nodes", "folder", "alone", "dry_run"),
+    **TABLE_PANELS,
+    OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
+    "This machine": ("device", "precision", "threads"),
+}
+
+
+@app.command()
+@in_panels(PANELS)
+@reads_tables("features", "types")
+def transform(
+    tables: dict[str, Any],
+    model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that clnr embed wrote of tables.")],
+    folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Embed the tables as a graph of their own.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what was read, and stop.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Embed new nodes and edges with the model in FOLDER: added to its graph, or --alone. Nothing is trained."""
+    from clnr.embedding.store.artifact_files import check_artifact, check_output
+    from clnr.tables.argument_checks import check_files
+
+    if tables["edges"] is None and tables["nodes"] is None:
+        raise ClnrError("missing --edges FILE, --nodes FILE or both; see: clnr transform --help")
+    if folder is None and not dry_run:
+        raise ClnrError("missing --out FOLDER; see: clnr transform --help")
+    check_artifact(model)
+    check_files(**tables)
+    if folder is not None and not dry_run:
+        check_output(folder, force, resume=False)
+
+    from clnr.embedding import job
+    from clnr.embedding.defaults import choose_method
+    from clnr.embedding.fit_settings import Settings
+    from clnr.embedding.job_sources import plan_extension
+    from clnr.embedding.store.artifact import load_folder
+    from clnr.engine import choose
+    from clnr.support.progress import progress_bar
+
+    if dry_run:
+        plan = plan_extension(load_folder(model), tables, alone=alone)
+        if as_json:
+            print_json(plan.to_dict())
+        else:
+            print_stdout("\n".join(plan.lines))
+        return
+    assert folder is not None
+    if force and folder.resolve() == model.resolve():
+        print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")
+    began = perf_counter()
+    settings = Settings(**choose_method(None), engine=choose(device, precision, threads))
+    with progress_bar(quiet) as bar:
+        result = job.transform_tables(model, tables, folder, settings, alone=alone, force=force, report=report, bar=bar)
+    print_result(result, folder, perf_counter() - began, as_json, trained=False)
