@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from clnr.support.storage import atomic_io
+from clnr.support import storage
 
 CALLS = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 
@@ -32,5 +32,5 @@ def killed(monkeypatch, at: int, exchange: Callable | None = None) -> Iterator[l
     with monkeypatch.context() as patch:
         for name in CALLS:
             patch.setattr(os, name, mortal(name, getattr(os, name)))
-        patch.setattr(atomic_io, "_exchange", mortal("exchange", exchange or atomic_io._exchange))
+        patch.setattr(storage, "_exchange", mortal("exchange", exchange or storage._exchange))
         yield passed

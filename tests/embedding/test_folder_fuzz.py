@@ -35,7 +35,7 @@ from tests.embedding.stages import test_graph_in_files
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30
-NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "uint8": "u1"}
+NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "uint8": "u1"}
 EXTREME = (-1, 0, 1, -2, NODES - 1, NODES, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
 ODD = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
 
@@ -89,7 +89,7 @@ def written(path: Path) -> list[Path]:
     x = random.normal(size=(NODES, 6)).astype(np.float32)
     write_graph(Graph.from_edges(source, target, sp.csr_array(np.where(x > 0, x, 0)), undirected=True), path / "sparse")
     labels = random.integers(-1, 4, NODES)
-    write_graph(Graph.from_edges(source, target, x, labels=labels, undirected=True), path / "half", "bfloat16")
+    write_graph(Graph.from_edges(source, target, x, labels=labels, undirected=True), path / "half", "float16")
     return [path / name for name in ("tables", "sparse", "half")]
 
 
@@ -107,8 +107,6 @@ def extreme(draw, content: bytes, dtype: str) -> bytes:
     if dtype in ("float32", "float16"):
         with np.errstate(over="ignore"):
             values[first:last] = draw(st.sampled_from(ODD))
-    elif dtype == "bfloat16":
-        values[first:last] = draw(st.sampled_from([0x7F80, 0xFF80, 0x7FC0, 0x7F7F, 0]))
     else:
         bits = np.iinfo(values.dtype).bits
         values[first:last] = np.array(draw(st.sampled_from(EXTREME)) % 2**bits, f"u{bits // 8}").view(values.dtype)
@@ -150,8 +148,6 @@ def broken(folder: Path, ways: tuple[str, ...]) -> str | None:
     arrays = {}
     for name, info in content["arrays"].items():
         values = np.fromfile(folder / f"{name}.bin", NUMBERS[info["dtype"]])
-        if info["dtype"] == "bfloat16":
-            values = (values.astype(np.uint32) << 16).view(np.float32)
         arrays[name] = values.reshape(info["shape"])
     nodes = content["nodes"]
     for name in (*ways, *(["features"] if "features.indptr" in arrays else [])):

@@ -95,9 +95,8 @@ def test_several_kinds_of_nodes_have_one_digest(tmp_path):
 def test_features_that_are_rounded_in_files_are_what_is_read_back(tmp_path):
     digest(tmp_path / "tables")
     tables = {"edges": tmp_path / "tables" / "e.csv", "nodes": tmp_path / "tables" / "n.csv"}
-    for dtype in ("float16", "bfloat16"):
-        folder = ingest(**tables, out=tmp_path / dtype, dtype=dtype)
-        assert folder.digest == folder.graph().digest != read_tables(**tables).graph.digest
+    folder = ingest(**tables, out=tmp_path / "graph", dtype="float16")
+    assert folder.digest == folder.graph().digest != read_tables(**tables).graph.digest
 
 
 PAIRS = np.array([*((i, "a") for i in range(39)), None], object)

@@ -249,8 +249,8 @@ def test_a_wrong_argument_of_from_edges_is_named(argument):
     [
         (lambda: Graph.from_scipy(None, X), "adjacency"),
         (lambda: Graph.from_scipy(np.zeros((4, 3)), X), "square"),
-        (lambda: Graph.from_scipy(sp.eye_array(3), X), "3 x 3, but there are 4 rows"),
-        (lambda: Graph.from_scipy(sp.eye_array(4) * -1, X), "weights"),
+        (lambda: Graph.from_scipy(sp.eye_array(3).tocsr(), X), "3 x 3, but there are 4 rows"),
+        (lambda: Graph.from_scipy(sp.eye_array(4).tocsr() * -1, X), "weights"),
         (lambda: Graph.from_pyg(None), "PyG"),
         (lambda: Graph.from_pyg(torch_graph(x=None)), "needs both x and edge_index"),
         (lambda: Graph.from_pyg(torch_graph(y="x")), "labels"),

@@ -17,7 +17,6 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder, is_graph_folder
 from clnr.graph.manifest import MANIFEST
-from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
 
@@ -186,16 +185,6 @@ def test_a_graph_in_memory_is_written_and_read_as_it_is(tmp_path, ids, options):
         assert folder.graph().digest == graph.digest
         assert list(folder.graph().node_ids) == list(graph.node_ids)
         assert (folder.name, folder.num_classes, folder.sparse) == ("small", graph.num_classes, sp.issparse(features))
-
-
-@pytest.mark.parametrize("dtype", FEATURE_TYPES)
-def test_numbers_are_stored_as_torch_rounds_them(dtype):
-    torch = pytest.importorskip("torch")
-    numbers = np.random.default_rng(0).normal(size=10_000).astype(np.float32) * np.float32(10) ** np.arange(-5, 5).repeat(1000)
-    found = to_float32(to_stored(numbers.astype(np.float32), dtype), dtype)
-    wanted = torch.tensor(numbers.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
-    np.testing.assert_array_equal(found, wanted)
-    assert found.dtype == np.float32
 
 
 def test_a_folder_has_at_most_as_many_nodes_as_32_bits_number(folder, tmp_path, monkeypatch):

@@ -223,22 +223,6 @@ def unused(monkeypatch):
     return lambda amount: monkeypatch.setattr(read, "unused_memory", lambda: amount)
 
 
-@pytest.fixture
-def limits(monkeypatch):
-    """What DuckDB was allowed to take."""
-    found, connect = [], read.connect
-    monkeypatch.setattr(read, "connect", lambda limit: found.append(limit) or connect(limit))
-    return found
-
-
-def test_duckdb_takes_a_third_of_what_is_unused(tables, unused, limits):
-    for amount in (900_000_000, 60_000_000, None):
-        unused(amount)
-        assert read_tables(*tables).graph.num_nodes == NODE_COUNT
-    read_tables(*tables, memory="250 MB")
-    assert limits == ["300000000 B", "100000000 B", None, "250 MB"]
-
-
 def test_what_will_not_fit_is_refused_with_the_figure(tables, unused):
     unused(2_000_000)
     with pytest.raises(DataError, match="2 MB are free; clnr ingest writes them as a graph folder") as refused:

@@ -8,34 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.node_columns import check_columns
-from clnr.tables.ingest_report import column_lines, dangling_warning
 from clnr.tables.io.sql import fetch_numpy, run
-from tests.tables.files import saved
-
-LONG = "x" * 100_000
-
-
-def test_a_remark_about_something_long_is_cut(tmp_path):
-    nodes = saved(tmp_path, "n.csv", f"id,{LONG},same\na,1,1\nb,2,1\nc,{LONG},1\n")
-    found = read_tables(saved(tmp_path, "e.csv", f"source,target\na,b\nc,{LONG}\n"), nodes)
-    assert found.ingest_report.first_dangling == LONG
-    assert found.feature_encoder.dropped == {"same": "all its values are the same"}
-    lines = [*table_warnings(found), *column_lines(found.ingest_report.columns)]
-    assert len(lines) == 3 + 5
-    assert all(len(line) <= 1000 for line in (*lines, dangling_warning(found.ingest_report)))
-
-
-@pytest.mark.parametrize("text", ["x", "x,", "xy ", '"', "#", "\t", 'x"'])
-def test_a_first_line_of_any_length(tmp_path, text):
-    path = saved(tmp_path, "e.csv", (text * 1_000_000)[:1_000_000] + "\na,b\n")
-    with pytest.raises(DataError) as caught:
-        read_tables(path, source="x", target="y")
-    assert str(caught.value).startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize(

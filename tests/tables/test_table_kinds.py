@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.tables.edges.test_edge_weighting import EDGES, ROWS, normalised, weights
-from tests.tables.files import columns_of, edge_weights, saved, written
+from tests.tables.files import columns_of, saved
 
 USERS = "user_id,age,name,joined\n7,30,Ann,2020-01-01\n8,,Bob,2021-01-01\n9,50,Cy,2022-01-01\n"
 ITEMS = "price,item id,name,genre\n2.5,7,pen,tool\n3.5,1,ink,\n4.0,2,ink,fluid\n"
@@ -256,51 +254,3 @@ def test_weights_of_several_tables(tmp_path):
 
 
 # -- names --------------------------------------------------------------------------------------------------------------------
-
-
-def names_of(read):
-    return dict(zip(read.graph.ids.tolist(), read.names_of(np.arange(read.graph.num_nodes)), strict=True))
-
-
-def test_names_of_two_kinds_may_be_in_two_columns(tmp_path):
-    """Readers, of whom there are more, have no names, or nicknames; books have titles."""
-    kind = ("reader", "read", "book")
-    edges = {kind: pa.table({"reader": range(9), "book": [i % 3 for i in range(9)]})}
-    books = pa.table({"id": range(3), "title": [f"Book no {i}" for i in range(3)], "pages": [100, 101, 102]})
-    readers = pa.table({"id": range(9), "age": range(30, 39), "nickname": [f"nick {i}" for i in range(9)]})
-    alone = read_tables(edges, {"reader": readers.drop_columns("nickname"), "book": books})
-    assert alone.ingest_report.names == "title"
-    assert (names_of(alone)["book:2"], names_of(alone)["reader:2"]) == ("Book no 2", "")
-    nodes = {"reader": readers, "book": books}
-    read = read_tables(edges, nodes)
-    assert read.ingest_report.names == "node_name"
-    assert names_of(read)["book:2"] == "Book no 2"
-    assert names_of(read)["reader:2"] == "nick 2"
-    named = {(info.table, info.column) for info in read.ingest_report.columns if "name" in info.role.split(" and ")}
-    assert named == {("nodes reader", "nickname"), ("nodes book", "title")}
-    late = pa.table({"id": [20], "age": [50], "nickname": ["late"]})
-    more = read_tables({kind: pa.table({"reader": [20], "book": [0]})}, {"reader": late}, base=read)
-    assert names_of(more) == {**names_of(read), "reader:20": "late"}
-    ingest(edges, nodes, out=tmp_path / "graph")
-    folder = load_graph_folder(tmp_path / "graph")
-    assert folder.ingest_report == read.ingest_report
-    assert names_of(folder) == names_of(read)
-    assert read_tables(edges, nodes, names="title").ingest_report.names == "title"
-    assert read_tables(edges, nodes, names="original_id").ingest_report.names is None
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_two_kinds_of_the_same_columns_are_refused(tmp_path, form):
-    columns = {"from": ["a", "b", "c"], "to": ["b", "c", "a"], "cc": ["007", None if form == "parquet" else "", "b"]}
-    mails = written(tmp_path, form, columns)
-    with pytest.raises(DataError, match=r"edges 'to' and 'CC' are both read from 'from' and 'to' of .*: --edge-type") as caught:
-        read_tables({"to": mails, "CC": mails})
-    _, column, _, query = shlex.split(str(caught.value)[str(caught.value).index("--edge-type") :])
-    read = read_tables(edges=query, edge_type=column)
-    rows = {("a", "b"), ("b", "c"), ("c", "a"), ("a", "007"), ("c", "b")}
-    assert {pair for pair in edge_weights(read.graph) if pair in rows} == rows
-    assert sorted(read.ingest_report.edge_types) == ["cc", "to"]
-    assert read.ingest_report.rows == 5
-    for edges in ({"x": mails, "to": mails}, {("p", "x", "p"): mails, ("p", "to", "p"): mails}):
-        with pytest.raises(DataError, match=r"'from' and 'to' of .*; give a file for each, or one with the kinds in a column"):
-            read_tables(edges)

@@ -27,7 +27,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     from clnr.embedding.store.artifact_files import check_output
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used
-    from clnr.support.storage.checked_files import read_stable
+    from clnr.support.storage import read_stable
     from clnr.tables.argument_checks import check_arguments, check_files
 
     place = Place.from_environment()

@@ -29,7 +29,7 @@ def ingest(
         Path | None,
         typer.Option("--verify", metavar="FOLDER", help="Instead of writing: verify the checksums of a graph folder."),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,
+    dtype: Annotated[str, typer.Option(help="How features are stored: float32 or float16.")] = _DTYPE,
     memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; larger data spills to disk.")] = _MEMORY,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
     as_json: Json = False,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clnr.errors import DataError
 from clnr.support.machine.paths import cache_folder
-from clnr.support.storage.atomic_io import file_lock
+from clnr.support.storage import lock
 
 Progress = Callable[[str, int, int | None], None]
 Fetch = Callable[[str, Path], None]
@@ -77,7 +77,7 @@ def download(url: str, target: Path, progress: Progress | None = None, tries: in
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with file_lock(target, wait=True):
+        with lock(target, wait=True):
             if target.is_file():
                 return
             for attempt in range(tries):

@@ -17,7 +17,7 @@ from clnr.methods.recipe import recipe_keys
 from clnr.support.arguments import check_int, check_path
 from clnr.support.processes.launch import Place
 from clnr.support.processes.workers import ALONE, Workers
-from clnr.support.storage.atomic_io import resolve_path
+from clnr.support.storage import resolve_path
 from clnr.tables.table_arguments import TableArguments
 
 _Arguments = ParamSpec("_Arguments")

@@ -27,7 +27,7 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.clusters import Clusters, find_clusters
 from clnr.embedding.search.similar import most_similar
 from clnr.embedding.store.artifact import load_result, name_nodes
-from clnr.embedding.store.output_folder import Output, write_folder
+from clnr.embedding.store.output_folder import Output, write_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, spoken
@@ -37,7 +37,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_path, check_type
 from clnr.support.progress import Bar, log_progress
-from clnr.support.storage.atomic_io import resolve_path, write_atomic
+from clnr.support.storage import resolve_path, write_bytes
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
@@ -324,7 +324,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if name is not None:
             result = name_nodes(result, name)
         title = result.nodes.title if title is None else title
-        return write_atomic(file, report_html(result, title, colour))
+        return write_bytes(file, report_html(result, title, colour))
 
     @names_unknown
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
@@ -341,7 +341,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
         check_type("report", report, bool | np.bool_, "True or False")
-        write_folder(self._result, Output(path, force, bool(report)))
+        write_result(self._result, Output(path, force, bool(report)))
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 

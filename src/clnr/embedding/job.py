@@ -26,8 +26,7 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
-from clnr.support.storage.atomic_io import reserve_folder
-from clnr.support.storage.checked_files import errors_name
+from clnr.support.storage import errors_name, reserve_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
 from clnr.training.fingerprint import CHOSEN_HERE, Fingerprint, differences

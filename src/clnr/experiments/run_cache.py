@@ -19,8 +19,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.machine import environment
 from clnr.support.machine.paths import state_folder
-from clnr.support.storage.atomic_io import file_lock
-from clnr.support.storage.checked_files import parse_json
+from clnr.support.storage import lock, parse_json
 from clnr.training.fingerprint import fingerprint, key_of
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class RunCache:
         """The descriptor of the file, locked, at the end of its last run. If writing fails, the file is as before."""
         with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with file_lock(self.path, wait=True):
+            with lock(self.path, wait=True):
                 self._entries()
                 # Not to append: a half-written line has to be removed.
                 file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)

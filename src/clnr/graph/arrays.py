@@ -1,15 +1,13 @@
-"""Arrays and sparse matrices from whatever users pass: NumPy, SciPy and torch of every format, lists, data frame columns.
+"""Arrays and sparse matrices from what users pass: NumPy, SciPy and torch, lists, columns of data frames.
 
-Compiled loops trust index arrays, so these are checked completely first. SciPy's own check is not enough: where the last entry
-of ``indptr`` is 0 it looks at nothing else.
+Compiled loops trust index arrays, so these are checked completely first. SciPy's own check is not enough: where the
+last entry of ``indptr`` is 0 it looks at nothing else, and its conversions of damaged matrices read out of bounds.
 """
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,6 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
-
-_INTEGER_KINDS = "iu"  # Kinds of NumPy types.
-_NUMBER_KINDS = "biuf"
-_MOST_ROWS = 1 << 48  # Rows or columns of a matrix: no memory holds that many numbers.
 
 
 def is_tensor(values: Any) -> bool:
@@ -51,7 +45,7 @@ def as_float32(values: Any, what: str) -> Array:
 def as_int64(values: Any, what: str) -> Array:
     """An int64 copy; a fraction or NaN is an error, never truncated."""
     array = as_array(values, what)
-    if array.size and array.dtype.kind not in _INTEGER_KINDS:
+    if array.size and array.dtype.kind not in "iu":
         array = _cast(array, np.float64, what)
         odd = array[~(np.abs(array) < 2**63) | (array != np.floor(array))]
         if odd.size:
@@ -73,51 +67,46 @@ def _cast(array: Array, dtype: type, what: str) -> Array:
 
 def check_csr_indices(indptr: Array, indices: Array, rows: int, columns: int) -> None:
     """Raise unless ``indptr`` and ``indices`` are the index arrays of a CSR matrix of this shape."""
-    for name, part in (("indptr", indptr), ("indices", indices)):
-        if part.ndim != 1 or part.dtype.kind not in _INTEGER_KINDS:
-            raise DataError(f"a sparse matrix's {name} must be a list of whole numbers, not {part.dtype} of shape {part.shape}")
-    if len(indptr) != rows + 1:
-        raise DataError(f"a sparse matrix of {rows} rows has an indptr of length {len(indptr)}, not {rows + 1}")
-    if indptr[0] != 0 or indptr[-1] != len(indices):
+    _check_index(indices, columns, "column")
+    whole = indptr.dtype.kind in "iu" and indptr.shape == (rows + 1,)
+    if not whole or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
         raise DataError(
-            f"a sparse matrix's indptr must go from 0 to its {len(indices)} entries, not from {indptr[0]} to {indptr[-1]}"
+            f"a sparse matrix's indptr must be {rows + 1} whole numbers that rise from 0 to {len(indices)}, its entries"
         )
-    decreases = indptr[1:] < indptr[:-1]
-    if decreases.any():
-        raise DataError(f"a sparse matrix's indptr must not decrease, but does after row {int(np.argmax(decreases))}")
-    _check_within(indices, columns, "column")
 
 
-def _check_within(index: Array, size: int, what: str) -> None:
+def _check_index(index: Array, size: int, what: str) -> None:
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        shape = " x ".join(map(str, index.shape))
+        raise DataError(f"a sparse matrix's {what}s must be a list of whole numbers, not {shape} of {index.dtype}")
     if len(index) and not (index.min() >= 0 and index.max() < size):
         worst = index.max() if index.max() >= size else index.min()
         raise DataError(f"a sparse matrix of {size} {what}s has an entry in {what} {worst}")
 
 
+def _check_values(data: Array, index: Array) -> None:
+    if data.dtype.kind not in "biuf":
+        raise DataError(f"a sparse matrix must hold numbers, not {data.dtype}")
+    if data.shape != index.shape:
+        raise DataError(f"a sparse matrix has {len(index)} indices, and values of shape {data.shape}")
+
+
 def check_csr(data: Array, indices: Array, indptr: Array, shape: Any) -> sp.csr_array:
     """A CSR matrix of numbers from its parts, complete and consistent."""
     data, indices, indptr = (as_array(part, "a sparse matrix's part") for part in (data, indices, indptr))
-    rows, columns = _check_shape(shape)
+    rows, columns = shape
     check_csr_indices(indptr, indices, rows, columns)
-    _check_values(data, (len(indices),))
+    _check_values(data, indices)
     return sp.csr_array((data, indices, indptr), shape=(rows, columns))
 
 
-def _check_shape(shape: Any) -> tuple[int, int]:
-    try:
-        rows, columns = (operator.index(side) for side in shape)
-    except (TypeError, ValueError):
-        raise DataError(f"a sparse matrix's shape must be two whole numbers, not {shape!r:.80}") from None
-    if not (0 <= rows < _MOST_ROWS and 0 <= columns < _MOST_ROWS):
-        raise DataError(f"a sparse matrix cannot be of {rows} x {columns}")
-    return rows, columns
-
-
-def _check_values(data: Array, shape: tuple[int, ...]) -> None:
-    if data.dtype.kind not in _NUMBER_KINDS:
-        raise DataError(f"a sparse matrix must hold numbers, not {data.dtype}")
-    if data.shape != shape:
-        raise DataError(f"a sparse matrix has indices for values of shape {shape}, and values of shape {data.shape}")
+def _check_coo(data: Array, coords: Any, shape: Any) -> sp.coo_array:
+    data, row, column = (as_array(part, "a sparse matrix's part") for part in (data, *coords))
+    rows, columns = shape
+    for index, size, what in ((row, rows, "row"), (column, columns, "column")):
+        _check_index(index, size, what)
+        _check_values(data, index)
+    return sp.coo_array((data, (row, column)), shape=(rows, columns))
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -125,8 +114,17 @@ def is_sparse(matrix: Any) -> bool:
     return sp.issparse(matrix) or (is_tensor(matrix) and str(matrix.layout) != "torch.strided")
 
 
+_LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "csr": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape),
+    "csc": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape[::-1]).T,
+    "coo": lambda matrix: _check_coo(matrix.data, (matrix.row, matrix.col), matrix.shape),
+    "torch.sparse_coo": lambda tensor: _check_coo(tensor._values(), tensor._indices(), tensor.shape),
+    "torch.sparse_csr": lambda tensor: check_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
+}
+
+
 def check_sparse(matrix: Any, what: str) -> Any:
-    """A sparse matrix of SciPy or torch, checked, as one of SciPy; they may share memory."""
+    """A sparse matrix of SciPy (CSR, CSC, COO) or torch (CSR, COO), checked, as one of SciPy that may share its memory."""
     layout = matrix.format if sp.issparse(matrix) else str(matrix.layout)
     if layout not in _LAYOUTS:
         raise DataError(f"{what} in the layout {layout} cannot be read; convert it to CSR")
@@ -150,65 +148,3 @@ def as_adjacency(matrix: Any) -> sp.coo_array:
     if entries.shape[0] != entries.shape[1]:
         raise DataError(f"the adjacency matrix must be square, and is {entries.shape[0]} x {entries.shape[1]}")
     return entries
-
-
-def _bsr(matrix: Any) -> Any:
-    rows, columns = _check_shape(matrix.shape)
-    data = as_array(matrix.data, "blocks")
-    if data.ndim != 3 or not (data.shape[1] and data.shape[2]) or rows % data.shape[1] or columns % data.shape[2]:
-        raise DataError(f"a sparse matrix of {rows} x {columns} cannot be of blocks of shape {data.shape}")
-    check_csr_indices(matrix.indptr, matrix.indices, rows // data.shape[1], columns // data.shape[2])
-    _check_values(data, (len(matrix.indices), *data.shape[1:]))
-    return sp.bsr_array((data, matrix.indices, matrix.indptr), shape=(rows, columns))
-
-
-def _coo(data: Any, coords: Any, shape: Any) -> sp.coo_array:
-    lengths = _check_shape(shape)
-    coords = tuple(as_array(part, "coordinates") for part in coords)
-    for index, size, what in zip(coords, lengths, ("row", "column"), strict=True):
-        if index.ndim != 1 or index.dtype.kind not in _INTEGER_KINDS:
-            raise DataError(f"a sparse matrix's {what}s must be whole numbers, not {index.dtype} of shape {index.shape}")
-        _check_within(index, size, what)
-    data = as_array(data, "values")
-    for index in coords:
-        _check_values(data, index.shape)
-    return sp.coo_array((data, coords), shape=lengths)
-
-
-def _dia(matrix: Any) -> sp.coo_array:
-    """Not by SciPy, which on some machines reads beyond offsets that are too few."""
-    rows, columns = _check_shape(matrix.shape)
-    data, offsets = as_array(matrix.data, "diagonals"), as_int64(matrix.offsets, "offsets")
-    if data.ndim != 2 or offsets.shape != data.shape[:1]:
-        raise DataError(f"a sparse matrix has {data.shape} diagonals at offsets of shape {offsets.shape}")
-    offset, column = (part.reshape(-1) for part in np.broadcast_arrays(offsets[:, None], np.arange(data.shape[1])))
-    inside = (column < columns) & (offset <= column) & (offset > column - rows)
-    coords = ((column - offset)[inside], column[inside])
-    return _coo(data.reshape(-1)[inside], coords, (rows, columns))
-
-
-def _dok(matrix: Any) -> sp.coo_array:
-    entries = matrix.tocoo()
-    return _coo(entries.data, (entries.row, entries.col), entries.shape)
-
-
-def _lil(matrix: Any) -> sp.csr_array:
-    columns, values = (list(chain.from_iterable(lines)) for lines in (matrix.rows, matrix.data))
-    indptr = np.cumsum([0, *map(len, matrix.rows)])
-    return check_csr(np.array(values, matrix.dtype), np.array(columns, np.int64), indptr, matrix.shape)
-
-
-_LAYOUTS: dict[Any, Callable[[Any], Any]] = {
-    "csr": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape),
-    "csc": lambda matrix: check_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape[::-1]).T,
-    "bsr": _bsr,
-    "coo": lambda matrix: _coo(matrix.data, (matrix.row, matrix.col), matrix.shape),
-    "dia": _dia,
-    "lil": _lil,
-    "dok": _dok,
-    "torch.sparse_coo": lambda tensor: _coo(tensor._values(), tensor._indices(), tensor.shape),
-    "torch.sparse_csr": lambda tensor: check_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
-    "torch.sparse_csc": lambda tensor: (
-        check_csr(tensor.values(), tensor.row_indices(), tensor.ccol_indices(), tensor.shape[::-1]).T
-    ),
-}

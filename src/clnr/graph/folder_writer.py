@@ -21,10 +21,9 @@ from clnr.graph.stored_arrays import (
     FileInfo,
     MappedArray,
     array_file,
-    to_float32,
     to_stored,
 )
-from clnr.support.storage.checked_files import sha256
+from clnr.support.storage import sha256
 
 
 class FolderWriter:
@@ -42,19 +41,19 @@ class FolderWriter:
         assert name in ARRAYS
         total, count = hashlib.sha256(), 0
         # Of what is read back, which enters the digest of the graph.
-        as_read = hashlib.sha256() if dtype in FEATURE_TYPES[1:] else None
+        as_read = hashlib.sha256() if dtype == "float16" else None
         with (self.folder / array_file(name)).open("wb") as file:
 
             def append(values: Array) -> None:
                 nonlocal count
                 stored = to_stored(values, dtype)
-                if dtype in FEATURE_TYPES and not np.isfinite(to_float32(stored, dtype)).all():
-                    raise DataError(f"a feature is too large for {dtype}; choose bfloat16 or float32 (--dtype)")
+                if dtype in FEATURE_TYPES and not np.isfinite(stored).all():
+                    raise DataError(f"a feature is too large for {dtype}; choose float32 (--dtype)")
                 content = stored.reshape(-1).data.cast("B") if stored.size else b""
                 file.write(content)
                 total.update(content)
                 if as_read is not None:
-                    as_read.update(to_float32(stored, dtype).reshape(-1).view(np.uint8).data)
+                    as_read.update(stored.astype(np.float32).reshape(-1).view(np.uint8).data)
                 count += len(stored)
 
             yield append

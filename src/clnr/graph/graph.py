@@ -238,7 +238,7 @@ class Graph:
         """From a SciPy matrix whose entry ``[i, j]`` is an edge from ``i`` to ``j``; values other than 1 become weights.
 
         Args:
-            adjacency: A sparse matrix of any format, or a dense array.
+            adjacency: A sparse matrix (CSR, CSC or COO; of torch CSR or COO), or a dense array.
             features: As in ``from_edges``.
             more: Other arguments of ``from_edges``, by name.
         """

@@ -39,7 +39,7 @@ from clnr.graph.stored_arrays import (
     finite_values,
 )
 from clnr.graph.validation import check_class_count
-from clnr.support.storage.checked_files import (
+from clnr.support.storage import (
     check_count,
     check_positive,
     check_version,

@@ -17,9 +17,8 @@ from clnr.graph.csr import Array
 
 RESIDENT = 1 << 30
 """Bytes of files that may be mapped into memory, if nothing else is said."""
-FEATURE_TYPES = ("float32", "float16", "bfloat16")
-# bfloat16 is the upper half of a float32, which NumPy does not know.
-_NUMPY_TYPES = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+FEATURE_TYPES = ("float32", "float16")
+_NUMPY_TYPES = {"float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
 # How many numbers are looked at before their pages are given back; and how many stay in a processor's cache.
 _BLOCK_NUMBERS = 1 << 20
 _CACHED_NUMBERS = 1 << 16
@@ -55,17 +54,16 @@ class MappedArray(NamedTuple):
 
     path: Path
     mapped: Array
-    dtype: str
     pages: mmap.mmap | None
     resident: int = RESIDENT
 
     @classmethod
     def open(cls, path: Path, info: ArrayInfo, resident: int = RESIDENT) -> MappedArray:
         if not info.bytes:
-            return cls(path, np.empty(info.shape, _NUMPY_TYPES[info.dtype]), info.dtype, None)
+            return cls(path, np.empty(info.shape, _NUMPY_TYPES[info.dtype]), None)
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return cls(path, np.frombuffer(pages, _NUMPY_TYPES[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
+        return cls(path, np.frombuffer(pages, _NUMPY_TYPES[info.dtype]).reshape(info.shape), pages, resident)
 
     @property
     def values(self) -> Array:
@@ -85,20 +83,10 @@ class MappedArray(NamedTuple):
             self.pages.madvise(mmap.MADV_DONTNEED)
 
 
-def to_float32(stored: Array, dtype: str) -> Array:
-    """Stored features as numbers; not copied where they are float32 already."""
-    if dtype == "bfloat16":
-        return (stored.astype(np.uint32) << 16).view(np.float32)
-    return stored.astype(np.float32, copy=False)
-
-
 def to_stored(values: Array, dtype: str) -> Array:
     """Numbers in the type of a file; floats are rounded to the nearest."""
-    if dtype != "bfloat16":
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(values, _NUMPY_TYPES[dtype])
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(values, _NUMPY_TYPES[dtype])
 
 
 class StoredRows(NamedTuple):
@@ -157,7 +145,7 @@ class StoredRows(NamedTuple):
                 raise self.indices.damaged(f"row {_row(rows, indptr, np.argmin(follows))} is not sorted, or has a column twice")
         if self.values is None:
             return indptr, columns, None
-        values = to_float32(self.values.values[entries], self.values.dtype)
+        values = self.values.values[entries].astype(np.float32, copy=False)
         right = np.isfinite(values)
         if self.are_edges:
             right &= values >= 0
@@ -200,7 +188,7 @@ def finite_values(array: MappedArray, row_of: Callable[[int], int]) -> Array:
     flat = values.reshape(-1)
     for start in range(0, len(flat), _CACHED_NUMBERS):
         part = flat[start : start + _CACHED_NUMBERS]
-        part[:] = to_float32(array.values.reshape(-1)[start : start + _CACHED_NUMBERS], array.dtype)
+        part[:] = array.values.reshape(-1)[start : start + _CACHED_NUMBERS]
         if not (finite := np.isfinite(part)).all():
             at = int(np.argmin(finite))
             raise array.damaged(f"row {row_of(start + at)} has {part[at]}, and numbers must be finite")

@@ -14,7 +14,7 @@ from clnr.paper import drawing, figures, result_tables
 from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch, Scope
 from clnr.paper.table_format import Table
-from clnr.support.storage.atomic_io import write_atomic
+from clnr.support.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ def write_table(table: Table, folder: Path, above: str = "") -> list[Path]:
 def write_forms(path: Path, markdown: str, latex: str, csv: str) -> list[Path]:
     """Write the three forms of one content, each under its ending."""
     forms = {"md": markdown, "tex": latex, "csv": csv}
-    return [write_atomic(path.with_name(f"{path.name}.{end}"), content.encode()) for end, content in forms.items()]
+    return [write_bytes(path.with_name(f"{path.name}.{end}"), content.encode()) for end, content in forms.items()]
 
 
 def write_picture(figure: Figure, path: Path) -> Path:
@@ -71,7 +71,7 @@ def write_picture(figure: Figure, path: Path) -> Path:
     out, form = io.BytesIO(), path.suffix[1:]
     with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
         figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
-    return write_atomic(path, out.getvalue())
+    return write_bytes(path, out.getvalue())
 
 
 TABLES = (

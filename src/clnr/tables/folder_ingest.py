@@ -16,7 +16,7 @@ from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
 from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
-from clnr.support.storage.atomic_io import OwnFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
+from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
 from clnr.tables.ingest_report import NODES, TABLES
@@ -49,7 +49,7 @@ def ingest(
         edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; or several by their kinds, as in ``read_tables``.
         nodes: Likewise, one row per node; without it, features come from the structure of the graph.
         out: The folder to write. Meanwhile DuckDB spills to a folder next to it.
-        dtype: How features are stored: ``float32``, ``float16`` or ``bfloat16``.
+        dtype: How features are stored: ``float32`` or ``float16``.
         memory: How much memory may be used, such as ``4 GB``; no more than is unused, also in a container.
         force: Whether a graph folder that clnr wrote may be overwritten.
         progress: Called with a line about each step.
@@ -70,7 +70,7 @@ def ingest(
         check_folder(path, force, OWN_FILES)
         with (
             _spill(resolve_path(path)) as spill,
-            atomic_folder(path, force, OWN_FILES) as part,
+            write_folder(path, force, OWN_FILES) as part,
             contextlib.closing(connect(f"{amount - _PYTHON_BYTES} B", spill)) as db,
         ):
             sink = FolderSink(db, FolderWriter(part, dtype), arguments, amount - _PYTHON_BYTES)
@@ -81,7 +81,7 @@ def ingest(
 @contextlib.contextmanager
 def _spill(path: Path) -> Iterator[Path]:
     """A folder beside another for what DuckDB spills; leftovers of a killed process are removed first."""
-    spill = path.with_name(temporary_name(path.name, "spill"))
+    spill = temporary_path(path, "spill")
 
     def remove() -> None:
         for folder in spill_folders(spill):

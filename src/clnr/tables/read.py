@@ -42,8 +42,8 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         nodes: Likewise, one row per node; None: features come from the structure of the graph. For several kinds of nodes, a
             dictionary of tables by name: ``{"user": "users.csv", "item": "items.csv"}``. User 7 then has the id ``user:7``,
             and ``columns`` has its ``node_kind`` and ``original_id``. ``user.age`` names a column of one table.
-        feature_matrix: More features: a NumPy or SciPy array, or a file, ``.npy``, ``.npz`` (SciPy) or ``.mtx`` (Matrix
-            Market). Row i belongs to row i of the node table or, without one, to node i.
+        feature_matrix: More features: a NumPy or SciPy array, or a file, ``.npy`` or ``.npz`` (SciPy's).
+            Row i belongs to row i of the node table or, without one, to node i.
         source: Column of sources; default: one with a common name, else the first.
         target: Column of targets; default: one with a common name, else the second.
         weight: Column of weights; default: one with a common name, else none. A list, if tables of edges have different ones.

@@ -14,7 +14,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.manifest import MANIFEST
-from clnr.support.storage.checked_files import check_count, check_positive, check_version, errors_name, parse_json, read_stable
+from clnr.support.storage import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import read_node_table
 from clnr.tables.ingest_report import NODES, TABLES, ColumnInfo, IngestReport

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from clnr.errors import DataError
 from clnr.support.humanize import plural
-from clnr.support.storage.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
-from clnr.support.storage.checked_files import check_version
+from clnr.support.storage import check_version, lock, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import differences
 
 FORMAT_VERSION = 1
@@ -85,7 +84,7 @@ class Checkpoint:
         metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest, "threads": threads}
         metadata["choices"] = self._choices
         check_checkpoint(self.path)
-        write_atomic(self.path, safetensors.torch.save(host, {_METADATA_KEY: json.dumps(metadata)}))
+        write_bytes(self.path, safetensors.torch.save(host, {_METADATA_KEY: json.dumps(metadata)}))
 
 
 def checkpoint_path(folder: Path) -> Path:
@@ -103,14 +102,16 @@ def begun_with(path: Path) -> Any:
 
 def check_checkpoint(path: Path) -> None:
     """Fail if a file that is not a checkpoint of clnr would be overwritten, or its name is too long."""
-    check_name(path)
+    resolve_path(temporary_path(path, "part"))
     if path.exists() and _METADATA_KEY not in _metadata(path):
         raise DataError(f"{path} is not a checkpoint of clnr, and would be overwritten; move it, or choose another place")
 
 
 def remove_checkpoint(path: Path) -> None:
     """Remove a checkpoint, if clnr wrote it, and what a killed process left of one."""
-    remove_leftovers(path)
+    if path.parent.is_dir():
+        with lock(path, wait=True):
+            temporary_path(path, "part").unlink(missing_ok=True)
     if _METADATA_KEY in _metadata(path):
         path.unlink()
 

@@ -19,7 +19,7 @@ from clnr.paper.paper_runs.executor import WorkerConfig, run_job, run_jobs
 from clnr.paper.paper_runs.plan import Job, plan
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
-from clnr.support.storage.atomic_io import file_lock
+from clnr.support.storage import lock
 
 SCOPE = Scope(seeds=2)
 SMALL = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}
@@ -57,7 +57,7 @@ def test_what_another_process_is_at_is_left_to_it_and_comes_last():
     busy, free = Job(batch(), (0,)), Job(batch(NCLNR), (0,))
     path = config().run_cache.parent / "working" / busy.digest
     path.parent.mkdir(parents=True)
-    with file_lock(path):
+    with lock(path):
         assert run_job(busy, config()).busy
         all_of_it = run_jobs([busy, free], config(), 1)
         assert next(all_of_it).job is free

@@ -10,7 +10,7 @@ from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, load, read_tables
 from clnr.tables.columns.column_queries import ColumnQuery, run_column_queries
 from clnr.tables.io import sql
-from clnr.tables.io.source import Column, describe, fetch_chunks, store
+from clnr.tables.io.source import Column, describe, store
 from clnr.tables.roles.described_columns import type_warnings
 
 EDGES = pa.table({"source": ["0", "1"], "target": ["1", "2"]})
@@ -105,13 +105,6 @@ def test_a_tall_table_is_read_in_parts_of_its_columns(queries, monkeypatch, db):
 def test_a_table_without_rows_has_answers(db):
     table = store(db, describe(db, "nodes", "(SELECT '' AS a, '' AS b WHERE false)"), "t")
     assert FeatureEncoder.fit(db, table, ["a", "b"]).dropped == {"a": "it is empty", "b": "it is empty"}
-
-
-def test_more_than_a_thousand_columns_of_text_are_fetched(db):
-    names = [f"c{i}" for i in range(1001)]
-    table = store(db, describe(db, "t", f"(SELECT {', '.join(f'{i} AS c{i}' for i in range(1001))})"), "t")
-    ((*found,),) = fetch_chunks(db, table, [table.columns[name].sql for name in names], names)
-    assert [column.to_pylist() for column in found] == [[i] for i in range(1001)]
 
 
 def test_a_table_of_too_many_columns_is_refused_with_another_way(monkeypatch):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from clnr.tables import ingest, load_graph_folder, read_tables
-from clnr.tables.columns.exact_sums import SumRange, as_mean, power_of_two, whole_sum
+from clnr.tables.columns.exact_sums import SumRange
 from clnr.tables.io import sql
 
 # DuckDB shares out the rows of a table among threads in parts of 122,880.
@@ -77,26 +77,3 @@ def test_a_sum_is_that_of_fractions(db, exponents):
     for group_of, found in db.execute(f"SELECT g, {total} FROM given GROUP BY g").fetchall():
         exact = sum((Fraction(each) for each in values[group == group_of]), Fraction(0))
         assert found == pytest.approx(float(exact), rel=1e-15)
-
-
-def test_one_number_is_its_own_sum_and_nothing_is_0(db):
-    values = np.ldexp(np.random.default_rng(2).random(100), np.arange(-60, 40))
-    db.register("given", pa.table({"v": values}))
-    db.register("zeros", pa.table({"v": [0.0, 0.0]}))
-    total = SumRange.of(db, "v", "given", "given").sql("v")
-    assert dict(db.execute(f"SELECT v, {total} FROM given GROUP BY v").fetchall()) == {
-        value: value for value in values.tolist()
-    }
-    for summing, rows in ((total, "given WHERE v < 0"), (SumRange.of(db, "v", "zeros", "zeros").sql("v"), "zeros")):
-        assert db.execute(f"SELECT {summing} FROM {rows}").fetchall() == [(0.0,)]
-
-
-@pytest.mark.parametrize("largest", [5e-324, 1e-310, 0.75, 1.0, 3.4e38, 1.7976931348623157e308])
-def test_a_mean_is_rounded_once(db, largest):
-    unit = power_of_two(largest)
-    assert 1 <= largest / unit < 2
-    values = np.random.default_rng(3).uniform(-1, 1, 1001) * largest
-    db.register("given", pa.table({"v": values}))
-    ((total,),) = db.execute(f"SELECT {whole_sum(f'v / {unit!r}')} FROM given").fetchall()
-    exact = sum((Fraction(each) / Fraction(unit) for each in values), Fraction(0)) / len(values)
-    assert as_mean(total, len(values)) == pytest.approx(float(exact), rel=1e-15, abs=1e-25)

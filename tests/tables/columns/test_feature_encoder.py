@@ -91,51 +91,6 @@ def test_only_the_most_frequent_of_very_many_categories_have_a_feature_each(db, 
     assert np.array_equal(x[[*range(61), 62, 64, 66, 70]], expected)
 
 
-def test_digits_with_leading_zeros_are_codes(db):
-    """Not numbers, as whoever has postal codes knows."""
-    feature_encoder, x = learned(db, values("01067", "10115", "01067", None))
-    (encoder,) = feature_encoder.column_encoders
-    assert (encoder.kind, encoder.values, encoder.summary) == ("category", ("01067", "10115"), "2 codes (01067, 10115)")
-    assert x.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
-    for plain in (("0", "7", "10"), ("0.5", "7", "10"), ("-0.7", "0e1", "10")):
-        assert learned(db, values(*plain))[0].column_encoders[0].kind == "number"
-    sql = "SELECT lpad(CAST(i * 7 AS VARCHAR), 5, '0') AS x, i % 2 AS y FROM range(200) r(i)"
-    many, _ = learned(db, sql, "xy")
-    assert many.dropped["x"].startswith("200 of 200 values are distinct, like ids or names; --as x=category")
-
-
-def test_words_that_are_all_distinct_are_names(db):
-    """Features of them would be noise: no two nodes share one."""
-    sql = "SELECT 'package' || i AS x, {} AS y, i % 2 AS z FROM range({}) r(i)"
-    names, _ = learned(db, sql.format("'p' || i // 2", 100), "xyz")
-    said = "100 of 100 values are distinct, like ids or names; --as x=category makes it a feature"
-    assert names.dropped["x"] == said
-    assert [each.column for each in names.column_encoders] == ["y", "z"]
-    few, _ = learned(db, sql.format("NULLIF('p' || i, 'p7')", 99), "xyz")
-    assert [each.column for each in few.column_encoders] == ["x", "y", "z"]
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("'Pat ' || i", True),
-        ("'Köln, no. ' || i", True),
-        ("'x' || i || ' y' || i", True),
-        ("'Pat ' || i // 2", False),
-        ("'Room ' || i || CASE WHEN i % 2 = 0 THEN ' East' ELSE ' West' END", False),
-        ("['Anna', 'Ben', 'Cleo', 'Dora'][1 + i % 4] || ' Person' || i", False),
-        ("'Deep walks on a graph of ' || i", False),
-    ],
-)
-def test_names_of_several_words_share_none_or_one_with_nearly_all(db, text, names):
-    """A first name, or a side of a house, is shared by some: such words tell something. So may long texts."""
-    feature_encoder, _ = learned(db, f"SELECT {text} AS x, i % 2 AS z FROM range(120) r(i)", "xz")
-    assert ("x" in feature_encoder.dropped) == names
-    if names:
-        said = "120 of 120 values are distinct, like ids or names; --as x=category"
-        assert feature_encoder.dropped["x"].startswith(said)
-
-
 @pytest.mark.parametrize("text", ["'http://a.example/' || {}", "lpad(({})::VARCHAR, 5, '0')", "'Pat ' || {}"])
 @pytest.mark.parametrize(
     ("number", "said"), [("nullif(i, 7)", "199 of 199"), ("greatest(i, 2)", "198 of 200"), ("greatest(i, 3)", "")]
@@ -161,23 +116,6 @@ def test_vectors_are_scaled_by_one_number_and_have_one_length(db):
     assert fixed.column_encoders[0].kind == "vector"
     with pytest.raises(DataError, match=r"nodes.csv: 'x' has 2 numbers in some rows and another count in row 2; make all"):
         learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([1.0])) v(x)")
-
-
-def test_what_cannot_be_a_feature_is_left_out_and_said(db):
-    sql = (
-        "SELECT i, NULL AS nothing, 'same' AS same, 7 AS seven, true AS yes, {'a': i} AS nested, ['a'] AS words "
-        "FROM range(3) r(i)"
-    )
-    feature_encoder, _ = learned(db, sql, ("i", "nothing", "same", "seven", "yes", "nested", "words"))
-    assert [part.column for part in feature_encoder.column_encoders] == ["i"]
-    assert feature_encoder.dropped == {
-        "nothing": "it is empty",
-        "same": "all its values are the same",
-        "seven": "all its values are the same",
-        "yes": "all its values are the same",
-        "nested": "a struct cannot be a feature; select a field of it as a column: SELECT *, nested.a AS nested_a",
-        "words": "all its values are the same",
-    }
 
 
 def test_an_encoding_is_the_same_after_a_file(db):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -69,40 +68,6 @@ def test_words_for_nothing_are_empty_among_numbers_and_dates(tmp_path, word, val
     assert "2 values" in line_of(read(tmp_path, ["red", word, "red", ""]))
 
 
-@pytest.mark.parametrize(
-    ("values", "hint"),
-    [
-        (["1,234", "15,927", "7"], "'1,234' may have a decimal comma or a thousands separator; a query"),
-        (["01/02/2020", "03/04/2021", "05/05/2022"], "'01/02/2020' may have the day or the month first; a query"),
-        (["27.07.2020", "07.27.2020", "01.01.2020"], "a query reads the day first (else, swap %d and %m): --nodes"),
-    ],
-)
-def test_what_may_be_read_in_two_ways_is_told_with_the_cure(tmp_path, values, hint):
-    found = read(tmp_path, values)
-    assert "category" in line_of(found)
-    (remark,) = (each for each in found.ingest_report.remarks if "'x'" in each)
-    assert hint in remark
-    wanted = "number" if "," in values[0] else "date"
-    with pytest.raises(DataError) as caught:
-        read(tmp_path, values, types={"x": wanted})
-    assert hint in str(caught.value)
-
-
-def printed_query(text, option):
-    words = shlex.split(text[text.index(option) :])
-    return words[1].removesuffix(";")
-
-
-@pytest.mark.parametrize("name", ["x", "the order"])
-def test_what_is_printed_reads_decimals_or_thousands(tmp_path, name):
-    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", {"id": list("abc"), name: ["1,234", "15,927", ""]})
-    (line,) = read_tables(edges, nodes).ingest_report.remarks
-    assert "; a query reads decimals (of thousands, write '' for '.'): --nodes" in line
-    query = printed_query(line, "--nodes")
-    for used, right in ((query, [1.234, 15.927, None]), (query.replace("'.'", "''"), [1234, 15927, None])):
-        assert read_tables(edges, nodes=used).columns[name].to_pylist() == right
-
-
 LISTS = {
     "decimal commas": ["1,5; 2,5", "0,25;3", "-7; 1,125"],
     "in brackets": ["[1,5; 2,5]", "[0,25; 3]", "[-7; 1,125]"],
@@ -137,53 +102,7 @@ def test_what_is_no_vector(values, expected):
     assert kind(values) == expected
 
 
-DATES = {
-    "short years": (["19.07.24", "1.2.99", "03.03.68"], ["2024-07-19", "1999-02-01", "2068-03-03"]),
-    "months first": (["07/19/24", "1/2/99", "03/03/68"], ["2024-07-19", "1999-01-02", "2068-03-03"]),
-    "short and long years": (["31.12.2020", "1.2.1999", "02.03.20"], ["2020-12-31", "1999-02-01", "2020-03-02"]),
-    "two notations": (["31/12/2020", "2020-01-02", "2/3/2020"], ["2020-12-31", "2020-01-02", "2020-03-02"]),
-    "times": (["19-07-24 10:30", "01-02-24", "1-3-24 1:02:03"], ["2024-07-19 10:30", "2024-02-01", "2024-03-01 01:02:03"]),
-    "unclear": (["01.02.24", "03.04.24", "05.06.24"], ["2024-02-01", "2024-04-03", "2024-06-05"]),
-}
 """Days that are not read as such, and what the query that is printed makes of them."""
-
-
-@pytest.mark.parametrize(("name", "form"), [("größte", "csv"), ("the day", "csv"), ("x", "parquet")])
-@pytest.mark.parametrize(("values", "right"), DATES.values(), ids=DATES)
-def test_dates_are_told_with_a_query_that_reads_them_all(tmp_path, values, right, name, form):
-    """Of nodes, and as times of edges; DuckDB itself would take 19.07.24 for a day in 2019."""
-    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, form, {"id": list("abc"), name: values})
-    (line,) = read_tables(edges, nodes).ingest_report.remarks
-    assert f"'{name}' is read as category, though it looks like dates: '{values[0]}'; " in line
-    assert ("may have the day or the month first" in line) == (values[0] == "01.02.24")
-    read = read_tables(edges, nodes=printed_query(line, "--nodes"))
-    moments = np.array(right, "datetime64[s]").tolist()
-    assert read.columns[name].to_pylist() == moments
-    assert read.ingest_report.remarks == ()
-    timed = written(tmp_path, form, {"source": list("abc"), "target": list("bcd"), name: values}, "timed")
-    with pytest.raises(DataError, match=r"(holds no times|is not a time).*--edges") as caught:
-        read_tables(timed, until=f"{name}=2020")
-    query = printed_query(str(caught.value), "--edges")
-    kept = read_tables(edges=query, until=f"{name}={max(moments) - timedelta(seconds=1)}")
-    assert kept.graph.num_edges == 4
-
-
-def test_values_that_are_no_dates_or_numbers_are_counted(tmp_path):
-    """With an example, and which notation was taken; a column that the user did not name has none."""
-    values = ["2020-01-02", "31/12/2020", "2020-01-03", "soon", ""]
-    found = read(tmp_path, values, types={"x": "date"})
-    (line,) = found.ingest_report.remarks
-    said = "'x' is read as dates such as 2020-12-31; 2 of 4 values are not, such as '31/12/2020' in row 2, and count as empty"
-    assert f"{said}; a query reads them: --nodes" in line
-    again = read_tables(saved(tmp_path, "e.csv", EDGES), nodes=printed_query(line, "--nodes"))
-    assert [each is None for each in again.columns["x"].to_pylist()] == [False, False, False, True, True]
-    (line,) = read(tmp_path, ["31/12/2020", "30/12/2020", "2020-01-02x"], types={"x": "date"}).ingest_report.remarks
-    assert "'x' is read as dates with the day first; 1 of 3 values are not, such as '2020-01-02x' in row 3" in line
-    (line,) = read(tmp_path, ["1,5", "soon", "2,25"], types={"x": "number"}).ingest_report.remarks
-    assert line.endswith("numbers with a decimal comma; 1 of 3 values are not, such as 'soon' in row 2, and count as empty")
-    (line,) = read(tmp_path, ["yes", "perhaps", "no"], types={"x": "bool"}).ingest_report.remarks
-    assert "'x' is read as bools such as yes and no; 1 of 3 values are not, such as 'perhaps' in row 2" in line
-    assert read(tmp_path, ["1", "", "2"], types={"x": "number"}).ingest_report.remarks == ()
 
 
 @pytest.mark.parametrize("with_kinds", [False, True])
@@ -216,36 +135,6 @@ def test_what_a_model_does_not_know_is_counted(how, with_kinds):
     )
     if how == "feature_encoder":
         assert read_tables(*tables(ids, columns), feature_encoder=known).ingest_report.remarks == ()
-
-
-@pytest.mark.parametrize(
-    ("training", "values", "said"),
-    [
-        # The mean of 50, 52 and 51 is 51, and 100 standard deviations are 81.65.
-        (["50,0", "52,0", "51,0"], ["50.456", "51.5", "52.125"], ("50.456", 50456, 2)),
-        (["50,0", "52,0", "51,0"], ["51.5", "52,125", "50.456"], None),
-        (["50,0", "90000,5", "51,0"], ["50.45", "50.456", "7"], ("50.456", 50456, 0)),
-        (["50,0", "52,0", "51,0"], ["50,456", "51,5", "7"], None),
-        (["50.0", "52.0", "51.0"], ["50.456", "51.5", "52.125"], None),
-        (["50.0", "52.0", "51.0"], ["50456", "51.5", "52125"], ("50456", 50456, 2)),
-        (["50.0", "52.0", "51.0"], ["50456", "51.5", "52.125"], None),
-        (["50.0", "52.0", "51.0"], ["132", "-30", "inf"], None),
-        (["50.0", "52.0", "51.0"], ["133", "-32", "inf"], ("133", 133, 2)),
-    ],
-)
-def test_numbers_that_a_model_reads_otherwise_than_meant_are_told(tmp_path, training, values, said):
-    known = read(tmp_path, training).feature_encoder
-    remarks = read(tmp_path, values, feature_encoder=known).ingest_report.remarks
-    if said is None:
-        assert remarks == ()
-        return
-    (line,) = remarks
-    written, number, far = said
-    assert f"'{written}' of 'x' in row {values.index(written) + 1} is read as {number}" in line
-    assert (f", and {far} of 3 values are far from those of training; " in line) == bool(far)
-    mean = f"{np.mean([float(each.replace(',', '.')) for each in training]):.4g}"
-    how = " with a decimal comma" if "," in training[0] else ""
-    assert line.endswith(f"; training has numbers{how}, {mean} on average; write them as in training")
 
 
 def test_the_user_says_that_it_is_a_number_or_a_date(tmp_path):
@@ -335,16 +224,6 @@ def test_tags_are_a_bag_whatever_they_are_written_as(tmp_path, form):
         assert encoder.values == tuple(names)
     assert np.allclose(found[:, :4], x, atol=1e-6)
     assert found[:, 4].tolist() == [float(not each) for each in known]
-
-
-@pytest.mark.parametrize("other", ["arrow", "json in csv", "|"])
-def test_tags_of_tomorrow_may_be_written_otherwise(tmp_path, other):
-    first = read_tables(LINKS, with_tags(tmp_path, "|" if other != "arrow" else "parquet"))
-    again = FeatureEncoder.from_json(first.feature_encoder.to_json())
-    more = read_tables(LINKS, with_tags(tmp_path, "arrow" if other == "|" else other), feature_encoder=again)
-    if other != "json in csv":
-        assert np.allclose(more.graph.features.toarray()[:5, :4], first.graph.features.toarray()[:5, :4], atol=1e-6)
-    assert more.graph.num_features == first.graph.num_features
 
 
 def kind(values, **asked):

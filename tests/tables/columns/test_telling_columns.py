@@ -47,10 +47,3 @@ def test_a_column_tells_several_classes_only_if_it_tells_each():
     assert lines(label.tolist(), code=half) == []
     # Too few nodes of a class, and graphs without labels, tell nothing.
     assert lines(label[:12].tolist(), code=code[:12]) == []
-
-
-def test_a_class_of_one_node_hides_nothing():
-    label = [*np.array(["north", "south"])[np.arange(90) % 2], "east"]
-    code = [*np.array(["n", "s"])[np.arange(90) % 2], "e"]
-    assert [line.split("'")[1] for line in lines(label, code=code)] == ["code"]
-    assert lines(label, code=np.random.default_rng(0).permutation(code)) == []

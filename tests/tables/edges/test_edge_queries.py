@@ -8,8 +8,8 @@ import shlex
 import pytest
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.tables import ingest, load_graph_folder, read_tables
-from tests.tables.files import edge_weights, saved, written
+from clnr.tables import read_tables
+from tests.tables.files import edge_weights, written
 
 AGAIN = [("a", "b"), ("b", "a"), ("a", "b"), ("c", "a")]
 
@@ -34,14 +34,6 @@ def test_rows_that_repeat_an_edge_are_counted_as_its_weight(tmp_path, form, name
     one_way = {("a", "b"): 2, ("b", "a"): 1, ("c", "a"): 1}
     both = {("a", "b"): 3, ("c", "a"): 1}
     assert edge_weights(graph) == (one_way if directed else both | {(b, a): w for (a, b), w in both.items()})
-
-
-def test_spaces_around_ids_do_not_count(tmp_path):
-    edges = saved(tmp_path, "e.csv", "source,target\na ,b\nb,a\na,b\n")
-    assert set(edge_weights(read_tables(edges=query_in(read_tables(edges), "edges")).graph).values()) == {3}
-    nodes = saved(tmp_path, "n.csv", "id,x\n a,1\n c,2\n")
-    query = query_in(read_tables(saved(tmp_path, "f.csv", "source,target\na ,c\nb, a\n"), nodes), "nodes")
-    assert sorted(read_tables(edges, nodes=query).columns["id"].to_pylist()) == ["a", "b", "c"]
 
 
 def test_nothing_is_counted_of_few_repeats_nor_beside_weights_or_kinds(tmp_path):
@@ -69,31 +61,3 @@ def test_ends_that_are_not_in_the_node_table_are_kept_by_a_query(tmp_path, of_ed
     assert not kept.ingest_report.dangling
     assert list(map(str, kept.graph.ids.tolist())) == ["1", "2", "3", str(rows[2][1])]
     assert kept.columns["age"].to_pylist() == ([*(["30", "40"] if of_nodes == "csv" else [30, 40]), None, None])
-
-
-def test_files_with_semicolons_and_another_encoding(tmp_path):
-    edges = saved(tmp_path, "e.csv", "Quelle;Ziel\nKöln;Ulm\nUlm;Bonn\nBonn;Köln\n".encode("cp1252"))
-    nodes = saved(tmp_path, "n.csv", "Straße;Größe\nKöln;1,5\nUlm;2,5\n".encode("cp1252"))
-    named = {"source": "Quelle", "target": "Ziel"}
-    kept = read_tables(edges, nodes=query_in(read_tables(edges, nodes, **named), "nodes"), **named)
-    assert kept.graph.ids.tolist() == ["Bonn", "Köln", "Ulm"]
-    assert "Größe" in [each.column for each in kept.feature_encoder.column_encoders]
-
-
-def test_where_no_query_keeps_them_words_do(tmp_path):
-    edges, nodes = saved(tmp_path, "e.csv", "source,target\na,b\nb,c\n"), saved(tmp_path, "n.csv", "id,x\na,1\nb,2\n")
-    words = "such as 'c'; to keep them, leave out --nodes, or add their nodes to it"
-    for read in (
-        read_tables(edges, nodes=f"SELECT * FROM '{nodes}'"),
-        read_tables({("p", "met", "p"): edges}, {"p": nodes}),
-    ):
-        assert words.replace("'c'", "'p:c'" if read.ingest_report.node_kinds else "'c'") in table_warnings(read)[0]
-
-
-def test_a_folder_has_the_same_lines(tmp_path):
-    edges = saved(tmp_path, "e.csv", "source,target\na,b\na,b\nb,b\nb,ghost\na,ghost\n")
-    nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,2\nc,4\n")
-    ingest(edges, nodes, out=tmp_path / "graph")
-    lines = table_warnings(read_tables(edges, nodes))
-    assert table_warnings(load_graph_folder(tmp_path / "graph")) == lines
-    assert all(query_in(read_tables(edges, nodes), role) for role in ("nodes", "edges"))

@@ -10,7 +10,6 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from tests.command_line import entry_point
 from tests.tables.files import edge_weights, saved, written
 
 SHAPES = {
@@ -113,110 +112,6 @@ def test_columns_of_few_values_are_hardly_ends(tmp_path, form):
     assert read_tables(written(tmp_path, form, votes, "e"), source="congress", target="chamber").graph.num_nodes == 4
 
 
-@pytest.mark.parametrize("shape", ["no words for ends", "numbers"])
-def test_without_a_node_table_it_stops_with_a_command_that_works_as_printed(tmp_path, monkeypatch, capsys, shape):
-    call, (columns, _) = entry_point(monkeypatch, capsys), columns_of_shape(shape)
-    edges = written(tmp_path, "csv", columns, "e")
-    ended = call("ingest", "--edges", edges, "--out", tmp_path / "graph")
-    assert ended.code == 2
-    line, command = ended.err.splitlines()[-2:]
-    a, b, c, _ = columns
-    shared = len(set(columns[b]) & set(columns[c]))
-    assert f"e.csv: '{b}' and '{c}' may be the ends of edges: they share {shared} of " in line
-    assert f"; if the ends are '{a}' and '{b}', add --source '{a}' --target '{b}'; if not, run:" in line
-    program, *words = shlex.split(command)
-    again = call(*words)
-    assert (program, again.code) == ("clnr", 0), again.err
-    assert load_graph_folder(tmp_path / "graph").graph.num_nodes == len({*columns[b], *columns[c]})
-    with pytest.raises(DataError) as caught:
-        read_tables(edges)
-    assert read_tables(edges, **eval(f"dict({caught.value.command})")).graph.num_edges
-    assert read_tables(edges, source=a, target=b).graph.num_nodes == len({*columns[a], *columns[b]})
-
-
-def test_numbers_of_rows_may_be_those_of_nodes_unless_columns_are_called_as_ends(tmp_path):
-    columns, _ = columns_of_shape("numbers")
-    unnamed = dict(zip(("ride", "x", "y", "sort"), columns.values(), strict=True))
-    read = read_tables(written(tmp_path, "csv", unnamed, "e"))
-    assert [info.column for info in read.ingest_report.columns if info.role in ("source", "target")] == ["ride", "x"]
-
-
-def ends_of(read):
-    roles = {info.role: info.column for info in read.ingest_report.columns}
-    return roles["source"], roles["target"]
-
-
-def messages(*names):
-    """Messages between people, each with an id, a sender and a receiver; and the table of people."""
-    values = {"message_id": [f"<{i}@mx>" for i in range(200)], names[0]: [f"p{x}" for x, _ in pairs()]}
-    values |= {names[1]: [f"p{y}" for _, y in pairs()], "subject": [f"Re: {x % 4}" for x, _ in pairs()]}
-    return values, {"email": [f"p{i}" for i in range(60)], "age": [i % 7 for i in range(60)]}
-
-
-@pytest.mark.parametrize("with_people", [True, False])
-@pytest.mark.parametrize("first", ["message_id", "sender", "subject"])
-@pytest.mark.parametrize("names", [("sender", "recipient"), ("Sender", "Receiver"), ("from", "to")])
-def test_a_message_joins_its_sender_and_receiver_and_its_subject_is_no_end(tmp_path, names, first, with_people):
-    columns, people = messages(*names)
-    order = {"message_id": [0, 1, 2, 3], "sender": [1, 2, 0, 3], "subject": [3, 0, 2, 1]}[first]
-    edges = written(tmp_path, "csv", dict([*columns.items()][i] for i in order), "e")
-    read = read_tables(edges, written(tmp_path, "csv", people) if with_people else None)
-    assert ends_of(read) == names
-    sent = zip(columns[names[0]], columns[names[1]], strict=True)
-    assert linked(read) == {frozenset(pair) for pair in sent if pair[0] != pair[1]}
-
-
-@pytest.mark.parametrize("names", [("from", "reached"), ("left", "to"), ("left", "reached")])
-def test_the_node_table_tells_though_a_name_told_one_end(tmp_path, names):
-    columns, people = messages(*names)
-    read = read_tables(written(tmp_path, "csv", columns, "e"), written(tmp_path, "csv", people))
-    assert ends_of(read) == names
-    assert any(f"ends of edges are read from '{names[0]}' and '{names[1]}'" in line for line in read.ingest_report.remarks)
-    with pytest.raises(DataError, match=f"are '{names[0]}' and 'message_id' the columns of the ends"):
-        read_tables(pa.table(columns), pa.table(people), source=names[0], target="message_id")
-
-
-def test_a_subject_is_an_end_beside_an_object_or_as_a_user_says():
-    columns = {"row": [7, 8], "subject": ["a", "b"], "x": ["b", "c"]}
-    assert ends_of(read_tables(pa.table({**columns, "object": ["b", "c"]}))) == ("subject", "object")
-    assert ends_of(read_tables(pa.table({**columns, "predicate": ["is", "has"]}), target="x")) == ("subject", "x")
-    assert ends_of(read_tables(pa.table(columns), target="x")) == ("subject", "x")
-    assert ends_of(read_tables(pa.table({"subject": ["a", "b"], "target": ["b", "c"]}))) == ("subject", "target")
-    kinds = read_tables({("subject", "took", "course"): pa.table({"n": [1, 2], "subject": [1, 2], "course": [1, 1]})})
-    assert {"subject:1", "subject:2", "course:1"} == set(kinds.graph.ids.tolist())
-
-
-KEPT = {
-    "employee,manager,mentor": [(f"p{i}", f"p{i // 3}", f"p{i // 5}") for i in range(1, 60)],
-    "paper,author,reviewer": [(f"w{i}", f"p{i % 19}", f"p{i * 7 % 23}") for i in range(60)],
-    "user,film,stars": [(i % 20, i * 7 % 50, 1 + i % 5) for i in range(60)],
-}
-
-
-@pytest.mark.parametrize("names", KEPT)
-def test_a_first_column_that_the_node_table_knows_or_that_repeats_is_an_end(tmp_path, names):
-    rows = KEPT[names]
-    edges = saved(tmp_path, "e.csv", "\n".join([names, *(",".join(map(str, row)) for row in rows), ""]))
-    ids = sorted({each for row in rows for each in row}, key=str)
-    nodes = saved(tmp_path, "n.csv", "id,x\n" + "".join(f"{each},{i % 5}\n" for i, each in enumerate(ids)))
-    read = read_tables(edges, nodes)
-    assert linked(read) == {frozenset(map(str, row[:2])) for row in rows if row[0] != row[1]}
-
-
-@pytest.mark.parametrize("columns", ["began,until", "price,fee", "sort,grade"])
-def test_days_prices_and_categories_are_no_ends(tmp_path, columns):
-    """Though they share values; without these, the table looks like one of nodes."""
-    values = {
-        "began,until": lambda i: (f"{13 + i % 9}.02.2024", f"{13 + i % 8}.02.2024"),
-        "price,fee": lambda i: (f"{i % 9},5", f"{i % 8},5"),
-        "sort,grade": lambda i: ("ABC"[i % 3], "ABC"[i % 2]),
-    }[columns]
-    rows = "".join(f"B{i};{values(i)[0]};{values(i)[1]};x{i % 3}\n" for i in range(40))
-    path = saved(tmp_path, "e.csv", f"booking;{columns.replace(',', ';')};room\n{rows}")
-    with pytest.raises(DataError, match=r"it (may be|looks like) a table of nodes: ('booking' differs|'(began|price)' holds)"):
-        read_tables(path, header=True)
-
-
 # -- tables of nodes --------------------------------------------------------------------------------------------------------
 
 STAFF = "staff no,full name,team\n" + "".join(f"{7 * i},Person {i % 19},T{i % 3}\n" for i in range(30))
@@ -298,27 +193,6 @@ def test_lists_of_ids_are_told_with_a_query_that_works(tmp_path, names, sign, wr
     assert (links(read), read.ingest_report.dangling) == (LINKS, 0)
     with pytest.raises(DataError, match=r"in the table itself, DuckDB's SQL makes an edge of each: trim\(unnest"):
         read_tables({("p", "wrote", "p"): edges}, {"p": nodes}, **named)
-
-
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "pandas"])
-def test_lists_that_are_no_text_are_refused(tmp_path, form):
-    edges = written(tmp_path, form, {"sender": [a for a, _ in MAILS], "to": [to for _, to in MAILS]})
-    with pytest.raises(DataError, match="'to' has a list of ids in each row, but an edge needs one; ") as caught:
-        read_tables(edges)
-    if form == "pandas":
-        assert str(caught.value).endswith('in the table itself, DuckDB\'s SQL makes an edge of each: unnest("to")')
-    else:
-        assert links(read_tables(edges=queried(str(caught.value)))) == LINKS
-
-
-@pytest.mark.parametrize("field", ["name", "the name"])
-def test_lists_of_structs_are_refused_with_their_first_field(tmp_path, field):
-    edges = written(
-        tmp_path, "jsonl", {"sender": [a for a, _ in MAILS], "to": [[{field: b, "cc": 1} for b in to] for _, to in MAILS]}
-    )
-    with pytest.raises(DataError, match="'to' has a list of ids in each row") as caught:
-        read_tables(edges, source="sender", target="to")
-    assert links(read_tables(edges=queried(str(caught.value)), source="sender", target="to")) == LINKS
 
 
 def test_signs_within_ids_are_no_lists(tmp_path):

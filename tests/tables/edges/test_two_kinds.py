@@ -7,7 +7,6 @@ import shlex
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import csv
 
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
@@ -83,55 +82,10 @@ def test_ratings_stop_with_a_command_that_works_as_printed(tmp_path, monkeypatch
     assert read.ingest_report.duplicates == read.ingest_report.loops == 0
 
 
-@pytest.mark.full
-def test_embed_stops_likewise_and_its_command_works(tmp_path, monkeypatch, capsys):
-    call = entry_point(monkeypatch, capsys)
-    given = ["--edges", ratings(tmp_path), "--nodes", films(tmp_path), "--out", tmp_path / "mine", "--effort", "quick"]
-    again = call(*printed_command(call("embed", *given, "--no-report", "-q")))
-    assert again.code == 0, again.err
-    assert (tmp_path / "mine" / "embeddings.parquet").is_file()
-
-
-def test_in_python_the_arguments_are_printed_and_work(tmp_path):
-    edges, nodes = ratings(tmp_path), films(tmp_path)
-    for tables in ((edges, nodes), (str(edges), str(nodes)), (csv.read_csv(edges), csv.read_csv(nodes))):
-        with pytest.raises(
-            DataError, match=r"^(\S+ratings.csv|the data frame of edges): 'userId' and 'movieId' look"
-        ) as caught:
-            read_tables(*tables)
-        arguments = eval(f"dict({caught.value.command})", {"edges": tables[0], "nodes": tables[1]})
-        assert str(caught.value).endswith(f"run:\n{caught.value.command}")
-        users, movies, links = read_apart(edges, nodes)
-        read = read_tables(**arguments)
-        assert (read.graph.num_nodes, read.graph.num_edges) == (users + movies, 2 * links)
-        assert read.ingest_report.node_kinds == ("movie", "user")
-        with pytest.raises(DataError) as written:
-            ingest(*tables, out=tmp_path / "graph")
-        assert str(written.value) == str(caught.value)
-    assert not (tmp_path / "graph").exists()
-
-
 def test_named_ends_are_one_kind(tmp_path):
     read = read_tables(ratings(tmp_path), films(tmp_path), source="userId", target="movieId")
     assert read.graph.num_nodes == FILMS
     assert read.ingest_report.hint == ""
-
-
-@pytest.mark.parametrize(
-    ("header", "key"),
-    [
-        ("user_id,item_id,r,t", "id"),
-        ("Customer ID,Article,r,t", "article"),
-        ("reader,book.no,r,t", "no"),
-        ("recipe_id,ingredient_id,r,t", "ingredient_id"),
-        ("train,station,r,t", "station"),
-    ],
-)
-def test_whatever_columns_are_called(tmp_path, monkeypatch, capsys, header, key):
-    call = entry_point(monkeypatch, capsys)
-    given = ["ingest", "--edges", ratings(tmp_path, header), "--nodes", films(tmp_path, key), "--out", tmp_path / "graph"]
-    assert call(*printed_command(call(*given))).code == 0
-    assert load_graph_folder(tmp_path / "graph").graph.num_nodes == 40 + FILMS
 
 
 def test_a_table_that_knows_one_end_alone_is_enough(tmp_path):
@@ -191,60 +145,7 @@ def test_weak_evidence_goes_on_with_the_command_as_the_first_line(tmp_path, monk
     assert load_graph_folder(tmp_path / "graph").ingest_report.hint in ended.err
 
 
-def test_words_of_two_sorts_are_told_where_there_is_no_node_table(tmp_path):
-    rows = [(f"p{i // 2}", f"B{i % 7}") for i in range(30)]
-    for names in ("person,book", "customer,store", "patient,treatment", "company,commodity"):
-        read = read_tables(table(tmp_path, "e.csv", names, rows), header=True)
-        ends = "'{}' and '{}'".format(*names.split(","))
-        assert f"{ends} may be two kinds of nodes: no id is in both; if they are one kind" in read.ingest_report.hint
-    both = table(tmp_path, "n.csv", "id,x", [(each, i % 3) for i, each in enumerate(sorted({a for row in rows for a in row}))])
-    assert read_tables(table(tmp_path, "e.csv", "person,book", rows), both, header=True).ingest_report.hint == ""
-
-
-def test_as_many_users_as_films_are_told(tmp_path):
-    """All ids are in both columns; the node table is called as one of them."""
-    rows = pairs(900, np.arange(1, FILMS + 1), np.arange(1, FILMS + 1))
-    edges = table(tmp_path, "e.csv", "userId,movieId", rows)
-    assert "nodes={'movie': " in read_tables(edges, films(tmp_path)).ingest_report.hint
-    assert read_tables(edges, films(tmp_path, "id")).ingest_report.hint == ""
-
-
-def test_a_query_is_told_to_be_a_file(tmp_path):
-    query = f"SELECT * FROM '{ratings(tmp_path)}'"
-    assert "give files of edges: --edges user,NAME,movie=FILE" in read_tables(edges=query).ingest_report.hint
-
-
 # -- one kind, though names are unlike --------------------------------------------------------------------------------------
-
-
-def relation(name, rng, n):
-    """Edges of one kind, as they are: a tree, sales with or without ones to oneself, and friends, of whom many are mutual."""
-    ids = rng.permutation(np.arange(1, n + 1))
-    if name == "employee,manager":
-        return [(ids[i].item(), ids[rng.integers(0, 1 + i // 6)].item()) for i in range(1, n)]
-    rows = {(a.item(), b.item()) for a, b in rng.choice(ids, (12 * n, 2))}
-    if name == "buyer,seller":
-        return sorted(rows if n % 2 else {row for row in rows if row[0] != row[1]})
-    known = {(a, b) for a, b in rows if a < b and (a + b) % 3 == 0}
-    return sorted(known | {(b, a) for a, b in known if (a * b) % 4})
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("nodes", ["all", "most", None])
-@pytest.mark.parametrize("words", [False, True])
-@pytest.mark.parametrize("names", ["employee,manager", "buyer,seller", "user,friend"])
-def test_employees_and_managers_buyers_and_sellers_users_and_friends_are_one_kind(tmp_path, names, words, nodes, seed):
-    n = 150 + seed
-    rows = relation(names, np.random.default_rng(seed), n)
-    if words:
-        rows = [(f"p{a}", f"p{b}") for a, b in rows]
-    ids = [f"p{i}" if words else i for i in range(1, n + 1)][: n if nodes == "all" else int(0.97 * n)]
-    # Sales to oneself occur as often as by chance, so that the name of the id column would be all that tells.
-    key = "person" if names == "buyer,seller" else names.split(",")[0]
-    people = None if nodes is None else table(tmp_path, "n.csv", f"{key},x", [(i, k % 5) for k, i in enumerate(ids)])
-    read = read_tables(table(tmp_path, "e.csv", names, rows), people, header=True)
-    assert read.ingest_report.hint == ""
-    assert read.ingest_report.node_kinds == ()
 
 
 def test_ends_that_are_called_alike_or_so_by_habit_are_not_looked_at(tmp_path):

@@ -63,39 +63,6 @@ def test_what_may_be_either_is_refused_until_it_is_said(tmp_path, text):
     assert read_tables(path, source=text.partition(",")[0]).ingest_report.rows == rows - 1
 
 
-def test_the_header_of_one_table_is_not_that_of_the_other(tmp_path):
-    edges, nodes = saved(tmp_path, "e.csv", "ann,bob\ncy,dan\n"), saved(tmp_path, "n.csv", "id,x\nann,1\nbob,2\ncy,4\n")
-    found = read_tables(edges, nodes, header=False)
-    assert (found.ingest_report.rows, found.graph.ids.tolist()) == (2, ["ann", "bob", "cy"])
-    assert any("its first line is a header, since" in line for line in found.ingest_report.remarks)
-    # One name that is usual, of a node: only one of an edge's two.
-    to = saved(tmp_path, "to.csv", "to,bob\nbob,cy\n")
-    assert [read_tables(to, header=each).ingest_report.rows for each in (None, False)] == [1, 2]
-
-
-def test_each_table_has_its_own_way_out(tmp_path):
-    """The first line of one table is an edge, that of the other may be names or a node."""
-    edges = saved(tmp_path, "e.tsv", "ann\tA\nann\tB\nbob\tB\n")
-    nodes = saved(tmp_path, "n.csv", "who,sort\nann,woman\nbob,woman\nA,event\nB,event\n")
-    with pytest.raises(DataError, match=r"n\.csv: .* or a node; .* --no-header, or name a column, such as --id 'who'$"):
-        read_tables(edges, nodes)
-    found = read_tables(edges, nodes, id="who")
-    assert (found.ingest_report.rows, found.graph.num_nodes) == (3, 4)
-    # What was said of both tables, and does not look so in one, is told.
-    both = read_tables(edges, nodes, header=True)
-    assert both.ingest_report.rows == 2
-    said = f"{edges}: its first line is read as a header, but looks like an edge; if it is one, add --no-header"
-    assert [line for line in both.ingest_report.remarks if line.startswith(said)]
-
-
-def test_nodes_without_usual_names(tmp_path):
-    edges = saved(tmp_path, "e.csv", EDGES)
-    found = read_tables(edges, saved(tmp_path, "n.csv", "person,age\na,3\nb,5\nc,9\n"))
-    assert list(columns_of(found)) == ["age"]
-    with pytest.raises(DataError, match=r"n\.csv: its first line, 'person,city', may be a header or a node"):
-        read_tables(edges, saved(tmp_path, "n.csv", "person,city\na,Rome\nb,Oslo\n"))
-
-
 def test_several_files_agree_on_their_header(tmp_path):
     for name, text in (("a", "id_1,id_2\n"), ("b", "id_1,id_2\n1,2\n"), ("c", "id_1,id_2\n2,3\n")):
         saved(tmp_path, f"{name}.csv", text)
@@ -131,10 +98,3 @@ def test_names_of_columns_may_be_in_a_comment(tmp_path, comment):
     nodes = saved(tmp_path, "n.tsv", "#protein\tsize\tabout\nNUM18\t4\tx\nSEL2\t5\ty\nABC1\t6\tx\n")
     read = read_tables(tmp_path / "e.tsv", nodes)
     assert (read.graph.num_nodes, list(columns_of(read))) == (3, ["size", "about"])
-
-
-def test_a_comment_of_other_words_has_no_names(tmp_path):
-    read = read_tables(saved(tmp_path, "e.tsv", "# all edges\nNUM18\tSEL2\t1\nSEL2\tABC1\t2\n"))
-    assert [info.column for info in read.ingest_report.columns] == ["column 1", "column 2", "column 3"]
-    read = read_tables(saved(tmp_path, "e.tsv", "# a\tb\nsource\ttarget\nNUM18\tSEL2\n"))
-    assert [info.column for info in read.ingest_report.columns] == ["source", "target"]

@@ -86,47 +86,12 @@ def test_damaged_utf_8_is_not_taken_for_something_else(tmp_path):
         read_tables(saved(tmp_path, "e.csv", content))
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (b"\xef\xbb\xbfsource,target\n\xfc,b\n", 2),  # a mark says that it is UTF-8
-        (b"source,target\ra,b\r\xfc,b\r", 3),
-        (b"source,target\r\na,b\r\n\xfc,b\r\n", 3),
-    ],
-)
-@pytest.mark.parametrize("packed", [False, True])
-def test_the_line_of_a_lone_letter_is_named(tmp_path, content, line, packed):
-    name = "e.csv.gz" if packed else "e.csv"
-    with pytest.raises(DataError, match=rf"{name}: line {line}: it is not UTF-8 text"):
-        read_tables(saved(tmp_path, name, gzip.compress(content) if packed else content))
-
-
 def test_a_letter_counts_where_one_part_ends_and_the_next_begins(tmp_path):
     """Bytes of it may begin a letter of UTF-8, and what follows is ASCII alone."""
     begin = b"source,target\n" + b"a,b\n" * 260_000
     begin += b"x" * (encodings._PART_BYTES - 1 - len(begin))
     read = read_tables(saved(tmp_path, "e.csv", begin + "éx,b\nc,d\n".encode("cp1252")))
     assert any(each.endswith("xéx") for each in read.graph.ids.tolist())
-
-
-def test_a_model_finds_the_encoding_of_new_files(tmp_path):
-    base = read_tables(saved(tmp_path, "e.csv", EDGES.encode("cp1252")))
-    more = read_tables(saved(tmp_path, "new.csv", "source;target\nJörg;Müller\n".encode("cp1252")), base=base)
-    assert more.graph.ids.tolist() == [*base.graph.ids.tolist(), "Jörg"]
-
-
-def test_a_letter_far_down_counts_and_beyond_what_is_looked_at_it_is_an_error(tmp_path, monkeypatch):
-    rows = "source,target\n" + "a,b\n" * 700_000 + "Müller,b\n"
-    path = saved(tmp_path, "e.csv", rows.encode("cp1252"))
-    assert "Müller" in read_tables(path).graph.ids.tolist()
-    monkeypatch.setattr(encodings, "_SEEN_BYTES", encodings._PART_BYTES)
-    with pytest.raises(DataError, match=r"e\.csv: line 700,002: it is not UTF-8 text; .*--encoding cp1252"):
-        read_tables(path)
-    assert "Müller" in read_tables(path, encoding="cp1252").graph.ids.tolist()
-
-
-def test_the_last_letter_counts(tmp_path):
-    assert read_tables(saved(tmp_path, "e.csv", "source,target\na,café".encode("cp1252"))).graph.ids.tolist() == ["a", "café"]
 
 
 def test_each_file_of_a_glob_has_its_own(tmp_path):
@@ -179,39 +144,6 @@ def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, enc
         assert notes_of(read_tables("e.csv", nodes=query)) == expected
     ingest("e.csv", nodes=QUERIES[0], out="graph")
     assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
-
-
-def test_a_query_that_says_how_its_file_is_encoded(tmp_path, monkeypatch):
-    """DuckDB knows Latin-1, which has the same letters; what it does not know is an option's."""
-    monkeypatch.chdir(tmp_path)
-    text = "source,target\nMüller,b\n"
-    saved(tmp_path, "e.csv", text.encode("latin-1"))
-    for encoding in (None, "utf-16"):
-        read = read_tables(edges="FROM read_csv('e.csv', encoding = 'latin-1')", encoding=encoding)
-        assert read.graph.ids.tolist() == ["Müller", "b"]
-    with pytest.raises(DataError, match=r"^the query of edges: it names an encoding .*; leave that out, and set --encoding"):
-        read_tables(edges="FROM read_csv('e.csv', encoding = 'cp1252')")
-    with pytest.raises(DataError, match=r"^e\.csv: line 2: it is not text in ASCII; set its encoding"):
-        read_tables(edges="FROM 'e.csv'", encoding="ascii")
-    saved(tmp_path, "x.csv", (text + "a,b,c\n" * 3).encode("cp1252"))
-    options = "auto_detect = false, header = true, columns = {'source': 'TEXT', 'target': 'TEXT'}"
-    with pytest.raises(DataError, match=r"^x\.csv: line 3: it has more than 2 columns"):
-        read_tables(edges=f"FROM read_csv('x.csv', {options})")
-
-
-def test_errors_name_the_file_itself(tmp_path):
-    for content, said in (
-        ("source,target\nMüller,b\nc,d,e\n", "line 3: it has more than 2 columns instead of 2"),
-        ("source,target\n", "it has no edges"),
-        ("", "it is empty"),
-        ("Müller,Schmidt\nMeier,Böhm\n", "its first line, 'Müller,Schmidt', may be a header"),
-    ):
-        path = saved(tmp_path, "e.csv", content.encode("utf-16"))
-        with pytest.raises(DataError) as caught:
-            read_tables(path)
-        assert str(caught.value).startswith(f"{path}: {said}")
-    with pytest.raises(DataError, match=r"e\.csv: line 2: it is not text in ASCII; set its encoding: --encoding"):
-        read_tables(saved(tmp_path, "e.csv", EDGES), encoding="ascii")
 
 
 @pytest.mark.parametrize("name", ["utf-9", "", "hex", "rot13", "no\0ne"])

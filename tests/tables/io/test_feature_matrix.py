@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-import scipy.io
 import scipy.sparse as sp
 
 from clnr.errors import DataError
@@ -28,18 +27,16 @@ def written(folder, form):
         sp.save_npz(path, sp.csc_array(SPARSE))
     elif form == "npz dense":
         np.savez(path, DENSE)
-    elif form == "mtx":
-        scipy.io.mmwrite(path, SPARSE)
     else:
         return DENSE if form == "array" else SPARSE
     return path
 
 
-@pytest.mark.parametrize("form", ["npy", "npz", "npz dense", "mtx", "array", "sparse"])
+@pytest.mark.parametrize("form", ["npy", "npz", "npz dense", "array", "sparse"])
 def test_rows_are_those_of_the_node_table_and_come_after_its_columns(tmp_path, form):
     given = written(tmp_path, form)
     read = read_tables(EDGES, NODES, feature_matrix=given)
-    sparse = form in ("npz", "mtx", "sparse")
+    sparse = form in ("npz", "sparse")
     x = SPARSE.toarray() if sparse else DENSE
     scale = np.sqrt(np.square(x).sum() / (4 if sparse else x.size))
     assert read.graph.sparse == sparse
@@ -105,8 +102,8 @@ def test_nothing_in_a_file_is_run(tmp_path):
 
 
 def test_what_is_no_matrix_of_features_is_refused(tmp_path):
-    (tmp_path / "x.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 9\n7 7 1\n")
-    (tmp_path / "x.dat").write_text("1 2")
+    (tmp_path / "x.mtx").write_text("%%MatrixMarket matrix coordinate real general\n")
+    sp.save_npz(tmp_path / "blocks.npz", sp.bsr_array(SPARSE))
     np.savez(tmp_path / "two.npz", a=DENSE, b=DENSE)
     broken = SPARSE.copy()
     broken.indices[0] = 99
@@ -115,8 +112,8 @@ def test_what_is_no_matrix_of_features_is_refused(tmp_path):
     sparse_nan = SPARSE.copy()
     sparse_nan.data[-1] = np.nan
     for given, said in (
-        (tmp_path / "x.mtx", "x.mtx: it cannot be read as a matrix"),
-        (tmp_path / "x.dat", "its format is unknown"),
+        (tmp_path / "x.mtx", "its format is unknown"),
+        (tmp_path / "blocks.npz", "blocks.npz in the layout bsr"),
         (tmp_path / "two.npz", "it holds the arrays a, b"),
         (tmp_path / "none.npy", "there is no such file"),
         (DENSE[0], "features are a matrix of numbers, not 3 values of float64"),

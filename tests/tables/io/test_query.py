@@ -99,19 +99,6 @@ def test_anything_else_is_refused_and_leaves_nothing_behind(tmp_path, query):
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
-def test_what_is_wrong_with_a_query_is_said():
-    for query, said in (
-        (f"{PAIR}; {PAIR}", "the query of edges: a query is one SELECT and nothing else"),
-        ("FROM checkpoint()", "a query cannot select from checkpoint(), only from generate_series, glob, json_each"),
-        ("SELECT (", "the query of edges: it cannot be read as SQL: syntax error"),
-        ("FROM 'http://127.0.0.1:9/e.csv'", "it is not on this machine: only local files are read"),
-        ("SELECT error('one\ntwo') AS a, 2 AS b", "the query of edges: one two"),
-    ):
-        with pytest.raises(DataError) as caught:
-            read_tables(edges=query)
-        assert said in str(caught.value)
-
-
 def test_a_query_is_run_once():
     """Else the ids of edges and what was found out about them could be of two draws."""
     query = "SELECT CASE WHEN random() < 0.5 THEN 'a' || i ELSE i::VARCHAR END AS source, i + 1 AS target FROM range(20) r(i)"
@@ -164,11 +151,6 @@ def test_a_pipe_is_refused_and_not_opened(tmp_path, monkeypatch, query):
     monkeypatch.setattr(query_module, "run", run_unless_opened)
     with pytest.raises(DataError, match=r"^(pipe\.csv|link\.json): it is a pipe or a device"):
         read_tables(edges=query)
-
-
-def test_a_table_of_with_may_be_called_as_a_folder_is(tmp_path):
-    (tmp_path / "e").mkdir()
-    assert read_tables(edges="WITH e AS (FROM 'e.csv') FROM e").graph.num_nodes == 3
 
 
 NODES = "SELECT id, x, tag FROM {nodes} JOIN {tags} USING (k)"
@@ -231,19 +213,3 @@ def test_rows_beside_a_matrix_are_in_order(tmp_path):
         read_tables("e.csv", nodes=query, feature_matrix=matrix)
     read = read_tables("e.csv", nodes=f"{query} ORDER BY x", feature_matrix=matrix)
     assert read.graph.ids.tolist() == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("name", ["e.txt", "it's.txt", "e.edges", "e.edgelist", "e.pq", "sub/e.txt", "*.txt", "utf-16.txt"])
-def test_a_file_that_duckdb_does_not_know_by_its_name_is_told_with_its_reader(tmp_path, name):
-    path = tmp_path / name.replace("*", "e")
-    path.parent.mkdir(exist_ok=True)
-    if path.suffix == ".pq":
-        pq.write_table(pa.table({"source": ["a", "b"], "target": ["b", "c"]}), path)
-    else:
-        path.write_bytes(EDGES.encode("utf-16" if name.startswith("utf") else "utf-8"))
-    written = name.replace("'", "''")
-    with pytest.raises(DataError) as caught:
-        read_tables(edges=f"SELECT source, target FROM '{written}'")
-    said, _, reader = str(caught.value).partition("; write ")
-    assert said == f"the query of edges: DuckDB does not know the format of '{written}' by its name"
-    assert read_tables(edges=f"SELECT source, target FROM {reader}").graph.ids.tolist() == ["a", "b", "c"]

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import DataError
@@ -34,24 +33,6 @@ def test_a_file_that_is_there_is_that_file_whatever_its_name(tmp_path, monkeypat
     path = Path(name.removesuffix(".csv") + f".{form}")
     written(tmp_path, form, {"source": ["a", "b"], "target": ["b", "c"]}, "made").rename(path)
     assert ids(str(path)) == ids(path) == ids(path.absolute()) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("folder", ["[1]", "~x", "id=7", *(["a*", "hf:"] if POSIX else [])])
-def test_a_folder_of_any_name(tmp_path, monkeypatch, folder):
-    (tmp_path / folder).mkdir()
-    (tmp_path / "1").mkdir()
-    saved(tmp_path / folder, "e.csv", EDGES)
-    pq.write_table(pa.table({"source": ["a", "b"], "target": ["b", "c"]}), tmp_path / folder / "e.parquet")
-    people = pa.table({"id": ["a", "b", "c"], "label": ["u", "v", "u"], "x": [1, 2, 4]})
-    pq.write_table(people, tmp_path / folder / "n.parquet")
-    for place in (tmp_path, tmp_path / folder):
-        monkeypatch.chdir(place)
-        below = folder + "/" if place == tmp_path else ""
-        for name in ("e.csv", "e.parquet"):
-            # The name of a folder gives no column: 'id=7' would be the id of all nodes.
-            found = read_tables(below + name, below + "n.parquet")
-            assert found.graph.ids.tolist() == ["a", "b", "c"]
-            assert found.graph.labels.tolist() == [0, 1, 0]
 
 
 def test_a_home_is_what_a_tilde_and_a_slash_stand_for(tmp_path, monkeypatch):
@@ -99,27 +80,6 @@ def test_pipes_and_devices_are_refused(tmp_path, name):
         assert str(caught.value).startswith(f"{path}: it is a pipe or a device, but a table is read more than once")
 
 
-def test_for_a_file_that_is_not_there_others_are_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = ["edges.csv", "edges-2020.csv.gz", "people.parquet", "notes.md", "b.csv", "c.csv", "d.csv", "q.csv", "z.csv"]
-    for name in names:
-        saved(tmp_path, name, EDGES)
-    (tmp_path / "folder.parquet").mkdir()
-    for path, said in {
-        "edgs.csv": "; did you mean edges.csv?",
-        "Peopel.tsv": "; did you mean people.parquet?",
-        "edges2020.csv": "; did you mean edges-2020.csv.gz, edges.csv?",
-        "films.parquet": "; there are people.parquet",
-        str(tmp_path / "films.parquet"): f"; there are {tmp_path / 'people.parquet'}",
-        "films*.csv": "; there are b.csv, c.csv, d.csv, edges-2020.csv.gz, edges.csv, ...",
-        "films.jsonl": "; there are b.csv, c.csv, d.csv, edges-2020.csv.gz, edges.csv, ...",
-        "none/edges.csv": "",
-    }.items():
-        with pytest.raises(DataError) as caught:
-            read_tables(path)
-        assert str(caught.value) == f"{path}: there is no such file{said}"
-
-
 @pytest.mark.parametrize("name", ["x.csv", "x*.parquet", "x"])
 def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, name):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -129,26 +89,6 @@ def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch,
             read_tables(path)
         assert str(caught.value) == f"{path}: it is a URL, and only files on this machine are read; download it first"
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(not POSIX, reason="links are for the privileged there")
-def test_links_that_lead_nowhere_or_round(tmp_path):
-    (tmp_path / "round.csv").symlink_to(tmp_path / "round.csv")
-    (tmp_path / "gone.csv").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"round\.csv: it cannot be read: "):
-        read_tables(tmp_path / "round.csv")
-    with pytest.raises(DataError, match=r"gone\.csv: there is no such file"):
-        read_tables(tmp_path / "gone.csv")
-    saved(tmp_path, "e.csv", EDGES)
-    (tmp_path / "good.csv").symlink_to(tmp_path / "e.csv")
-    assert ids(tmp_path / "good.csv") == ["a", "b", "c"]
-
-
-@pytest.mark.skipif(not POSIX, reason="there are no such names")
-def test_the_one_kind_of_name_that_duckdb_cannot_be_told(tmp_path):
-    path = saved(tmp_path, "b\\[c.csv", EDGES)
-    with pytest.raises(DataError, match="a backslash and one of"):
-        read_tables(path)
 
 
 @pytest.mark.parametrize("path", ["\ud800.csv", "a\0b.csv", "\udcff*.csv"])

@@ -6,13 +6,11 @@ import json
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from clnr.embedding.graph_sources import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from tests.tables.files import EDGES, columns_of, edge_weights, saved, written
+from tests.tables.files import EDGES, edge_weights, saved, written
 
 HOSTILE = (
     *("rowid", "null", "filename", "file_row_number", "file_index", "columns", "column_names", "index", "shape", "i"),
@@ -94,33 +92,6 @@ def test_two_columns_that_are_one_name_but_for_capitals_are_refused(tmp_path, fo
         read_tables(saved(tmp_path, "e.csv", EDGES), people)
     said = str(caught.value)
     assert ": it has two columns of the same name, " in said
-
-
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "jsonl"])
-def test_a_column_without_a_name_is_refused(tmp_path, form):
-    for name in ("", " "):
-        people = written(tmp_path, form, {"id": ["a", "b", "c"], name: ["1", "2", "3"]})
-        with pytest.raises(DataError, match="a column without a name"):
-            read_tables(saved(tmp_path, "e.csv", EDGES), people)
-
-
-def test_a_column_of_a_frame_is_no_attribute_of_it():
-    """pandas gives columns as attributes, by which it must not be taken for another kind of graph."""
-    pandas = pytest.importorskip("pandas")
-    names = ("edge_index", "adj", "is_directed", "column_names", "collect_schema")
-    edges = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]} | {name: [1, 2] for name in names})
-    with pytest.warns(UserWarning, match="'edge_index', 'adj'"):
-        assert as_table_graph(edges).graph.ids.tolist() == ["a", "b", "c"]
-
-
-def test_names_of_nested_columns_do_not_matter(tmp_path):
-    """Only those of the table itself must differ."""
-    people = pa.table({"id": ["a", "b", "c"], "deep": [{"x": 1, "X": {"id": 2}, "ID": 3}] * 3, "x": [1, 2, 4]})
-    pq.write_table(people, tmp_path / "n.parquet")
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), tmp_path / "n.parquet")
-    assert list(columns_of(found)) == ["x"]
-    rows = "".join(json.dumps(row) + "\n" for row in people.drop_columns("deep").to_pylist())
-    assert read_tables(tmp_path / "e.csv", saved(tmp_path, "n.jsonl", rows)).graph.num_features == 1
 
 
 def test_a_column_called_json(tmp_path):

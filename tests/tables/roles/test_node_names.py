@@ -8,7 +8,6 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from clnr.tables.ingest_report import column_lines
 
 EDGES = pandas.DataFrame({"source": [0, 1, 2], "target": [1, 2, 3]})
 FOUR = ["Ada", "Bob", "Cy", "Dee"]
@@ -67,20 +66,6 @@ def test_it_is_a_feature_or_not_as_it_was():
     with_names, without = read_tables(EDGES, nodes), read_tables(EDGES, nodes, names="id")
     assert (with_names.ingest_report.names, without.ingest_report.names) == ("name", None)
     assert with_names.graph.digest == without.graph.digest
-
-
-def test_the_plan_says_how_a_feature_becomes_a_name_alone():
-    nodes = frame(**{"full name": FOUR})
-    said = "nodes 'full name': feature and name, category, 4 values (Ada, Bob, Cy, Dee)"
-    assert f"{said} (--as 'full name=id' makes it a name alone), 4 features" in column_lines(
-        read_tables(EDGES, nodes).ingest_report.columns
-    )
-    alone = read_tables(EDGES, nodes, types={"full name": "id"})
-    assert alone.ingest_report.names == "full name"
-    assert [each.column for each in alone.feature_encoder.column_encoders] == ["size"]
-    # A model's features are what they are.
-    new = read_tables(EDGES, nodes, feature_encoder=read_tables(EDGES, nodes).feature_encoder)
-    assert not any("--as" in line for line in column_lines(new.ingest_report.columns))
 
 
 def test_names_are_those_of_the_nodes_trimmed_and_empty_where_there_are_none():

@@ -6,10 +6,8 @@ import shlex
 
 import pytest
 
-from clnr.errors import DataError
-from clnr.tables import load_graph_folder, read_tables
-from tests.command_line import entry_point
-from tests.tables.files import columns_of, saved, written
+from clnr.tables import read_tables
+from tests.tables.files import columns_of, written
 
 COUNT = 40
 
@@ -76,23 +74,3 @@ def test_whole_numbers_are_ids_by_chance(tmp_path, column):
     read = read_tables(edges, written(tmp_path, "csv", columns))
     assert column in columns_of(read)
     assert not [line for line in read.ingest_report.remarks if "of other nodes" in line]
-
-
-@pytest.mark.parametrize("names", [("person", "father", "mother"), ("taxid", "parent_taxid")])
-def test_a_single_table_is_answered_with_a_command_that_works(tmp_path, monkeypatch, capsys, names):
-    columns, call = people("p{}" if "person" in names else "{}", names), entry_point(monkeypatch, capsys)
-    table = written(tmp_path, "csv", columns)
-    for given in (["--edges", table], ["--edges", table, "--nodes", table]):
-        ended = call("ingest", *given, "--out", tmp_path / "graph", "--force")
-        assert ended.code == 2
-        cure = shlex.split(" ".join(ended.err.split()).partition("to read them as edges: ")[2])
-        nodes = [] if "--nodes" in cure else ["--nodes", table]
-        assert call("ingest", *cure, *nodes, "--out", tmp_path / "graph", "--force").code == 0
-        assert linked(load_graph_folder(tmp_path / "graph").graph) == edges_of(columns)
-
-
-def test_ids_of_edges_beside_two_columns_of_ids_are_no_nodes(tmp_path):
-    """Buyers and sellers have the numbers of some trades."""
-    trades = "".join(f"{i},{i * 7 % 30 + 1},{i * 11 % 30 + 1}\n" for i in range(1, 200))
-    with pytest.raises(DataError, match="'buyer_id' and 'seller_id' may be the ends of edges"):
-        read_tables(saved(tmp_path, "e.csv", f"trade_id,buyer_id,seller_id\n{trades}"))

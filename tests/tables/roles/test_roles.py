@@ -10,7 +10,7 @@ import pytest
 
 from clnr.errors import ClnrError, DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from clnr.tables.ingest_report import ColumnInfo, column_lines
+from clnr.tables.ingest_report import column_lines
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import columns_of, saved
 
@@ -40,25 +40,6 @@ def test_each_column_has_a_line(tables):
         "nodes 'about': not used, text: ignored",
         f"nodes 'when': feature, date, {scaled}, 2 features, 1 empty",
         "nodes 'same': not used, text: all its values are the same",
-    ]
-
-
-def test_the_most_frequent_classes_are_named_and_those_that_differ_by_case_told():
-    labels = ["nein"] * 4 + ["Ja"] * 3 + ["ja"] * 2 + list("vwxyz") + [None]
-    ids = [str(i) for i in range(len(labels))]
-    nodes = pa.table({"id": ids, "flood": labels, "x": [i % 7 for i in range(len(ids))]})
-    found = read_tables(pa.table({"source": ids, "target": ids[1:] + ids[:1]}), nodes, label="flood").ingest_report
-    named = "8 values (nein, Ja, ja, v, w, x, ...)"
-    assert f"nodes 'flood': label, text, 1 empty: {named}" in column_lines(found.columns)
-    said = "the label 'flood' has 'Ja' and 'ja', which differ only by case, as two classes"
-    assert found.remarks == (f"the data frame of nodes: {said}",)
-
-
-def test_many_columns_alike_share_a_line():
-    alike = [ColumnInfo("nodes", f"x{i}", "feature", "number", "scaled", 2, 1) for i in range(7)]
-    assert column_lines([*alike, alike[0]._replace(empty=0)]) == [
-        "nodes 'x0' to 'x6' (7 columns): feature, number, scaled, 14 features, 1 empty",
-        "nodes 'x0': feature, number, scaled, 2 features",
     ]
 
 
@@ -162,17 +143,6 @@ def test_columns_are_saved_with_the_graph(tables, tmp_path):
             TableInfo.from_json(json.dumps(saved_info))
 
 
-def test_columns_of_an_extension_are_those_of_its_tables_and_of_a_table_that_it_does_not_have(tables):
-    first = read_tables(*tables)
-    more = read_tables(pa.table({"source": ["a"], "target": ["d"], "w": [2.0]}), base=first)
-    assert column_lines(more.ingest_report.columns) == [
-        "edges 'source': source, text",
-        "edges 'target': target, text",
-        "edges 'w': weight, number",
-        *(line for line in column_lines(first.ingest_report.columns) if line.startswith("nodes")),
-    ]
-
-
 def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
     mails = pa.table({"sent": ["x", "y"], "kind": ["mail", "mail"], "sender": ["a", "b"], "recipient": ["b", "c"]})
     staff = pa.table(
@@ -191,10 +161,3 @@ def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
     assert (blank.graph.num_nodes, blank.graph.num_edges) == (3, 6)
     other = read_tables(pa.table({"sender": ["a"], "recipient": ["?"], "boss": ["c"]}), target="boss", base=first)
     assert other.graph.num_nodes == 3
-
-
-def test_a_label_of_several_values_is_refused_with_what_to_do():
-    edges = pa.table({"source": ["a", "b"], "target": ["b", "c"]})
-    nodes = pa.table({"id": ["a", "b", "c"], "tags": [["x", "y"], ["x"], []]})
-    with pytest.raises(DataError, match=r"the label 'tags' has a list of values .* such as tags\[1\]"):
-        read_tables(edges, nodes, label="tags")

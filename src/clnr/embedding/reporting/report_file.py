@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from clnr.embedding.store.artifact_files import DIGESTS, REPORT
-from clnr.support.storage.atomic_io import resolve_path, write_atomic
+from clnr.support.storage import resolve_path, write_bytes
 from clnr.version import __version__
 
 _DRAWN_BY = ("report", "embedding")
@@ -16,7 +16,7 @@ _DRAWN_BY = ("report", "embedding")
 
 def write_report_file(folder: Path, title: str, html: bytes) -> Path:
     """Write the report of a folder, whose other files are complete, and below it what it was drawn from."""
-    return write_atomic(folder / REPORT, html + _mark(folder, title))
+    return write_bytes(folder / REPORT, html + _mark(folder, title))
 
 
 def current_report(folder: Path) -> Path | None:

@@ -16,7 +16,7 @@ from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.errors import ClnrError
-from clnr.support.storage.checked_files import errors_name, read_stable
+from clnr.support.storage import errors_name, read_stable
 
 
 class SimilarNode(NamedTuple):

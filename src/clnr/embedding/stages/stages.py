@@ -26,8 +26,7 @@ from clnr.methods.recipe import Recipe
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage as timed
-from clnr.support.storage.atomic_io import write_atomic
-from clnr.support.storage.checked_files import errors_name
+from clnr.support.storage import errors_name, write_bytes
 from clnr.training.loop import ProgressCallback
 
 _LINK_ROWS = "rows"
@@ -126,7 +125,7 @@ class FitReadout(KeptStage):
         if job.link_rows is not None:
             learned = {name: value.contiguous() for name, value in job.model.parameters.items() if name.startswith("readout.")}
             rows = {_LINK_ROWS: torch.from_numpy(job.link_rows)}
-            write_atomic(work.path / READ_OUT, safetensors.torch.save(learned | rows))
+            write_bytes(work.path / READ_OUT, safetensors.torch.save(learned | rows))
             usual, chosen = job.recipe.to_dict(), job.model.recipe.to_dict()
             work.note(chosen={key: chosen[key] for key in chosen if chosen[key] != usual[key]}, told=list(job.graph.told))
 

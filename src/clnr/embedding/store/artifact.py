@@ -35,8 +35,7 @@ from clnr.engine import Reference
 from clnr.errors import DataError
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
-from clnr.support.storage.atomic_io import file_lock, resolve_path, write_atomic
-from clnr.support.storage.checked_files import parse_json, read_stable, sha256
+from clnr.support.storage import lock, parse_json, read_stable, resolve_path, sha256, write_bytes
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.training.fingerprint import Fingerprint
 
@@ -187,8 +186,8 @@ def name_nodes(result: EmbeddingResult, column: str, where: Path | str = "the gr
 
 def save_names(result: EmbeddingResult, folder: Path) -> None:
     """Let a folder remember which column has the names of nodes."""
-    with file_lock(resolve_path(folder)):
+    with lock(resolve_path(folder)):
         # If this is interrupted, the folder still opens.
-        write_atomic(folder / DIGESTS, _digests_json(folder, changing=TABLES))
-        write_atomic(folder / TABLES, result.nodes.info.to_json())
-        write_atomic(folder / DIGESTS, _digests_json(folder))
+        write_bytes(folder / DIGESTS, _digests_json(folder, changing=TABLES))
+        write_bytes(folder / TABLES, result.nodes.info.to_json())
+        write_bytes(folder / DIGESTS, _digests_json(folder))

@@ -20,8 +20,16 @@ from pathlib import Path
 
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
-from clnr.support.storage.atomic_io import OwnFiles, check_folder, temporary_name
-from clnr.support.storage.checked_files import check_version, errors_name, parse_json, read_stable, sha256
+from clnr.support.storage import (
+    OwnFiles,
+    check_folder,
+    check_version,
+    errors_name,
+    parse_json,
+    read_stable,
+    sha256,
+    temporary_path,
+)
 from clnr.tables.ingest_report import NODES, TABLES
 
 FORMAT_VERSION = 1
@@ -35,7 +43,7 @@ _OF_EXPORTS = [name for name, _ in EXPORT_FORMATS.values()]
 _WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
 # Those that are written to a folder that is there.
 _REWRITTEN = (REPORT, TABLES, DIGESTS)
-_UNFINISHED = [temporary_name(name, what) for name in _REWRITTEN for what in ("part", "lock")]
+_UNFINISHED = [temporary_path(Path(name), what).name for name in _REWRITTEN for what in ("part", "lock")]
 
 
 def _is_artifact(folder: Path) -> bool:

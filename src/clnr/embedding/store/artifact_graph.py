@@ -19,7 +19,7 @@ from clnr.graph import Graph
 from clnr.graph.arrays import check_csr
 from clnr.graph.csr import Array
 from clnr.graph.validation import as_labels
-from clnr.support.storage.checked_files import check_count
+from clnr.support.storage import check_count
 from clnr.tables import TableGraph
 from clnr.tables.columns.node_columns import read_node_table
 from clnr.tables.ingest_report import NODES, TABLES

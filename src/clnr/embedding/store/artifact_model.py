@@ -27,7 +27,7 @@ from clnr.nn.layers import Parameters, misfit
 from clnr.support.arguments import check_seed
 from clnr.support.machine.devices import DEVICES, PRECISIONS
 from clnr.support.machine.environment import versions
-from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
+from clnr.support.storage import check_count, check_positive, check_version, parse_json
 
 _METADATA_KEY = "clnr"
 _ENCODER_KEY = "encoder_class"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clnr.errors import ClnrError, DataError
 from clnr.support.arguments import check_choice
 from clnr.support.lazy import lazy, np
-from clnr.support.storage.atomic_io import atomic_file
+from clnr.support.storage import write_file
 
 if TYPE_CHECKING:
     import pyarrow
@@ -108,7 +108,7 @@ def write_clusters(ids: Iterable[pyarrow.Array], assignment: Array, path: Path) 
 
     writer: Any = None
     first = 0
-    with atomic_file(path) as part:
+    with write_file(path) as part:
         for block in ids:
             of_block = assignment[first : first + len(block)]
             table = pa.table({"id": block, "cluster": of_block}).filter(of_block >= 0)

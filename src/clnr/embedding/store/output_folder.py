@@ -14,7 +14,7 @@ from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.support.stage_clock import stage
-from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, temporary_path
+from clnr.support.storage import check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Output:
         return resolve_path(self.folder).name
 
 
-def write_folder(result: EmbeddingResult, output: Output) -> None:
+def write_result(result: EmbeddingResult, output: Output) -> None:
     """Write a result to a folder, complete or not at all."""
     with reserve_folder(output.folder, OWN_FILES):
         check_folder(output.folder, output.force, OWN_FILES)
@@ -46,7 +46,7 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
     if output.report:
         with stage("draw"):
             html = report_html(result, output.title)
-    with begun or atomic_folder(output.folder, output.force, OWN_FILES) as part:
+    with begun or write_folder(output.folder, output.force, OWN_FILES) as part:
         if result.nodes.saved_in in (None, part):
             save_folder(result, part)
         else:
@@ -68,7 +68,7 @@ def write_formats(folder: Path, formats: list[str]) -> list[Path]:
             files = [EXPORT_FORMATS[name][0] for name in formats]
             return [(part / file).replace(folder / file) for file in files]
         finally:
-            OWN_FILES.remove(part)
+            shutil.rmtree(part)
 
 
 def _link_files(folder: Path, to: Path) -> None:

@@ -20,7 +20,7 @@ from clnr.embedding.store.export import vector_table
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.storage.checked_files import check_count, check_version, errors_name, parse_json
+from clnr.support.storage import check_count, check_version, errors_name, parse_json
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,7 +10,7 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.storage.checked_files import errors_name
+from clnr.support.storage import errors_name
 from clnr.tables.columns.node_columns import check_columns
 from clnr.tables.ingest_report import NODES
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID

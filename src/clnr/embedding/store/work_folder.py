@@ -16,8 +16,7 @@ from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.storage.atomic_io import move_folder, resolve_path, temporary_name, write_atomic
-from clnr.support.storage.checked_files import errors_name, parse_json
+from clnr.support.storage import errors_name, parse_json, replace_folder, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import Fingerprint, differences
 
 READ_OUT = "read-out.safetensors"
@@ -33,8 +32,7 @@ def is_trained(out: Path) -> bool:
 
 def work_path(out: Path) -> Path:
     """The work folder of an output."""
-    out = resolve_path(out)
-    return out.with_name(temporary_name(out.name, "work"))
+    return temporary_path(resolve_path(out), "work")
 
 
 def begun_choices(out: Path) -> Any:
@@ -66,7 +64,7 @@ class WorkFolder:
     def note(self, **more: Any) -> None:
         """Note something, besides what was noted before."""
         before = self.notes if (self.path / _ABOUT).is_file() else {}
-        write_atomic(self.path / _ABOUT, json.dumps(before | more).encode())
+        write_bytes(self.path / _ABOUT, json.dumps(before | more).encode())
 
     def begin(self, block_rows: int) -> int:
         """Make the folder, or go on in what a stopped process left, if that is to be resumed; all workers call it.
@@ -125,4 +123,4 @@ class WorkFolder:
         remove_rows(self.path)
         for name in (READ_OUT, _ABOUT):
             (self.path / name).unlink(missing_ok=True)
-        move_folder(self.path, self._out, force, OWN_FILES)
+        replace_folder(self._out, self.path, force, OWN_FILES)

@@ -27,7 +27,7 @@ _ROWS_PER_READ = 1 << 13
 # Rows that are multiplied where they are: between cuts, pages are given back. Sums do not depend on what memory there is.
 _CUT_BYTES = 1 << 28
 # The bits of a float that are all set where it is not finite.
-_EXPONENT_BITS = {"float32": 0x7F80_0000, "float16": 0x7C00, "bfloat16": 0x7F80}
+_EXPONENT_BITS = {"float32": 0x7F80_0000, "float16": 0x7C00}
 
 ChangeRows = Callable[[Any, Array], Any]
 """A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
@@ -116,10 +116,10 @@ def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
     """Some rows of an array in a file, all of whose numbers must be finite; read in the order of the file."""
     nodes, places = in_order(nodes)
     out = np.empty((len(nodes), array.values.shape[1]), array.values.dtype)
-    wrong = copy_rows(array, nodes, places, out, _EXPONENT_BITS[array.dtype])
+    wrong = copy_rows(array, nodes, places, out, _EXPONENT_BITS[out.dtype.name])
     if wrong.any():
         raise array.damaged(f"row {nodes[np.argmax(wrong)]} has a number that is not finite")
-    return torch.from_numpy(out.view(np.dtype(f"i{out.dtype.itemsize}"))).view(getattr(torch, array.dtype))
+    return torch.from_numpy(out)
 
 
 def stored_rows(array: MappedArray, nodes: Array) -> torch.Tensor:

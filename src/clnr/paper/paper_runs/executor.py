@@ -24,7 +24,7 @@ from clnr.experiments.run import runs
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.paper.paper_runs.plan import Job
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
-from clnr.support.storage.atomic_io import file_lock
+from clnr.support.storage import lock
 from clnr.training.loop import ProgressCallback
 
 _WARM_UP_EPOCHS = 5
@@ -64,7 +64,7 @@ def run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None = 
     working.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(file_lock(working, wait))
+            stack.enter_context(lock(working, wait))
         except ClnrError:
             return JobResult(job, 0, busy=True)
         return _run_job(job, config, progress)

@@ -17,7 +17,7 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse
 from clnr.paper.paper_runs.run_index import ResultSet
 from clnr.paper.paper_runs.scope import Batch
-from clnr.support.storage.atomic_io import write_atomic
+from clnr.support.storage import write_bytes
 
 # Fields of a run and their types, in the order of the file.
 _FIELDS: dict[str, type] = {
@@ -54,7 +54,7 @@ def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Pa
         extra = json.dumps(rounded, separators=(",", ":")) if rounded else ""
         day = results.run_index.day(run)
         writer.writerow({**values, "made": day, "changed": " ".join(changed), "extra_metrics": extra})
-    return write_atomic(folder / "runs.csv", out.getvalue().encode())
+    return write_bytes(folder / "runs.csv", out.getvalue().encode())
 
 
 class RunsFiles:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.storage.checked_files import check_version
+from clnr.support.storage import check_version
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.infer import query_encoder

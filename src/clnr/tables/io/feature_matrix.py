@@ -1,8 +1,7 @@
-"""A matrix of features beside the node table: .npy, SciPy's .npz, Matrix Market, or an array. Nothing in a file is run."""
+"""A matrix of features beside the node table: .npy, SciPy's .npz, or an array. Nothing in a file is run."""
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import zipfile
@@ -19,7 +18,6 @@ from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 from clnr.tables.io.table_files import check_is_file
 
-_MARKET_ENDINGS = (".mtx", ".mtx.gz", ".mm")
 _ROWS_AT_A_TIME = 1 << 14
 
 
@@ -115,13 +113,7 @@ def _load(path: Path) -> Any:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if name.endswith(".npz"):
         return _load_npz(path)
-    if name.endswith(_MARKET_ENDINGS):
-        import scipy.io
-
-        # Newer versions ask which of SciPy's two kinds of sparse matrices is wanted, and older ones have but one.
-        which = {"spmatrix": False} if "spmatrix" in inspect.signature(scipy.io.mmread).parameters else {}
-        return scipy.io.mmread(path, **which)
-    raise DataError(f"{one_line(str(path))}: its format is unknown; a matrix of features ends in .npy, .npz or .mtx")
+    raise DataError(f"{one_line(str(path))}: its format is unknown; a matrix of features ends in .npy or .npz")
 
 
 def _load_npz(path: Path) -> Any:

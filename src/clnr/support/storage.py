@@ -1,30 +1,38 @@
-"""Files and folders: written complete or not at all, by one process at a time. No library used here does it for folders.
+"""Files and folders: written complete or not at all, by one process at a time, and read without trust.
 
-A reader sees the old folder or the new one. Whatever clnr did not write is never replaced or removed.
+A reader sees the old folder or the new one. Whatever clnr did not write is never replaced or removed. No library used
+here does it for folders.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import hashlib
 import itertools
+import json
+import math
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any, TypeVar
 
-from clnr.errors import ClnrError, shorten
+from clnr.errors import ClnrError, DataError
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-# Of the names beside a folder, that of its checkpoint is the longest.
-_LONGEST_SUFFIX = ".checkpoint"
+_READ_TRIES, _RETRY_SECONDS = 20, 0.05
 _ROOT_MESSAGE = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
 
+Read = TypeVar("Read")
 
-# -- paths ------------------------------------------------------------------------------------------------------------------
+
+# -- paths ------------------------------------------------------------------------------------------------------------
 
 
 def resolve_path(path: Path) -> Path:
@@ -41,34 +49,20 @@ def resolve_path(path: Path) -> Path:
     return real
 
 
-def temporary_name(name: str, role: str) -> str:
-    """The name of the ``part``, ``old`` or ``lock`` of a file or folder while it is written; a killed process leaves it."""
-    return f".{name}.clnr.{role}"
-
-
 def temporary_path(path: Path, role: str) -> Path:
-    """The path of that name, beside a file or folder."""
-    return path.with_name(temporary_name(path.name, role))
+    """The path of the ``part``, ``old`` or ``lock`` of a file or folder while it is written; a killed process leaves it."""
+    return path.with_name(f".{path.name}.clnr.{role}")
 
 
-def check_name(path: Path, beside: str = "") -> None:
-    """Fail before the work, not after it, where the names of temporary files, or of one with ``beside`` added, are too long."""
-    near = next(parent for parent in path.absolute().parents if parent.is_dir())
-    longest = os.pathconf(near, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
-    most = longest - len(temporary_name(beside, "part"))
-    if (length := len(os.fsencode(path.name))) > most:
-        raise ClnrError(f"{shorten(path.name, 80)}: a name of {length} bytes is too long; choose one of at most {most}")
+# -- locks ------------------------------------------------------------------------------------------------------------
 
 
-# -- locks ------------------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def file_lock(path: Path, wait: bool = False) -> Iterator[None]:
+@contextmanager
+def lock(path: Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock of a path: a file beside it. The system releases it even if the process is killed.
 
-    If another process holds it, ``wait``, or that is an error. Where the file system has no locks, nothing is locked. By hand,
-    as ``filelock`` leaves its file behind, and fails where a file system has no locks.
+    If another process holds it, ``wait``, or that is an error. Where the file system has no locks, nothing is locked.
+    By hand, as ``filelock`` leaves its file behind, and fails where a file system has no locks.
     """
     beside = temporary_path(path, "lock")
     while True:
@@ -85,7 +79,7 @@ def file_lock(path: Path, wait: bool = False) -> Iterator[None]:
                     beside.unlink(missing_ok=True)
         break
     if sys.platform == "win32":  # Open files cannot be removed here, so a file that another process has locked stays.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             beside.unlink()
 
 
@@ -117,59 +111,46 @@ def _is_same_file(path: Path, file: int) -> bool:
         return False
 
 
-# -- files that are written -------------------------------------------------------------------------------------------------
+# -- writing files ----------------------------------------------------------------------------------------------------
 
 
-def write_atomic(path: Path, content: bytes) -> Path:
+@contextmanager
+def write_file(path: Path) -> Iterator[Path]:
+    """Where to write a file; after the block it has its own name, complete, and after an error nothing is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = temporary_path(path, "part")
+    with lock(path, wait=True):
+        try:
+            yield part
+            _sync(part)
+            part.replace(path)
+            _sync(path.parent)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
     """Write a file: complete or not at all."""
-    with atomic_file(path) as part:
+    with write_file(path) as part:
         part.write_bytes(content)
     return path
 
 
-@contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """Where to write a file; after the block it has its own name, complete, and after an error nothing is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with file_lock(path, wait=True), _part(path) as part:
-        yield part
-        _sync(part)
-        part.replace(path)
-        _sync_names(path.parent)
-
-
-def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of a killed process that was writing a file."""
-    if any(temporary_path(path, role).exists() for role in ("part", "lock")):
-        with file_lock(path, wait=True), _part(path):
-            pass
-
-
-@contextlib.contextmanager
-def _part(path: Path) -> Iterator[Path]:
-    part = temporary_path(path, "part")
-    try:
-        yield part
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _sync(file: Path) -> None:
-    with file.open("rb+") as opened:
-        os.fsync(opened.fileno())
-
-
-def _sync_names(folder: Path) -> None:
-    """Flush the names in a folder to disk, where the system can."""
-    with contextlib.suppress(OSError):
-        file = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Flush a file to disk, or the names in a folder where the system can."""
+    if not path.is_dir():
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+        return
+    with suppress(OSError):
+        names = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(file)
+            os.fsync(names)
         finally:
-            os.close(file)
+            os.close(names)
 
 
-# -- folders that are written -----------------------------------------------------------------------------------------------
+# -- writing folders --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -179,33 +160,16 @@ class OwnFiles:
     patterns: tuple[str, ...]
     recognizes: Callable[[Path], bool]
 
-    def _is_own(self, folder: Path, path: Path) -> bool:
-        return any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in self.patterns)
-
     def find_foreign(self, folder: Path) -> str | None:
         """The first name in a folder that clnr did not write, or None."""
         entries = sorted(folder.rglob("*"))
         if entries and not self.recognizes(folder):
             return entries[0].name
-        foreign = (path.relative_to(folder).as_posix() for path in entries if not self._is_own(folder, path))
-        return next(foreign, None)
-
-    def remove(self, folder: Path) -> None:
-        """Remove a folder and clnr's files in it; others stay, and are an error."""
-        for path in sorted(folder.rglob("*"), reverse=True):
-            if not self._is_own(folder, path):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                with contextlib.suppress(OSError):
-                    path.rmdir()
-            else:
-                path.unlink()
-        if left := sorted(path.name for path in folder.iterdir()):
-            raise ClnrError(f"{folder} holds '{left[0]}', which clnr did not write; move it elsewhere")
-        folder.rmdir()
+        names = (path.relative_to(folder).as_posix() for path in entries)
+        return next((name for name in names if not any(fnmatch(name, pattern) for pattern in self.patterns)), None)
 
 
-@contextlib.contextmanager
+@contextmanager
 def reserve_folder(path: Path, own: OwnFiles) -> Iterator[None]:
     """Be the only process that writes to a folder while the block runs; fail at once if another does.
 
@@ -214,27 +178,28 @@ def reserve_folder(path: Path, own: OwnFiles) -> Iterator[None]:
     path = resolve_path(path)
     if os.path.ismount(path):
         raise ClnrError(_ROOT_MESSAGE.format(path))
-    check_name(path, _LONGEST_SUFFIX)
-    with contextlib.ExitStack() as stack:
+    # The longest name beside it: one that is too long fails now, and not after the work.
+    resolve_path(temporary_path(path.with_name(f"{path.name}.checkpoint"), "part"))
+    with ExitStack() as stack:
         try:
             for parent in reversed([path.parent, *path.parent.parents]):
                 if not parent.is_dir():
                     parent.mkdir(exist_ok=True)
                     stack.callback(_remove_empty, parent)
-            stack.enter_context(file_lock(path))
+            stack.enter_context(lock(path))
             part, old = temporary_path(path, "part"), temporary_path(path, "old")
             if old.is_dir() and not path.exists():
                 old.rename(path)
             for left in (part, old):
                 if left.is_dir():
-                    own.remove(left)
+                    shutil.rmtree(left)
         except OSError as error:
             raise ClnrError(f"{path} cannot be created: {error.filename}: {error.strerror}") from None
         yield
 
 
 def _remove_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         folder.rmdir()
 
 
@@ -263,12 +228,12 @@ def _obstacle(path: Path, force: bool, own: OwnFiles) -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def atomic_folder(path: Path, force: bool, own: OwnFiles) -> Iterator[Path]:
+@contextmanager
+def write_folder(path: Path, force: bool, own: OwnFiles) -> Iterator[Path]:
     """A temporary folder to write to; it replaces ``path`` when the block ends, unless by an error.
 
-    Call it within ``reserve_folder``. Whether ``path`` may be replaced is checked again when all is written; if not, the new
-    folder is kept under another name, which the error tells.
+    Call it within ``reserve_folder``. Whether ``path`` may be replaced is checked again when all is written; if not,
+    the new folder is kept under another name, which the error tells.
     """
     path = resolve_path(path)
     part = temporary_path(path, "part")
@@ -278,24 +243,21 @@ def atomic_folder(path: Path, force: bool, own: OwnFiles) -> Iterator[Path]:
             yield part
         except OSError as error:
             raise ClnrError(f"{path} cannot be written: {error.strerror or error}; nothing was written") from None
-        move_folder(part, path, force, own)
+        replace_folder(path, part, force, own)
     finally:
         if part.is_dir():
-            own.remove(part)
+            shutil.rmtree(part)
 
 
-def move_folder(part: Path, path: Path, force: bool, own: OwnFiles) -> None:
-    """Put a complete folder in the place of another, as ``atomic_folder`` does; within ``reserve_folder``."""
-    path, old = resolve_path(path), None
+def replace_folder(path: Path, part: Path, force: bool, own: OwnFiles) -> None:
+    """Put a complete folder in the place of another, as ``write_folder`` does; within ``reserve_folder``."""
+    path = resolve_path(path)
     try:
-        for each in part.rglob("*"):
-            if each.is_dir():
-                _sync_names(each)
-            else:
-                _sync(each)
-        _sync_names(part)
+        for each in (*part.rglob("*"), part):
+            _sync(each)
     except OSError as error:
         raise ClnrError(f"{path} cannot be written: {error.strerror or error}; what was written is in {part}") from None
+    old: Path | None = None
     try:
         obstacle = _obstacle(path, force, own)
         if obstacle is None:
@@ -303,16 +265,20 @@ def move_folder(part: Path, path: Path, force: bool, own: OwnFiles) -> None:
     except OSError as error:
         obstacle = f"cannot be written: {error.strerror or error}"
     if obstacle is not None:
-        raise ClnrError(f"{path} {obstacle}; the new folder is kept as {_keep_aside(path, part)}")
+        frees = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+        free = next(free for free in frees if not free.exists())
+        part.rename(free)
+        raise ClnrError(f"{path} {obstacle}; the new folder is kept as {free}")
     if old is not None:
-        own.remove(old)
+        shutil.rmtree(old)
 
 
 def _replace(path: Path, part: Path) -> Path | None:
     """Put a folder in the place of another; returns where that one is now, if there was one."""
     old: Path | None = None
-    if not path.exists() or not any(path.iterdir()):
-        _rename(part, path)
+    _remove_empty(path)
+    if not path.exists():
+        part.rename(path)
     elif _exchange(part, path):
         old = part
     else:
@@ -323,25 +289,8 @@ def _replace(path: Path, part: Path) -> Path | None:
         except OSError:
             old.rename(path)
             raise
-    _sync_names(path.parent)
+    _sync(path.parent)
     return old
-
-
-def _rename(part: Path, path: Path) -> None:
-    """Rename a folder to a path where there is nothing, or an empty folder."""
-    with contextlib.suppress(FileNotFoundError):
-        path.rmdir()
-    part.rename(path)
-
-
-def _keep_aside(path: Path, part: Path) -> Path:
-    for number in itertools.count(2):
-        free = path.with_name(f"{path.name}-{number}")
-        with contextlib.suppress(FileExistsError):
-            free.mkdir()
-            _rename(part, free)
-            return free
-    raise AssertionError
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -355,3 +304,89 @@ def _exchange(one: Path, other: Path) -> bool:
     except (AttributeError, OSError):  # A C library that does not know it.
         pass
     return False
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """Any error becomes a DataError of one line that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: the file is missing") from None
+    except ClnrError as error:
+        raise DataError(f"{path}: {_one_line(error)}") from None
+    except Exception as error:
+        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    """An error's message on one line of bounded length: it may repeat what is in a file."""
+    return " ".join(str(error).split())[:400]
+
+
+def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
+    """Read from a folder that another process may replace meanwhile: all is of the old folder, or all of the new one.
+
+    ``name`` is a file in it that is written anew whenever the folder is. If that was meanwhile, ``read`` is called
+    again, whether it has failed or not.
+    """
+    for _ in range(_READ_TRIES):
+        before = _identity(folder, name)
+        try:
+            content = read()
+        except ClnrError:
+            # Where a system cannot exchange two folders, there is none for a moment.
+            real = resolve_path(folder)
+            if not real.exists() and temporary_path(real, "old").is_dir():
+                time.sleep(_RETRY_SECONDS)
+            elif _identity(folder, name) == before:
+                raise
+        else:
+            if _identity(folder, name) == before:
+                return content
+    raise DataError(f"{folder}: another process keeps rewriting it; try again later")
+
+
+def _identity(folder: Path, name: str) -> list[int]:
+    numbers: list[int] = []
+    with suppress(OSError):
+        here = folder.stat()
+        numbers += [here.st_dev, here.st_ino]
+        file = (folder / name).stat()
+        numbers += [file.st_ino, file.st_mtime_ns]
+    return numbers
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; lone surrogates, which could not be written again, are refused."""
+    value = json.loads(text)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def check_version(version: object, known: int) -> None:
+    """Refuse a file of a format that this version of clnr does not know."""
+    if version != known:
+        raise DataError(f"its format is version {version!r:.40}, and this clnr reads version {known}")
+
+
+def check_count(value: object) -> int:
+    """A whole number from 0 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r:.40} is not a whole number from 0 on")
+    return value
+
+
+def check_positive(value: object) -> float:
+    """A finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ValueError(f"{value!r:.40} is not a finite number above 0")
+    return float(value)

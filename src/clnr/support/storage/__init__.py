@@ -1,1 +1,0 @@
-"""Files and folders: written complete, locked meanwhile, and read without trust."""
