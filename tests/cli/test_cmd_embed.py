@@ -239,8 +239,6 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
-        ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
-        (["export", "mine", "--format", "csv,parquet"], "vectors are always written as Parquet, to embeddings.parquet"),
         (["export", "none", "--format", "csv"], "no such folder"),
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
         ([*EMBED, "--out", "mine", "--allow-disjoint"], "--allow-disjoint needs --model"),
@@ -304,12 +302,12 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
             shutil.copytree("earlier", out)
         try:
             with killed(monkeypatch, at) as passed:
-                command(folder=out, checkpoint_every=1, force=before)
+                command(folder=out, force=before)
         except Killed:
             moments += passed[-1:]
             if before:
                 assert load_folder(out).model.seed in (0, 5)
-            command(folder=out, checkpoint_every=1, force=before, resume=True)
+            command(folder=out, force=before, resume=True)
             assert load_folder(out).model.seed == 0
             assert left(files) == {"earlier", out.name}
             shutil.rmtree(out)
@@ -329,7 +327,7 @@ LONG += ["--no-report", "--no-baselines"]
 def begun(checkpoint, *words):
     """A process of its own that has written a checkpoint."""
     # One thread, as here: a matrix product's last bits depend on how many there are.
-    with started(*words, OMP_NUM_THREADS="1") as process:
+    with started(*words, module="tests.saves_each_epoch", OMP_NUM_THREADS="1") as process:
         deadline = time.monotonic() + 600
         while not checkpoint.exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
@@ -343,7 +341,7 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert clnr(*LONG, "--out", "whole").code == 0
     whole = load_folder(files / "whole")
     for out, how, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("stopped", signal.SIGINT, 130)):
-        words = [*LONG, "--out", out, "--checkpoint-every", "20"]
+        words = [*LONG, "--out", out]
         with begun(files / f"{out}.checkpoint", *words) as process:
             process.send_signal(how)
             _, err = process.communicate(timeout=600)

@@ -32,7 +32,6 @@ def test_hyper_parameters_set_by_name_are_not_tuned(tables):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"checkpoint_every": -2}, r"checkpoint_every must be 0 or more, not -2"),
         ({"hold_out": 1}, r"hold_out must be from 0 to less than 1, not 1"),
         ({"seed": -1}, "seed"),
         ({"resume": True}, "needs checkpoint=FILE"),

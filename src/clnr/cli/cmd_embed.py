@@ -14,7 +14,7 @@ from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, o
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe
 from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.errors import ClnrError
-from clnr.support.arguments import check_hold_out, check_memory, check_natural, check_seed
+from clnr.support.arguments import check_hold_out, check_memory, check_seed
 from clnr.support.processes.launch import Place, restarted
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _check(
         check_arguments("read_tables", **tables)
     if model is not None:
         set_by = [f"--set {' '.join(options['assign'])}"] if options["assign"] else []
-        only_training = ("method", "effort", "purpose", "checkpoint_every", "resume")
+        only_training = ("method", "effort", "purpose", "resume")
         if unused := [*set_by, *(option_of(name) for name in only_training if options[name])]:
             raise ClnrError(f"--model trains nothing: leave out {', '.join(unused)}")
         if options["workers"] > 1 or (place is not None and place.size > 1):
@@ -81,7 +81,7 @@ PANELS = {
     OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
     "Larger graphs": (
-        *("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
+        *("graph", "memory", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
         *("device", "precision", "threads"),
     ),
 }
@@ -133,16 +133,9 @@ def embed(
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
     ] = True,
-    checkpoint_every: Annotated[
-        int,
-        typer.Option(
-            "--checkpoint-every",
-            metavar="N",
-            callback=lambda value: check_natural("checkpoint_every", value),
-            help="Save the state of training every N epochs; 0 for never.",
-        ),
-    ] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the checkpoint, which is saved every minute, if there is one.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
@@ -192,6 +185,7 @@ def embed(
     group = current_workers()
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
         print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")
+    checkpoint = None if folder is None or model is not None else checkpoint_path(folder)
     settings = Settings(
         **method_settings,
         engine=choose(device, precision, threads),
@@ -199,9 +193,8 @@ def embed(
         seed=seed,
         hold_out=hold_out,
         baselines=baselines,
-        checkpoint=None if folder is None else checkpoint_path(folder),
-        checkpoint_every=checkpoint_every,
-        resume=(resume or restarted()) and folder is not None,
+        checkpoint=checkpoint,
+        resume=(resume or restarted()) and checkpoint is not None,
         workers=group,
     )
     settings = job.as_begun(settings, folder)
@@ -244,11 +237,10 @@ def embed(
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):
             print_stderr("stopped; training is complete: run the same command with --resume to continue with the next block")
-        elif group.first and model is None and settings.checkpoint is not None and settings.checkpoint.is_file():
-            saved = f"stopped; training is saved in {settings.checkpoint}"
-            print_stderr(f"{saved}: run the same command with --resume to continue")
-        elif group.first and model is None:
-            print_stderr("stopped without a checkpoint: --checkpoint-every N saves one every N epochs")
+        elif group.first and checkpoint is not None and checkpoint.is_file():
+            print_stderr(f"stopped; training is saved in {checkpoint}: run the same command with --resume to continue")
+        elif group.first and checkpoint is not None:
+            print_stderr("stopped without a checkpoint: the first is saved after a minute of training")
         raise typer.Exit(130) from None
     if not group.first:
         return
