@@ -458,19 +458,15 @@ def test_a_purpose_is_told_and_kept(clnr):
     said = clnr(*EMBED, "--for", "labels", "--effort", "quick", "--out", "o", "--no-report", "--dimension", "8")
     assert said.code == 0
     assert re.search(r"labels choose (mix=|all columns|[A-Z])", said.out + said.err)
-    assert clnr(*EMBED, "--method", "auto", "--effort", "quick", "--out", "p", "--no-report", "--dimension", "8").code == 0
-    one, other = (pq.read_table(f"{folder}/embeddings.parquet") for folder in "op")
-    assert one.equals(other)
 
 
 @pytest.mark.usefixtures("files")
 def test_a_purpose_that_cannot_choose_is_refused(clnr):
     without = "embed", "--edges", "edges.csv", "--out", "o", "--effort", "quick"
     for more, said in (
-        (("--for", "labels"), "need labels of some nodes: name their column of the node table: --label COLUMN"),
+        (("--for", "labels"), "--for labels needs labels of some nodes: name their column of the node table: --label COLUMN"),
         (("--for", "links", "--hold-out", "0"), "--for links needs held-out edges: leave out --hold-out 0"),
         (("--for", "profit"), "labels, links"),
-        (("--for", "links", "--method", "auto"), "chooses by labels, and the purpose is 'links'"),
     ):
         assert said in " ".join(assert_refused(clnr(*without, *more)).split())
     assert "leave one out" in assert_refused(clnr(*without[:-2], "--for", "links", "--method", "CLNR"))

@@ -57,6 +57,5 @@ def test_an_effort_stands_for_a_method_and_some_hyper_parameters(tables):
         choose_method(None, "standart")
     with pytest.raises(RecipeError, match="both choose the method: leave one out"):
         choose_method("CLNR", "best")
-    for purpose in ({"method": "auto"}, {"method": None, "purpose": "links"}):
-        with pytest.raises(RecipeError, match="a purpose may take a baseline in place of encoder"):
-            choose_method(**purpose, encoder=object())
+    with pytest.raises(RecipeError, match="a purpose may take a baseline in place of encoder"):
+        choose_method(None, purpose="links", encoder=object())

@@ -114,7 +114,7 @@ def embed(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them. auto: --for labels."),
+        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them."),
     ] = None,
     purpose: Annotated[
         str | None,

@@ -66,8 +66,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes.
 
     Args:
-        method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with
-            ``purpose="labels"``. None: the effort's method.
+        method: A method, or its name (see ``clnr ls methods``). None: the effort's method.
         encoder: A ``torch.nn.Module`` with ``forward(x, edge_index)``, such as PyG's GraphSAGE, in place of the method's
             encoder, which without ``method`` is CLNR's. A copy is trained, in full steps, from the module's own parameters.
         effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
