@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_written_is_noticed_before_any_work(clnr, monkey
 def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
     monkeypatch.setenv("CLNR_DATA", "/some/where")
     facts = only_json(clnr("env", "--json"))
-    assert facts.pop("format") == 1
+    assert facts.pop("format") == 2
     assert facts["torch"] == torch.__version__
     assert facts["python"].startswith(".".join(map(str, sys.version_info[:3])))
     assert facts["record"] == str(home / "state" / "runs.jsonl")
@@ -130,7 +130,7 @@ def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
 def test_help_cuts_no_name_of_an_option(columns):
     """In a process of its own, as the width is looked at once."""
     shown = outside("embed", "--help", COLUMNS=str(columns), PYTHONUTF8="1").out
-    for option in ("--allow-missing-columns", "--no-header", "--sampled-nodes"):
+    for option in ("--feature-matrix", "--no-header", "--sampled-nodes"):
         assert option in shown
     assert max(map(len, shown.splitlines())) <= columns
 

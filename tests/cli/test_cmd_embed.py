@@ -202,14 +202,14 @@ def test_export_formats(clnr, files):
 
 
 @pytest.mark.full
-def test_a_model_takes_other_tables_if_told(clnr, files):
+def test_a_model_takes_other_tables_with_a_warning(clnr, files):
     (files / "cars.csv").write_text("id,power,price\npaper:80,3,4\npaper:81,5,6\n")
     (files / "far.csv").write_text("source,target\nx,y\n")
     clnr(*EMBED, "--out", "mine", "--method", "SVD", "--dimension", "8", "--device", "cpu", "--no-report", "--no-baselines")
-    words = ["embed", "--model", "mine", "--no-report", "--quiet", "--device", "cpu"]
-    for table, option in (["--nodes", "cars.csv"], "--allow-missing-columns"), (["--edges", "far.csv"], "--allow-disjoint"):
-        assert table[1] in assert_refused(clnr(*words, *table, "--out", "more"))
-        assert clnr(*words, *table, "--out", option[2:], option).code == 0
+    words = ["embed", "--model", "mine", "--no-report", "--device", "cpu"]
+    for option, table in ("--nodes", "cars.csv"), ("--edges", "far.csv"):
+        made = clnr(*words, option, table, "--out", table[:-4])
+        assert (made.code, f"warning: {table}: " in made.err) == (0, True)
     assert clnr(*words, "--standalone", *EMBED[1:], "--out", "same").code == 0
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 
@@ -241,7 +241,6 @@ def test_a_plan_writes_nothing(clnr, files):
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
         (["export", "none", "--format", "csv"], "no such folder"),
         ([*EMBED, "--out", "mine", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
-        ([*EMBED, "--out", "mine", "--allow-disjoint"], "--allow-disjoint needs --model"),
         ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
         ([*EMBED, "--out", "mine", "--model", "none", "--set", "hidden=3", "--resume"], "leave out --set hidden=3, --resume"),
         ([*EMBED, "--out", "edges.csv"], "is a file"),
@@ -362,7 +361,7 @@ def test_clusters(clnr, files):
     for file, read in (("c.csv", pa.csv.read_csv), ("c.parquet", pq.read_table)):
         told = only_json(clnr("clusters", "mine", "-k", "3", "--json", "--out", file))
         assert read(file).to_pydict() == {"id": ids, "cluster": found.assignment.tolist()}
-    assert told == {"format": 1} | json.loads(json.dumps(found.to_dict()))
+    assert told == {"format": 2} | json.loads(json.dumps(found.to_dict()))
     assert {each["cluster"]: each["size"] for each in told["clusters"]} == Counter(found.assignment.tolist())
     lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
     assert lines[0].split()[:2] == ["cluster", "nodes"]

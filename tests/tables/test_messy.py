@@ -305,15 +305,12 @@ def test_a_column_of_the_other_table_is_told(tmp_path):
 
 
 def test_tables_of_another_model_are_told_by_their_columns(tmp_path):
-    """Before anything about their ids, which are others, too."""
     earlier = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,age,job\na,1,x\nb,5,y\nc,2,x\n"))
     flights = saved(tmp_path, "flights.csv", "airline,start,end,hour\nLH,FRA,TXL,5\nBA,LHR,FRA,7\n")
     ports = saved(tmp_path, "ports.csv", "code,city,area\nFRA,Frankfurt,1\nTXL,Berlin,2\nLHR,London,3\n")
-    said = f"{ports}: it has none of the columns that the model was trained with, such as 'age', 'job', so it seems to be from"
     for how in ({"base": earlier}, {"feature_encoder": earlier.feature_encoder}):
-        with pytest.raises(DataError) as caught:
-            read_tables(flights, ports, **how)
-        assert str(caught.value).startswith(said)
+        remarks = read_tables(flights, ports, source="start", target="end", id="code", **how).ingest_report.remarks
+        assert any(each.startswith(f"warning: {ports}: it lacks 'age', 'job', all") for each in remarks)
 
 
 # -- untidy -----------------------------------------------------------------------------------------------------------------

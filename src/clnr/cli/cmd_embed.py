@@ -39,9 +39,6 @@ def _check(
     has_nodes = "nodes" in given
     if not (graph or "edges" in given or (model and has_nodes)):
         raise ClnrError("missing --edges FILE (or --graph FOLDER); see: clnr embed --help")
-    for name in ("allow_missing_columns", "allow_disjoint"):
-        if options[name] and model is None:
-            raise ClnrError(f"{option_of(name)} needs --model, the folder of an earlier graph")
     if graph is not None:
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
@@ -79,7 +76,7 @@ PANELS = {
     **TABLE_PANELS,
     "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
-    "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
+    "New nodes for an earlier model": ("model", "standalone"),
     "Larger graphs": (
         *("graph", "memory", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
         *("device", "precision", "threads"),
@@ -101,13 +98,6 @@ def embed(
     ] = None,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
-    ] = False,
-    allow_missing_columns: Annotated[
-        bool,
-        typer.Option("--allow-missing-columns", help="With --model: accept a node table that has none of the model's columns."),
-    ] = False,
-    allow_disjoint: Annotated[
-        bool, typer.Option("--allow-disjoint", help="With --model: accept edges that reach no node of the model's graph.")
     ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
@@ -167,8 +157,7 @@ def embed(
 
     method_settings, recipe = choose_method(method, effort, purpose), parse(assign or [])
     bound = None if graph is None or memory is None else check_memory(memory)
-    allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
-    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory, **allowed}
+    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory}
 
     from clnr.embedding import job, job_sources
     from clnr.embedding.fit_settings import Settings
