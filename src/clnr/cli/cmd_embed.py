@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +16,6 @@ from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerT
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
 from clnr.support.processes.launch import Place, restarted
-
-if TYPE_CHECKING:
-    from clnr.support.stage_clock import StageTime
 
 
 def _check(
@@ -144,7 +141,7 @@ def embed(
     threads: Threads = None,
     as_json: Json = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print all choices and scores, and the time and memory of each stage.")
+        bool, typer.Option("--verbose", "-v", help="Also print all choices and scores, the time of stages, and peak memory.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -167,6 +164,7 @@ def embed(
     from clnr.engine import choose
     from clnr.engine.distributed.worker_group import current_workers
     from clnr.graph.graph_folder import GraphFolder
+    from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock, use_clock
     from clnr.training.checkpoint import checkpoint_path
@@ -216,7 +214,7 @@ def embed(
         measured = settings.engine.device if shows_stages else None
         with (
             progress_bar(quiet or not group.first, verbose) as bar,
-            use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock,
+            use_clock(StageClock(measured, bar.show_stage)) as clock,
         ):
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
@@ -236,11 +234,20 @@ def embed(
     if result is None:
         print_stderr(f"{folder} is finished: there is nothing to resume")
     else:
-        stages = clock.stages if shows_stages else []
-        _print_result(result, folder, perf_counter() - began, as_json, model is None, stages)
+        stages = {name: seconds for name, seconds in clock.seconds.items() if seconds} if shows_stages else {}
+        peaks = process_peaks(settings.engine.device)
+        _print_result(result, folder, perf_counter() - began, as_json, model is None, stages, peaks)
 
 
-def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool, stages: list[StageTime]) -> None:
+def _print_result(
+    result: Any,
+    folder: Path,
+    seconds: float,
+    as_json: bool,
+    trained: bool,
+    stages: dict[str, float],
+    peaks: dict[str, int],
+) -> None:
     from clnr.cli import console_tables
     from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
@@ -251,7 +258,8 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
     files = sorted(path.name for path in folder.iterdir())
-    took = {"seconds": round(seconds, 3), "stages": [each.to_dict() for each in stages]}
+    stage_rows = [{"stage": name, "seconds": each} for name, each in stages.items()]
+    took = {"seconds": round(seconds, 3), "stages": stage_rows, **peaks}
     if as_json:
         of_graph: dict[str, Any] = {"shards": shards}
         tables: list[str] = []
@@ -285,6 +293,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     if stages:
         out.print(f"files: {', '.join(files)}", style="dim")
         out.print(console_tables.stages(stages))
+        out.print(f"peak of memory: {', of the GPU '.join(f'{peak / 2**20:,.0f} MiB' for peak in peaks.values())}")
     # Those of the new tables come last.
     node = str(result.nodes.ids[0 if trained else nodes - 1])
     similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]

@@ -12,7 +12,6 @@ from clnr.methods.presets import ANY_DATASET, Published, preset
 from clnr.methods.recipe import recipe_keys
 from clnr.support.console import Table
 from clnr.support.humanize import plural
-from clnr.support.stage_clock import StageTime
 
 if TYPE_CHECKING:
     from clnr.bench.timing import BenchmarkResult
@@ -187,14 +186,11 @@ def baselines(compared: BaselineComparison) -> Table:
     return table
 
 
-def stages(rows: Sequence[StageTime]) -> Table:
+def stages(seconds: dict[str, float]) -> Table:
     """What each stage of a run took."""
-    on_gpu = any(row.device_peak_bytes for row in rows)
-    table = _table("stage", numbers=("seconds", "peak MiB", *(["GPU MiB"] if on_gpu else [])))
-    total = StageTime("in all", sum(row.seconds for row in rows), *map(max, zip(*(row[2:] for row in rows), strict=True)))
-    for row in (*rows, total):
-        peaks = (row.peak_bytes, row.device_peak_bytes)[: 1 + on_gpu]
-        table.add_row(row.stage, f"{row.seconds:.2f}", *(f"{peak / _MIB:,.0f}" for peak in peaks))
+    table = _table("stage", numbers=("seconds",))
+    for name, taken in (*seconds.items(), ("in all", sum(seconds.values()))):
+        table.add_row(name, f"{taken:.2f}")
     return table
 
 
