@@ -50,7 +50,7 @@ def test_flags_are_arguments_that_are_true_or_false():
     known = {field.name for field in fields(TableArguments) if field.type in ("bool", "bool | None")}
     for method in (NodeEmbedder, NodeEmbedder.save, NodeEmbedder.similar):
         known |= {name for name, each in inspect.signature(method).parameters.items() if each.default is False}
-    assert {name.replace("-", "_") for name in _FLAGS} <= known | {"allow_disjoint", "allow_missing_columns"}
+    assert {name.replace("-", "_") for name in _FLAGS} <= known
 
 
 def test_the_caller_decides():

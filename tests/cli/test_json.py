@@ -22,7 +22,7 @@ TYPES = {"boolean", "integer", "number", "text", "object", "null", "list of numb
 COMMANDS = get_command(app).commands
 QUIET = ["--device", "cpu", "--json", "-q"]
 # A GPU, and a run that says more than is usual: not here.
-UNSEEN = {"stages[].device_peak_bytes", "[].extra_metrics.KEY"}
+UNSEEN = {"device_peak_bytes", "[].extra_metrics.KEY"}
 
 
 def rows_of(section: str) -> dict[str, set[str]]:

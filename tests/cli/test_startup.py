@@ -32,7 +32,7 @@ MISTAKES_WITH_FILES = (
     *(f"{EMBED} --set epochs=-1", f"{EMBED} --epochs x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
     *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR"),
     *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1"),
-    *(f"{EMBED} --checkpoint-every -1", f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --features no.npy"),
+    *(f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --features no.npy"),
     *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),
     *("compare --threads 0", "search --precision half", "bench --device gpu", "table 1 --device gpu"),
 )

@@ -18,7 +18,7 @@ import pytest
 import safetensors.numpy
 
 from clnr.cli.worker_options import _Board, _check_reachable
-from tests.command_line import assert_refused, entry_point, started
+from tests.command_line import assert_refused, entry_point, started, this_python
 
 if not Path("/proc/self/task").exists():
     pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)
@@ -47,7 +47,7 @@ class Job:
     def __init__(self, folder: Path, *words: object, workers: int = 2, **environment: str):
         self.folder = folder
         command = ["embed", "--edges", "edges.csv", *TRAIN, *("--workers", workers), *words]
-        self.process = started(*command, cwd=folder, OMP_NUM_THREADS="1", **environment)
+        self.process = started(*command, cwd=folder, module="tests.saves_each_epoch", OMP_NUM_THREADS="1", **environment)
 
     def workers(self) -> dict[int, int]:
         """The process of each rank."""
@@ -126,7 +126,7 @@ def test_two_workers_are_one_to_rounding(tables, undisturbed, monkeypatch, capsy
 @pytest.mark.full
 def test_workers_that_are_killed_start_again_and_end_where_they_would_have(tables, undisturbed):
     """One before there is a checkpoint, the other after; as often as they may."""
-    job = Job(tables, "--out", "killed", "--checkpoint-every", 5, "--max-restarts", 2, "--quiet")
+    job = Job(tables, "--out", "killed", "--max-restarts", 2, "--quiet")
     job.wait_for(lambda: len(job.workers()) == 2, "two workers")
     os.kill(job.workers()[1], signal.SIGKILL)
     job.wait_for_epochs("killed", 10)
@@ -150,7 +150,7 @@ def listening(pid: int) -> set[str]:
 
 @pytest.mark.full
 def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, undisturbed, tmp_path):
-    words = ["--out", "resumed", "--checkpoint-every", 5, "--quiet"]
+    words = ["--out", "resumed", "--quiet"]
     # As on a host of a cluster, where workers of several hosts listen elsewhere.
     others = [name for _, name in socket.if_nameindex() if name not in ("lo", "lo0")]
     job = Job(tables, *words, TMPDIR=str(tmp_path), GLOO_SOCKET_IFNAME=",".join(others[:1]))
@@ -172,7 +172,7 @@ def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, und
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
-    job = Job(tables, "--out", "hung", "--checkpoint-every", 5, "--quiet", "--worker-timeout", 20)
+    job = Job(tables, "--out", "hung", "--quiet", "--worker-timeout", 20)
     job.wait_for_epochs("hung", 10)
     os.kill(job.workers()[1], signal.SIGSTOP)
     code, said = job.end()
@@ -184,7 +184,7 @@ def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
 
 @pytest.mark.full
 def test_ctrl_c_stops_all_with_one_line(tables):
-    job = Job(tables, "--out", "stopped", "--checkpoint-every", 5, "--quiet")
+    job = Job(tables, "--out", "stopped", "--quiet")
     job.wait_for_epochs("stopped", 10)
     workers = job.workers()
     job.process.send_signal(signal.SIGINT)
@@ -259,8 +259,8 @@ def test_torchrun_on_two_hosts_restarts_and_gives_what_one_host_gives(tables, un
             *(word for name, value in meeting.items() for word in (f"--rdzv-{name}", value)),
             *("--local-addr", address),
         ]
-        words = ["-m", "clnr", "embed", "--edges", "edges.csv", *TRAIN, "--out", "hosts", "--quiet", "--checkpoint-every", "5"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
+        words = ["-m", "tests.saves_each_epoch", "embed", "--edges", "edges.csv", *TRAIN, "--out", "hosts", "--quiet"]
+        environment = this_python() | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
         log = (tables / f"{address}.log").open("w")
         jobs.append(subprocess.Popen([*prefix, *torchrun, *words], cwd=tables, env=environment, stdout=log, stderr=log))
         log.close()

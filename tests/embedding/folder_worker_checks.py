@@ -186,7 +186,7 @@ class Cases:
         self.told["blocks after two kills"] = len(blocks)
 
     def training_killed(self) -> None:
-        more = {"checkpoint_every": 5, "method": "GCLNR"}
+        more = {"method": "GCLNR"}
         self.several("training-killed", 2, before=lambda rank: None if rank else kill_at(Checkpoint, "save", 3), **more)
         self.several("training-killed", 2, resume=True, **more)
 
@@ -194,6 +194,7 @@ class Cases:
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES, block_passes.BLOCK_STEP = NODES // BLOCKS, 1
+    Checkpoint.seconds = 0.0
     for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)

@@ -23,7 +23,7 @@ from clnr.tables.table_arguments import TableArguments
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 # Parameters that are settings of the same name.
-_SAME_NAME = ("recipe", "seed", "hold_out", "checkpoint_every", "resume", "evaluate")
+_SAME_NAME = ("recipe", "seed", "hold_out", "resume", "evaluate")
 
 
 def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> Settings:

@@ -66,8 +66,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes.
 
     Args:
-        method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with
-            ``purpose="labels"``. None: the effort's method.
+        method: A method, or its name (see ``clnr ls methods``). None: the effort's method.
         encoder: A ``torch.nn.Module`` with ``forward(x, edge_index)``, such as PyG's GraphSAGE, in place of the method's
             encoder, which without ``method`` is CLNR's. A copy is trained, in full steps, from the module's own parameters.
         effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
@@ -83,8 +82,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a pipeline over nodes;
             every fold sees all nodes and edges.
-        checkpoint: File for the training state; ``save`` removes it. None: no checkpoint.
-        checkpoint_every: Epochs between two saves.
+        checkpoint: File to which the training state is saved once a minute; ``save`` removes it. None: no checkpoint.
         resume: Whether ``fit`` continues from an existing checkpoint.
         evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe, which adds
             ``strict_accuracy``, ``validation_accuracy`` and ``majority_accuracy`` to the scores.
@@ -124,7 +122,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         precision: str = "auto",
         graph: Any = None,
         checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
         resume: bool = False,
         evaluate: bool = False,
         threads: int | None = None,
@@ -144,7 +141,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.precision = precision
         self.graph = graph
         self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
         self.resume = resume
         self.evaluate = evaluate
         self.threads = threads

@@ -25,7 +25,7 @@ from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
-from clnr.support.stage_clock import StageClock, stage, use_clock
+from clnr.support.stage_clock import stage
 from clnr.support.storage import errors_name, reserve_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
@@ -72,8 +72,7 @@ def embed(
     """
     workers, shown = settings.workers, bar or Bar(None, quiet=True)
     settings.engine.wake()
-    clock = StageClock(on_slow=None if bar is None else bar.slow_stage)
-    with use_clock(clock), _reserved(output, settings) as finished:
+    with _reserved(output, settings) as finished:
         with stage("read"):
             source = open_source()
         with stage("plan"):

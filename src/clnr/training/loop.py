@@ -213,7 +213,7 @@ def train_all(
         step = CudaGraphStep(train_states, engine, workers.alone and on_device and model.encoder.pure)
         with engine.own_stream(), starts[0].device_graph.reading_ahead():
             for epochs in _train(step, buffer, recipe, progress, begun):
-                if checkpoint is not None and epochs % checkpoint.every == 0:
+                if checkpoint is not None and checkpoint.is_due():
                     checkpoint.save(epochs, train_states[0].state)
     return train_states, buffer
 

@@ -88,7 +88,7 @@ def of_edges(nodes: Array, links: LinkSplit) -> Judge:
 
 Made = tuple[Judge | None, LinkSplit | None]
 """A judge, if there is one, and the held-out edges that are left to score by."""
-_NO_LABELS = "--for labels and --method auto need labels of some nodes: name their column of the node table: --label COLUMN"
+_NO_LABELS = "--for labels needs labels of some nodes: name their column of the node table: --label COLUMN"
 _NO_EDGES = "--for links needs held-out edges: leave out --hold-out 0"
 
 
