@@ -81,12 +81,7 @@ class WorkerGroup(Workers):
 
     def _concatenated(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
         """All workers' rows; ``sizes`` says how many each has."""
-        every = self._gathered(rows, max(sizes))
-        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
-
-    def _gathered(self, rows: Tensor, longest: int) -> Tensor:
-        """All workers' rows; each has at most ``longest``, and room for as many."""
-        padded = rows.contiguous()
+        padded, longest = rows.contiguous(), max(sizes)
         if len(rows) < longest:
             # A process group gathers tensors of one size.
             padded = rows.new_zeros(longest, *rows.shape[1:])
@@ -95,7 +90,7 @@ class WorkerGroup(Workers):
         with self._together():
             dist.all_gather(list(every), padded)
         self._traffic.sent += (self.size - 1) * padded.nbytes
-        return every
+        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
     def all_reduce(self, *values: Tensor) -> list[Tensor]:
         flat = torch.cat([value.reshape(-1) for value in values])
@@ -104,14 +99,6 @@ class WorkerGroup(Workers):
         self._traffic.sent += 2 * (self.size - 1) * flat.nbytes // self.size
         parts = flat.split([value.numel() for value in values])
         return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
-
-    def own_rows(self, count: int) -> slice:
-        # All shares but the last ones are of one size, so that what is gathered is in order.
-        share = -(-count // self.size)
-        return slice(min(count, self.rank * share), min(count, (self.rank + 1) * share))
-
-    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
-        return self._gathered(own, -(-count // self.size)).flatten(0, 1)[:count]
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         wide = torch.promote_types(rows.dtype, torch.float32)

@@ -76,14 +76,6 @@ class Workers:
         """The sums of all workers' values, without gradients; those given may be overwritten."""
         return list(values)
 
-    def own_rows(self, count: int) -> slice:
-        """Which of ``count`` rows, of all nodes, this worker computes for all."""
-        return slice(0, count)
-
-    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
-        """All ``count`` rows, each from the worker that computed it; without gradients."""
-        return own
-
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         """What each row counts where several workers may have that of one node: one over how many have it.
 
