@@ -23,29 +23,27 @@ from benchmarks import command, positive
 from benchmarks.epoch import SYNTHETIC, subject
 from clnr import CLNR
 from clnr.engine import choose
-from clnr.engine.distributed.worker_group import join
+from clnr.engine.distributed.worker_session import joined
 from clnr.nn.objectives import StepContext
 from clnr.support.machine import environment
 from clnr.support.processes.launch import launch
 from clnr.training.loop import fit_all
 
-TIMEOUT = 300.0
 RESULT = "CLNR_BENCHMARK_RESULT"
 
 
 def train(name: str, epochs: int, threads: int) -> None:
     """What each worker does; the first writes what it measured."""
-    workers = join("cpu", TIMEOUT)
     graph, recipe = subject(name)
     recipe = recipe.but(moments="sampled", epochs=epochs)
     engine = choose("cpu", threads=threads)
-    start = StepContext(engine, engine.to_device(graph.without_labels()), 0, 0, epochs, workers=workers)
-    before = workers.sent
-    (fitted,) = fit_all(CLNR.build(recipe), recipe, [start])
-    if workers.first:
-        found = {"ms": fitted.epoch_ms, "sent": (workers.sent - before) / epochs}
-        Path(os.environ[RESULT]).write_text(json.dumps(found))
-    workers.leave()
+    with joined("cpu") as workers:
+        start = StepContext(engine, engine.to_device(graph.without_labels()), 0, 0, epochs, workers=workers)
+        before = workers.sent
+        (fitted,) = fit_all(CLNR.build(recipe), recipe, [start])
+        if workers.first:
+            found = {"ms": fitted.epoch_ms, "sent": (workers.sent - before) / epochs}
+            Path(os.environ[RESULT]).write_text(json.dumps(found))
 
 
 def measure(name: str, workers: int, epochs: int, threads: int) -> dict[str, float]:
@@ -58,7 +56,7 @@ def measure(name: str, workers: int, epochs: int, threads: int) -> dict[str, flo
         if workers == 1:
             subprocess.run(words, check=True)
         else:
-            launch(words, workers, 0, print)
+            launch(words, workers, print)
         return json.loads(path.read_text())
 
 

@@ -18,7 +18,7 @@ from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.distributed.worker_group import join
+from clnr.engine.distributed.worker_session import joined
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
@@ -27,7 +27,6 @@ from clnr.tables import TableGraph
 from clnr.training.loop import fit_all
 
 SIZES = (2, 3)
-TIMEOUT = 300
 EPOCHS = 20
 SAMPLED = 37
 METHOD_NAMES = (
@@ -122,9 +121,8 @@ def main(folder: Path) -> int:
             meeting = (folder / f"meeting-{size}").as_uri()
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": meeting}
             try:
-                workers = join("cpu", TIMEOUT)
-                check(folder, workers)
-                workers.leave()
+                with joined("cpu") as workers:
+                    check(folder, workers)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)

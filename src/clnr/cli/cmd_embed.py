@@ -12,10 +12,10 @@ import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe
-from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
+from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_memory, check_natural, check_seed
-from clnr.support.processes.launch import Place, restarted
+from clnr.support.processes.launch import Place
 
 if TYPE_CHECKING:
     from clnr.support.stage_clock import StageTime
@@ -80,10 +80,7 @@ PANELS = {
     "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "report", "as_json", "verbose", "quiet"),
     "New nodes for an earlier model": ("model", "standalone", "allow_missing_columns", "allow_disjoint"),
-    "Larger graphs": (
-        *("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
-        *("device", "precision", "threads"),
-    ),
+    "Larger graphs": (*("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "device", "precision", "threads"),),
 }
 
 
@@ -154,8 +151,6 @@ def embed(
     ] = None,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
-    max_restarts: MaxRestarts = 3,
-    worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
@@ -183,7 +178,7 @@ def embed(
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
-    from clnr.engine.distributed.worker_group import current_workers
+    from clnr.engine.distributed.worker_session import current_workers
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock, use_clock
@@ -201,7 +196,7 @@ def embed(
         baselines=baselines,
         checkpoint=None if folder is None else checkpoint_path(folder),
         checkpoint_every=checkpoint_every,
-        resume=(resume or restarted()) and folder is not None,
+        resume=resume and folder is not None,
         workers=group,
     )
     settings = job.as_begun(settings, folder)

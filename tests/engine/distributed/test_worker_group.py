@@ -12,7 +12,8 @@ from typing import ClassVar
 import pytest
 import torch
 
-from clnr.engine.distributed.worker_group import _meet, join
+from clnr.engine.distributed import worker_group
+from clnr.engine.distributed.worker_group import WorkerGroup, _meet, join
 from clnr.errors import LostWorker, RecipeError
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
@@ -129,10 +130,10 @@ def test_workers_with_different_graphs_all_say_so(found):
 def test_without_an_environment_one_is_alone(monkeypatch):
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    assert join("cpu", 1) is ALONE
+    assert join("cpu") is ALONE
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost"}.items():
         monkeypatch.setenv(name, value)
-    assert join("cpu", 1) is ALONE
+    assert join("cpu") is ALONE
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_an_objective_of_ones_own_is_shared_only_if_it_says_so():
 def test_workers_of_a_restart_do_not_take_what_lost_ones_left_in_the_store():
     """Others may start before the first, and find the last start's names; a wait that nobody ends is a lost worker."""
     store, starts = torch.distributed.HashStore(), []
-    places = [Place(rank, 3, rank, 3, 0) for rank in (2, 1, 0)]
+    places = [Place(rank, 3, rank, 3) for rank in (2, 1, 0)]
     for _ in range(3):
         with ThreadPoolExecutor(3) as pool:
             waiting = []
@@ -173,3 +174,22 @@ def test_workers_of_a_restart_do_not_take_what_lost_ones_left_in_the_store():
     assert len({*starts}) == 3
     with pytest.raises(LostWorker, match="worker 1 of 3 did not find the others"):
         _meet(store, places[1], 0.01)
+
+
+def test_a_worker_that_takes_long_is_waited_for_and_one_that_fails_or_is_silent_is_not(monkeypatch):
+    monkeypatch.setattr(worker_group, "_SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(worker_group, "_BEAT_SECONDS", 0.1)
+    store = torch.distributed.HashStore()
+    first, second = (WorkerGroup(rank, 2, 2, store, is_own=False) for rank in range(2))
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(first.beat)
+        waiting = pool.submit(second.all_reduce_min, 7)
+        time.sleep(1)
+        assert not waiting.done()
+        assert (first.all_reduce_min(3), waiting.result()) == (3, 3)
+        first.close()
+    with pytest.raises(LostWorker, match="worker 0, which is silent"):
+        second.barrier()
+    assert (first.claim(), second.claim(), first.claim()) == (True, False, True)
+    with pytest.raises(LostWorker, match="another worker reported an error"):
+        second.leave()

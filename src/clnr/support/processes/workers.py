@@ -104,7 +104,7 @@ class Workers:
     def all_reduce_min(self, number: int) -> int:
         """The smallest of all workers' numbers, once all have come here.
 
-        However long they take: one is given up only if it has taken no piece of work for the time after which it is.
+        However long they take: one is given up only if its process does not say any more that it is alive.
         """
         return number
 
@@ -115,11 +115,14 @@ class Workers:
     # -- the end ------------------------------------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Whether this worker is the one that reports an error: the first that asks."""
+        """End the other workers, and whether this one reports the error: the first that asks does."""
         return True
 
     def leave(self) -> None:
         """Wait until the first worker is done: it evaluates and writes after the others have ended their training."""
+
+    def close(self) -> None:
+        """Have no more to do with the others."""
 
     @property
     def sent(self) -> int:
