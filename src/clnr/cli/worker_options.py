@@ -79,32 +79,28 @@ def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Ca
 def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
     """Run a command with these options by workers of a Ray cluster; returns the exit code.
 
-    Only the command's name and the options go there: clnr must be installed in the same version, and files must
-    have the same paths. If a worker fails or is lost, Ray Train stops the others.
+    Only its name and the options go there: clnr must be installed, and files must have the same paths. If a
+    worker fails or is lost, Ray Train stops the others.
     """
-    names = "ray", "ray.train", "ray.train.torch"
-    ray, train, train_torch = (import_optional(name, "--ray", "ray") for name in names)
+    ray, train, train_torch = (import_optional(f"ray{part}", "--ray", "ray") for part in ("", ".train", ".train.torch"))
     try:
         # Where nobody listens, Ray itself would try for minutes.
         host, _, port = options["ray"].removeprefix("ray://").rpartition(":")
         if host and port.isdigit():
             socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
-        is_shown = not (options["quiet"] or options["as_json"])
-        ray.init(options["ray"], logging_level="warning", log_to_driver=is_shown)
+        # Ray prints the traceback of every error, also of a user's.
+        ray.init(options["ray"], logging_level="warning", log_to_driver=options["verbose"])
     except (OSError, ValueError, RuntimeError) as error:
         raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {describe_error(error)}") from None
-    workers, cpus = options["workers"], {"CPU": options["threads"] or 1}
-    use_gpu = options["device"] != "cpu" and ray.cluster_resources().get("GPU", 0) >= workers
-    given = {
-        "name": (command.__module__, command.__name__),
-        "options": {**options, "ray": None, "workers": 1},
-    }
+    use_gpu = options["device"] != "cpu" and ray.cluster_resources().get("GPU", 0) >= options["workers"]
+    of_each = {"use_gpu": use_gpu, "resources_per_worker": {"CPU": options["threads"] or 1}}
+    given = {"name": (command.__module__, command.__name__), "options": {**options, "ray": None, "workers": 1}}
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         trainer = train_torch.TorchTrainer(
             work_on_ray,
             train_loop_config={**given, "folder": str(Path.cwd()), "words": sys.argv[1:]},
             torch_config=train_torch.TorchConfig(backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo"),
-            scaling_config=train.ScalingConfig(num_workers=workers, use_gpu=use_gpu, resources_per_worker=cpus),
+            scaling_config=train.ScalingConfig(num_workers=options["workers"], **of_each),
             run_config=train.RunConfig(storage_path=folder),
         )
         try:
@@ -131,11 +127,12 @@ def work_on_ray(config: Mapping[str, Any]) -> str:
     place, options, printed = Place.from_environment(), config["options"], io.StringIO()
     assert place is not None
     module, name = config["name"]
-    try:
-        os.chdir(config["folder"])
-        with command_line(config["words"]), joined(options["device"]), contextlib.redirect_stdout(printed):
-            # Without what reads the options of a command line.
-            inspect.unwrap(getattr(importlib.import_module(module), name))(**options)
-    except Exception as error:
-        raise (LostWorker if is_loss(error) else ClnrError)(str(named(error, place))) from None
+    with command_line(config["words"]), contextlib.redirect_stdout(printed):
+        try:
+            os.chdir(config["folder"])
+            with joined(options["device"]):
+                # Without what reads the options of a command line.
+                inspect.unwrap(getattr(importlib.import_module(module), name))(**options)
+        except Exception as error:
+            raise (LostWorker if is_loss(error) else ClnrError)(str(named(error, place))) from None
     return printed.getvalue()
