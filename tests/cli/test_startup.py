@@ -132,14 +132,8 @@ threading.Thread.start = start
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "begin",
-    [
-        "from clnr.__main__ import main; sys.argv = 'clnr embed --edges e.csv --out o'.split(); main()",
-        "from clnr.embedding.fit_worker import main; main('.')",
-    ],
-)
-def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path, begin):
+def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path):
+    begin = "from clnr.__main__ import main; sys.argv = 'clnr embed --edges e.csv --out o'.split(); main()"
     told = {"RANK": "0", "WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tmp_path / "meeting").as_uri()}
     ended = run_script(WATCH.format(begin), cwd=tmp_path, **told)
     assert (ended.stdout, ended.stderr) == ("False\n", "")

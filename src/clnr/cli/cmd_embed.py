@@ -12,10 +12,10 @@ import typer
 
 from clnr.cli.app import Device, Json, Quiet, app, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe, settings_of
-from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
+from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
-from clnr.support.processes.launch import Place, restarted
+from clnr.support.processes.launch import Place
 
 
 def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray: str | None, **options: Any) -> None:
@@ -61,10 +61,7 @@ PANELS = {
     **TABLE_PANELS,
     "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
-    "Larger graphs": (
-        *("graph", "memory", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
-        "device",
-    ),
+    "Larger graphs": ("graph", "memory", "resume", "workers", "ray", "device"),
 }
 
 
@@ -123,8 +120,6 @@ def embed(
     ] = None,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
-    max_restarts: MaxRestarts = 3,
-    worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -141,7 +136,7 @@ def embed(
     from clnr.embedding.planning import file_plan, memory_plan
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
-    from clnr.engine.distributed.worker_group import current_workers
+    from clnr.engine.distributed.worker_session import current_workers
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
@@ -158,7 +153,7 @@ def embed(
         hold_out=hold_out,
         baselines=baselines,
         checkpoint=checkpoint,
-        resume=(resume or restarted()) and checkpoint is not None,
+        resume=resume and checkpoint is not None,
         workers=group,
     )
     settings = job.as_begun(settings, folder)

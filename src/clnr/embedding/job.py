@@ -85,9 +85,6 @@ def embed(
             return None
         for line in planned.lines:
             shown.note(line)
-        # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
-        if not (workers.alone or settings.resume):
-            settings.remove_checkpoint()
         job = source.begin(settings, recipe, planned, output, bar)
         run_stages(job, source.stages)
         return None if job.scored is None else source.result(job)

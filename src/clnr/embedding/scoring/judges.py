@@ -21,7 +21,6 @@ from clnr.evaluation.logistic_regression import drawn
 from clnr.evaluation.ridge import leave_one_out
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.processes.workers import ALONE, Workers
 
 MOST_NODES = 10_000
 """The maximum number of labelled nodes used to choose."""
@@ -152,13 +151,11 @@ class Verdict(NamedTuple):
     told: list[str]
 
 
-def settle(
-    settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None], workers: Workers = ALONE
-) -> Verdict:
-    """The choice between the default and the tried hyper-parameters, given the vectors of each; rank 0 decides."""
+def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None]) -> Verdict:
+    """The choice between the default and the tried hyper-parameters, given the vectors of each."""
     purpose, before = JUDGES[settings.purpose], judge.outcome(usual)
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
-    best = workers.broadcast_object(judge.best(before, outcomes))
+    best = judge.best(before, outcomes)
     if best is None:
         others = f"none of {len(outcomes)} alternatives is better by {NOISE:g} standard errors, on {judge.counted}"
         told = f"--for {settings.purpose} keeps all columns: {others}"
