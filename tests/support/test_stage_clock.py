@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import threading
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
-from rich.progress import Progress, TextColumn
 
-from clnr.support.progress import Bar
 from clnr.support.stage_clock import StageClock, stage, use_clock
 
 
@@ -83,13 +79,6 @@ def test_an_error_ends_a_stage(time):
     assert {each.stage: each.seconds for each in clock.stages} == {"embed": 4, "score": 8, "baselines": 2}
 
 
-def test_what_takes_nothing_is_no_stage_of_a_run(time):
-    clock = clock_of(time)
-    with use_clock(clock), stage("train"):
-        time.pass_by(1e-3)
-    assert clock.stages == []
-
-
 def test_without_a_clock_and_in_other_threads_nothing_is_measured(time):
     with stage("train"):
         time.pass_by(1)
@@ -134,14 +123,6 @@ def test_a_stage_is_shown_when_it_turns_out_slow(time):
     assert time.timers == []
 
 
-def test_a_log_has_a_line_for_a_slow_stage_and_a_quiet_one_none(time):
-    said = []
-    for bar in (Bar(None, quiet=False, print_line=said.append), Bar(None, quiet=True, print_line=said.append)):
-        with use_clock(clock_of(time, bar.slow_stage)), stage("baselines"):
-            time.pass_by(3)
-    assert said == ["now: baselines"]
-
-
 def test_each_stage_has_its_own_peak_of_memory():
     clock = StageClock(torch.device("cpu"), now=itertools.count().__next__)
     with use_clock(clock):
@@ -177,16 +158,3 @@ def test_a_gpu_is_waited_for_where_it_is_in_use_and_measured(monkeypatch):
         pass
     assert len(calls) == 9
     assert unmeasured.stages[0].peak_bytes == 0
-
-
-def test_on_a_terminal_a_slow_stage_is_a_bar_unless_there_is_one():
-    with Progress(TextColumn("{task.description}"), console=Console(file=io.StringIO(), force_terminal=True)) as progress:
-        bar = Bar(progress, quiet=False)
-        end = bar.slow_stage("baselines")
-        assert [task.description for task in progress.tasks] == ["baselines"]
-        end()
-        assert progress.tasks == []
-        with bar.training("CLNR on 9 nodes", 10):
-            end = bar.slow_stage("train")
-            assert [task.description for task in progress.tasks] == ["CLNR on 9 nodes"]
-            end()
