@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -117,23 +116,6 @@ def sound(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: np.n
     )
 
 
-NODE = st.integers(-2, 520) | ODD
-
-
-def test_changed_lists_of_planetoid(holds, whole):
-    reader, files = whole["planetoid"]
-
-    @fuzzed
-    @given(st.dictionaries(NODE, st.lists(NODE, max_size=5), max_size=5), st.none() | st.lists(NODE, max_size=5))
-    def check(neighbours, listed):
-        now = files | {"ind.small.graph": made.pickled(made.python2(neighbours))}
-        if listed is not None:
-            now["ind.small.test.index"] = "\n".join(map(str, listed)).encode()
-        holds(reader, now)
-
-    check()
-
-
 # -- pickles of any instructions ---------------------------------------------------------------------------------------
 
 ALLOWED = sorted(formats._Unpickler._ALLOWED)
@@ -164,22 +146,3 @@ def test_pickles_of_any_instructions(holds, whole):
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
-
-CELL = st.one_of(
-    st.sampled_from(["0", "1", "4", "5", "-1", "", "nan", "inf", "1e400", "0.5", "true", "2020-01-01", '"', "x", "\x00", "é"]),
-    ODD.map(str),
-)
-
-
-def test_changed_cells_of_ogb(holds, whole):
-    reader, files = whole["ogb folder"]
-
-    @fuzzed
-    @given(st.sampled_from(sorted(made.TABLES)), SPOT, SPOT, CELL, st.sampled_from(["\n", "\r\n", "\r", "\n\n"]))
-    def check(name, row, column, cell, line):
-        table = [list(map(str, cells)) for cells in made.TABLES[name]]
-        cells = table[int(row * len(table))]
-        cells[int(column * len(cells))] = cell
-        holds(reader, files | {name: gzip.compress("".join(",".join(cells) + line for cells in table).encode())})
-
-    check()

@@ -140,22 +140,6 @@ def test_a_neighbour_can_be_clicked_to_go_on(show):
     assert selected(tab) == data.links[data.start[after]]
 
 
-def test_nothing_is_selected_after_escape_or_a_click_beside(show):
-    tab = show(report_data())
-    tab.mouse.click(*at(tab, 7))
-    assert tab.locator("#key").is_visible()
-    tab.keyboard.press("Escape")
-    assert selected(tab) == -1
-    assert tab.locator("#key").is_hidden()
-    tab.mouse.click(*at(tab, 7))
-    box = tab.locator("#map").bounding_box()
-    tab.mouse.click(box["x"] + 5, box["y"] + box["height"] - 5)
-    assert selected(tab) == -1
-    go_to(tab, "node-3")
-    tab.click(".shut")
-    assert selected(tab) == -1
-
-
 def test_hover_tells_the_id_and_each_column_has_its_legend(show):
     tab = show(report_data(names=[f"Page {i}" for i in range(60)]))
     tab.mouse.move(*at(tab, 11))

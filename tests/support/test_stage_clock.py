@@ -95,15 +95,6 @@ def test_without_a_clock_and_in_other_threads_nothing_is_measured(time):
     assert [(each.stage, each.seconds) for each in clock.stages] == [("train", 1)]
 
 
-def test_an_outer_clock_goes_on(time):
-    outer, inner = clock_of(time), clock_of(time)
-    with use_clock(outer), use_clock(inner) as used, stage("read"):
-        assert used is outer
-        time.pass_by(1)
-    assert [(each.stage, each.seconds) for each in outer.stages] == [("read", 1)]
-    assert inner.stages == []
-
-
 def test_a_stage_is_shown_when_it_turns_out_slow(time):
     said = []
 

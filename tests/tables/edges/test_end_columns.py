@@ -141,18 +141,3 @@ def test_a_membership_with_all_its_nodes_is_read():
 
 
 # -- several ids in a row ---------------------------------------------------------------------------------------------------
-
-
-def test_signs_within_ids_are_no_lists(tmp_path):
-    edges = saved(
-        tmp_path, "e.csv", 'source,target\n"Lee, Ann","Lee, Bob"\n"Lee, Bob",Books|Crime\nBooks,Books|Crime\nann,x;1\n'
-    )
-    assert read_tables(edges).ingest_report.hint == ""
-    # A node table that knows the whole decides.
-    edges = saved(tmp_path, "e.csv", "source,target\na,b\nb,a;b\na;b,a\n")
-    assert "2 of 3" not in read_tables(edges, saved(tmp_path, "n.csv", "id,x\na,1\nb,2\na;b,3\n")).ingest_report.hint
-    # One of many is left out, as other ends that are no nodes.
-    edges = saved(tmp_path, "e.csv", "source,target\n" + "a,b\n" * 30 + "b,a;b\n")
-    read = read_tables(edges, saved(tmp_path, "n.csv", "id,x\na,1\nb,2\n"))
-    assert "1 of 31 values of 'target' hold several ids" in read.ingest_report.hint
-    assert read.ingest_report.dangling == 1
