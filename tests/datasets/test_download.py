@@ -56,12 +56,6 @@ def test_the_given_folder_comes_before_clnr_data_before_the_cache(places, holdin
     assert locate("set", LAYOUT, URLS, places["--data-root"], no_fetch) == expected
 
 
-def test_a_tilde_stands_for_the_users_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    put(tmp_path / "sets", *LAYOUT[0])
-    assert locate("set", LAYOUT, URLS, "~/sets", no_fetch) == [tmp_path / "sets" / name for name in LAYOUT[0]]
-
-
 def test_the_first_layout_that_is_complete_counts(places):
     """A file alone is no layout, and a folder in a file's place is no file."""
     put(places["--data-root"], LAYOUT[0][0])

@@ -313,28 +313,6 @@ def test_npz_arrays_that_do_not_fit_are_data_errors(tmp_path, apart, array, valu
     assert_refused(apart, "npz", [npz_file(tmp_path, **{array: values})])
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.3, 0.999])
-@pytest.mark.parametrize(
-    ("reader", "make"),
-    [
-        ("planetoid", lambda folder: planetoid_files(folder)[:-1]),
-        ("npz", lambda folder: [npz_file(folder)]),
-        ("ogb", ogb_zip),
-        ("ogb", ogb_folder),
-    ],
-    ids=["planetoid", "npz", "ogb zip", "ogb folder"],
-)
-def test_truncated_files_are_data_errors(tmp_path, reader, make, kept):
-    for file in (files := make(tmp_path)):
-        content = file.read_bytes()
-        file.write_bytes(content[: int(len(content) * kept)])
-        every = [*files, tmp_path / "ind.small.test.index"] if reader == "planetoid" else files
-        with pytest.raises(DataError) as caught:
-            formats.read(READERS[reader], every)
-        assert str(file) in str(caught.value)
-        file.write_bytes(content)
-
-
 TABLE_MISFITS = {
     "a ragged edge": ("raw/edge.csv.gz", packed([*EDGES[:4], (4,)])),
     "an edge to nothing": ("raw/edge.csv.gz", packed([*EDGES[:4], (4, "")])),

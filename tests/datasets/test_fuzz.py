@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 from pathlib import Path
 
 import numpy as np
@@ -102,49 +100,6 @@ def test_changed_bytes(holds, whole, form):
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 ODD = st.sampled_from([-(2**63), -(2**31), -7, -1, 0, 1, 2, 5, 100_000, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1])
-TYPES = st.sampled_from(["?", "i1", "u1", "<i4", ">i4", "<i8", "<u8", ">u8", "<f2", "<f4", "<f8", "<c8", "S3", "<U2"])
-EDITS = st.one_of(
-    st.tuples(st.just("put"), st.tuples(SPOT, ODD)),
-    st.tuples(st.just("fill"), ODD),
-    st.tuples(st.just("inner"), ODD),
-    st.tuples(st.just("all"), st.lists(ODD, min_size=1, max_size=6)),
-    st.tuples(st.just("sort"), st.booleans()),
-    st.tuples(st.just("shorten"), st.integers(0, 5)),
-    st.tuples(st.just("lengthen"), ODD),
-    st.tuples(st.just("type"), TYPES),
-    st.tuples(st.just("shape"), st.sampled_from([(-1, 1), (1, -1), (0, 4), (), (2**30, 0)])),
-)
-
-
-def edited(array: np.ndarray, edit) -> np.ndarray:
-    """The array with one thing wrong; with none where the edit makes no sense for it."""
-    how, more = edit
-    array = array.copy() if array.dtype.kind == "f" else array.astype(np.int64, copy=True)
-    try:
-        with np.errstate(all="ignore"):
-            match how:
-                case "put":
-                    array.reshape(-1)[int(more[0] * array.size)] = more[1]
-                case "fill":
-                    array[...] = more
-                case "inner":
-                    array[1:-1] = more
-                    array[-1:] = array[:1]
-                case "all":
-                    array.reshape(-1)[:] = np.resize(more, array.size)
-                case "sort":
-                    array = np.sort(array)[:: 1 if more else -1]
-                case "shorten":
-                    array = array[: len(array) - more]
-                case "lengthen":
-                    array = np.append(array, array.dtype.type(more))
-                case "type":
-                    array = array.astype(more)
-                case _:
-                    array = array.reshape(more) if array.size or 0 not in more else np.empty(more, array.dtype)
-    except (ValueError, IndexError, OverflowError, TypeError):
-        pass
-    return array
 
 
 def sound(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: np.ndarray) -> bool:
@@ -159,64 +114,6 @@ def sound(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: np.n
         and starts[-1] == len(columns) == data.size
         and all(0 <= column < width for column in columns)
     )
-
-
-@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
-def test_changed_arrays_of_npz(holds):
-    parts = made.npz_parts()
-
-    @fuzzed
-    @given(st.dictionaries(st.sampled_from(sorted(parts)), EDITS, min_size=1, max_size=2))
-    def check(edits):
-        stream = io.BytesIO()
-        now = parts | {name: edited(parts[name], edit) for name, edit in edits.items()}
-        np.savez(stream, **now)
-        matrices = ([now[f"{name}_{part}"] for part in ("indptr", "indices", "data", "shape")] for name in ("adj", "attr"))
-        holds("npz", {"small.npz": stream.getvalue()}, all(sound(*matrix) for matrix in matrices))
-
-    check()
-
-
-PART = st.sampled_from(["indptr", "indices", "data", "shape"])
-CLASSES = st.none() | st.tuples(st.sampled_from(["y", "ty", "ally"]), EDITS)
-
-
-@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
-def test_changed_arrays_of_planetoid(holds, whole):
-    reader, files = whole["planetoid"]
-    parts = made.planetoid_parts(made.WITH_GAPS)
-
-    @fuzzed
-    @given(st.sampled_from(["x", "tx", "allx"]), PART, EDITS, CLASSES)
-    def check(matrix, part, edit, classes):
-        arrays = made.rows_of(parts[matrix]) | {"shape": np.array(parts[matrix].shape)}
-        arrays[part] = edited(arrays[part], edit)
-        arrays["shape"] = arrays["shape"].reshape(-1) if arrays["shape"].dtype.kind in "iu" else np.empty(0, np.int64)
-        shape = arrays["shape"].tolist()
-        now = files | {f"ind.small.{matrix}": made.pickled(made.rows(arrays, shape))}
-        if classes is not None:
-            name, change = classes
-            now[f"ind.small.{name}"] = made.pickled(made.python2(edited(parts[name], change)))
-        holds(reader, now, sound(**arrays))
-
-    check()
-
-
-NODE = st.integers(-2, 520) | ODD
-
-
-def test_changed_lists_of_planetoid(holds, whole):
-    reader, files = whole["planetoid"]
-
-    @fuzzed
-    @given(st.dictionaries(NODE, st.lists(NODE, max_size=5), max_size=5), st.none() | st.lists(NODE, max_size=5))
-    def check(neighbours, listed):
-        now = files | {"ind.small.graph": made.pickled(made.python2(neighbours))}
-        if listed is not None:
-            now["ind.small.test.index"] = "\n".join(map(str, listed)).encode()
-        holds(reader, now)
-
-    check()
 
 
 # -- pickles of any instructions ---------------------------------------------------------------------------------------
@@ -249,22 +146,3 @@ def test_pickles_of_any_instructions(holds, whole):
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
-
-CELL = st.one_of(
-    st.sampled_from(["0", "1", "4", "5", "-1", "", "nan", "inf", "1e400", "0.5", "true", "2020-01-01", '"', "x", "\x00", "é"]),
-    ODD.map(str),
-)
-
-
-def test_changed_cells_of_ogb(holds, whole):
-    reader, files = whole["ogb folder"]
-
-    @fuzzed
-    @given(st.sampled_from(sorted(made.TABLES)), SPOT, SPOT, CELL, st.sampled_from(["\n", "\r\n", "\r", "\n\n"]))
-    def check(name, row, column, cell, line):
-        table = [list(map(str, cells)) for cells in made.TABLES[name]]
-        cells = table[int(row * len(table))]
-        cells[int(column * len(cells))] = cell
-        holds(reader, files | {name: gzip.compress("".join(",".join(cells) + line for cells in table).encode())})
-
-    check()

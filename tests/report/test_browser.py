@@ -86,41 +86,6 @@ def test_a_click_on_a_node_shows_its_neighbours(show, webgl):
     assert texts(tab, "#panel td")[:2] == ["blue", "1992"]
 
 
-# How many lines each word of some cells is spread over.
-LINES = """(selector) => Array.from(document.querySelectorAll(selector)).flatMap((cell) => {
-  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-  const lines = [];
-  while (walk.nextNode())
-    for (const found of walk.currentNode.data.matchAll(/[\\p{L}\\d]+/gu)) {
-      const range = document.createRange();
-      range.setStart(walk.currentNode, found.index);
-      range.setEnd(walk.currentNode, found.index + found[0].length);
-      lines.push([found[0], new Set(Array.from(range.getClientRects(), (box) => box.top)).size]);
-    }
-  return lines;
-})"""
-
-
-@pytest.mark.parametrize("width", [1280, 820, 390, 300])
-def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, width):
-    one = np.zeros(60, np.int32)
-    values = {
-        "description": "A rather long text of many words, which says at some length what there is to say about this node",
-        "number_of_followers_in_2024": "few",
-        "modified by an automatic process": "Telecommunications-Internationalisation",
-        "address": "https://example.org/" + "x" * 150,
-        "c" * 90: "v" * 90,
-    }
-    tab = show(report_data(columns=[Column(name, one, (value,)) for name, value in values.items()]), width=width)
-    go_to(tab, "node-7")
-    lines = tab.evaluate(LINES, "#panel th, #panel td, #facts th, #facts td")
-    assert {"description", "followers", "automatic", "Telecommunications", "accuracy"} <= {word for word, _ in lines}
-    assert [word for word, count in lines if count > 1 and len(word) < 25] == []
-    assert tab.evaluate("(p => p.scrollWidth <= p.clientWidth)(document.getElementById('panel'))")
-    shares = tab.evaluate("['th', 'td'].map(kind => document.querySelector(`#panel ${kind}`).getBoundingClientRect().width)")
-    assert min(shares) > 0.35 * sum(shares)
-
-
 def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
     names = [f"Page {i}" for i in range(60)]
     names[5], names[6], names[7] = "The Obama White House", "Obama", ""
@@ -173,68 +138,6 @@ def test_a_neighbour_can_be_clicked_to_go_on(show):
     assert at(tab, after) == pytest.approx(centre(tab), abs=1)
     tab.click("#neighbours li button")
     assert selected(tab) == data.links[data.start[after]]
-
-
-def test_nothing_is_selected_after_escape_or_a_click_beside(show):
-    tab = show(report_data())
-    tab.mouse.click(*at(tab, 7))
-    assert tab.locator("#key").is_visible()
-    tab.keyboard.press("Escape")
-    assert selected(tab) == -1
-    assert tab.locator("#key").is_hidden()
-    tab.mouse.click(*at(tab, 7))
-    box = tab.locator("#map").bounding_box()
-    tab.mouse.click(box["x"] + 5, box["y"] + box["height"] - 5)
-    assert selected(tab) == -1
-    go_to(tab, "node-3")
-    tab.click(".shut")
-    assert selected(tab) == -1
-
-
-def inside(tab, nodes):
-    """Which of some nodes are within the map."""
-    box = tab.locator("#map").bounding_box()
-    places = np.array([at(tab, int(i)) for i in nodes]) - [box["x"], box["y"]]
-    return ((places >= 0) & (places <= [box["width"], box["height"]])).all(axis=1)
-
-
-def test_escape_and_a_click_on_the_legend_bring_the_chosen_nodes_into_view(show):
-    data = report_data()
-    tab = show(data)
-    home = tab.evaluate("clnr.view()")
-    green, blue = (np.flatnonzero(data.columns[0].values == code) for code in (1, 2))
-    go_to(tab, "node-3")
-    assert not inside(tab, green).any()
-    tab.click("#legend .kind >> nth=1")
-    assert inside(tab, green).all()
-    assert tab.evaluate("clnr.view().k") > 1.5 * home["k"]
-    tab.click("#legend .kind >> nth=2")
-    assert inside(tab, [*green, *blue]).all()
-    tab.keyboard.press("Escape")
-    assert (selected(tab), inside(tab, [*green, *blue]).all()) == (-1, True)
-    assert tab.get_attribute("#legend .kind >> nth=1", "aria-pressed") == "true"
-    tab.keyboard.press("Escape")
-    assert tab.get_attribute("#legend .kind >> nth=1", "aria-pressed") == "false"
-    assert tab.evaluate("clnr.view()") == pytest.approx(home)
-
-
-def test_of_a_hubs_edges_a_sample_is_drawn_lightly(show):
-    n = 2001
-    angle = np.linspace(0, 2 * np.pi, n - 1, endpoint=False)
-    points = np.vstack([[0, 0], np.stack([np.cos(angle), np.sin(angle)], 1)]).astype(np.float32)
-    start = np.concatenate([[0], n - 1 + np.arange(n)])
-    links = np.concatenate([np.arange(1, n), np.zeros(n - 1, np.int64)]).astype(np.int32)
-    tab = show(bare(n, points=points, start=start, links=links))
-    go_to(tab, "node-0")
-    tab.click("#home")
-    settled(tab)
-    x, y = at(tab, 0)
-    box = tab.locator("#map").bounding_box()
-    x, y = round(x - box["x"]), round(y - box["y"])
-    between = pixels(tab)[y + 40 : y + 140, x - 50 : x + 50].min(axis=2)
-    assert (between < 0.99).any()
-    assert between.min() > 0.75
-    assert "Lines lead to 100 of them" in tab.inner_text("#panel")
 
 
 def test_hover_tells_the_id_and_each_column_has_its_legend(show):
@@ -323,32 +226,6 @@ def test_wheel_zooms_about_the_pointer_and_dragging_pans(show):
     tab.click("#home")
     settled(tab)
     assert tab.evaluate("clnr.view()") == pytest.approx(home)
-
-
-def test_buttons_keys_and_a_double_click_zoom(show):
-    tab = show(report_data())
-    home = tab.evaluate("clnr.view().k")
-    tab.click("#closer")
-    assert tab.evaluate("clnr.view().k") == pytest.approx(1.5 * home)
-    tab.click("#farther")
-    assert tab.evaluate("clnr.view().k") == pytest.approx(home)
-    tab.mouse.dblclick(*centre(tab))
-    assert tab.evaluate("clnr.view().k") == pytest.approx(2 * home)
-    tab.keyboard.press("0")
-    assert tab.evaluate("clnr.view().k") == pytest.approx(home)
-    tab.keyboard.press("+")
-    assert tab.evaluate("clnr.view().k") == pytest.approx(1.5 * home)
-    tab.focus("#map")
-    before = at(tab, 0)
-    tab.keyboard.press("ArrowRight")
-    assert at(tab, 0)[0] < before[0]
-
-
-def test_the_way_to_a_node_is_smooth_and_ends_there(show):
-    tab = show(report_data(), reduced_motion="no-preference")
-    go_to(tab, "node-9")
-    settled(tab)
-    assert at(tab, 9) == pytest.approx(centre(tab), abs=1)
 
 
 def test_picking_agrees_with_looking_at_every_node(show):

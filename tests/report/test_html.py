@@ -65,20 +65,6 @@ def test_arrays_of_any_layout_and_byte_order_are_written_little_endian():
     assert render_html(turned) == render_html(data)
 
 
-def test_a_comparison_is_a_table_with_headings_and_a_sentence():
-    table = ComparisonTable("Beside", ("", "AUC", "%"), [("raw", "0.5", "-"), ("ours", "0.6", "71.0")], "ours is better")
-    text = render_html(report_data(comparison=table))
-    assert text.count('<th scope="col"') == 3
-    assert '<tr><th scope="row" dir="auto">ours</th><td dir="auto">0.6</td><td dir="auto">71.0</td></tr>' in text
-    assert '<p class="note" dir="auto">ours is better</p>' in text
-
-
-def test_scores_come_before_the_map_and_the_remarks():
-    text = render_html(report_data(scores=[Score("<AUC>", "0.7", "a & b", "fair"), Score("rank", "3", "in use")]))
-    assert text.index("&lt;AUC&gt;") < text.index("a &amp; b") < text.index("A sentence that") < text.index('id="map"')
-    assert text.count('<span class="verdict">') == 1
-
-
 def test_what_strangers_wrote_stays_text():
     title = "".join(HOSTILE[:6]) + "& <b>"
     data = bare(
@@ -184,8 +170,3 @@ def test_a_hundred_thousand_nodes_take_what_their_numbers_take():
     numbers = sum(array.nbytes for array in arrays) + 4 * len(data.start)
     words = sum(len(name) + 3 for name in data.ids)
     assert len(render_html(data).encode()) < numbers * 4 / 3 + words + 100_000
-
-
-def test_notices_come_below_the_notes_and_are_no_warnings():
-    page = render_html(report_data(notes=["warning: look"], notices=["merged: 2 rows"]))
-    assert page.index('<li dir="auto">warning: look</li>') < page.index('(1)</summary><p dir="auto">merged: 2 rows</p>')

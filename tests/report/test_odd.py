@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clnr.report import Column, render_html
-from tests.report.browser import SMALL, at, centre, go_to, pixels, selected, settled, texts
+from tests.report.browser import SMALL, at, centre, go_to, selected, settled, texts
 from tests.report.made import HOSTILE, bare, report_data
 
 ATTEMPTS = """async (address) => {
@@ -106,18 +106,6 @@ def test_fingers_tap_and_pinch(show):
         wire.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
     settled(tab)
     assert tab.evaluate("clnr.view().k") == pytest.approx(3 * before, rel=0.1)
-
-
-def test_light_and_dark(show):
-    tab = show(report_data(), color_scheme="light")
-    tab.mouse.click(*at(tab, 7))
-    light, colour = pixels(tab).mean(), tab.evaluate("clnr.colour(7)")
-    tab.emulate_media(color_scheme="dark")
-    settled(tab)
-    assert light > 0.9
-    assert pixels(tab).mean() < 0.2
-    assert tab.evaluate("clnr.colour(7)") != colour
-    assert selected(tab) == 7
 
 
 ODD = {

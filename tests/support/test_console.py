@@ -10,7 +10,6 @@ import pytest
 
 from clnr.errors import shorten
 from clnr.experiments.run_cache import RunCache
-from clnr.support.console import Console, Table
 from clnr.support.humanize import escape_control
 from tests.cli.test_cmd_embed import SMALL
 from tests.command_line import assert_refused, entry_point
@@ -48,18 +47,6 @@ def test_text_is_shortened_in_the_middle(length):
     short = shorten(text, 20)
     assert len(short) == min(length, 20)
     assert short == text or (text.startswith(short[:8]) and text.endswith(short[-7:]) and " ... " in short)
-
-
-def test_a_console_shows_text_as_it_is(capsys):
-    console = Console(width=200)
-    table = Table("id", box=None)
-    table.add_row(f"{EVIL}\nx")
-    for each in (EVIL, f"two\n{EVIL}", table):
-        console.print(each)
-    said = capsys.readouterr().out
-    assert not ACTS.search(said)
-    assert said.count("\\u2066[bold]:smile:") == 3
-    assert len(said.splitlines()) == 5, "the cell's newline is written out, that between lines is one"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 
 import pytest
@@ -11,7 +10,7 @@ from clnr import ClnrError
 from clnr.bench.timing import measure
 from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
-from clnr.support.lazy import import_optional, lazy
+from clnr.support.lazy import import_optional
 from tests.command_line import assert_refused, run_script
 from tests.conftest import tiny
 
@@ -25,14 +24,6 @@ print("colorsys" in sys.modules, repr(colors), repr(name))
 print(name(0, 0, 0) == colors.rgb_to_hsv(0, 0, 0), "colorsys" in sys.modules)
 """
     assert run_script(script).stdout.splitlines() == ["False lazy('colorsys') lazy('colorsys', 'rgb_to_hsv')", "True True"]
-
-
-def test_a_copy_works_and_what_is_not_there_is_an_error():
-    assert copy.deepcopy(lazy("colorsys")).ONE_SIXTH == copy.copy(lazy("colorsys")).ONE_SIXTH
-    with pytest.raises(AttributeError, match="has no attribute 'banana'"):
-        lazy("colorsys").banana  # noqa: B018
-    with pytest.raises(ModuleNotFoundError):
-        lazy("no_such_module").anything  # noqa: B018
 
 
 @pytest.fixture

@@ -28,23 +28,6 @@ def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):
     assert "epoch 1,000" not in said[-1]
 
 
-@pytest.mark.parametrize(
-    ("epochs", "total", "seconds", "lines"),
-    [
-        # A resumed training counts from where it began.
-        (range(80, 88), 100, 2, ["epoch 84 of 100, loss 1.000, about 32 s left"]),
-        (range(1, 81), 82, 0.125, ["epoch 80 of 82, loss 1.000, under 1 s left"]),
-    ],
-)
-def test_the_time_that_is_left(clock, epochs, total, seconds, lines):
-    said = []
-    with Bar(None, quiet=False, print_line=said.append).training("CLNR", total) as on_epoch:
-        for epoch in epochs:
-            clock[0] += seconds
-            on_epoch(epoch, 1.0)
-    assert said == [f"CLNR: {line}" for line in lines]
-
-
 def test_a_short_training_and_a_quiet_one_say_nothing(clock, capsys):
     with Bar(None, quiet=True).training("CLNR", 9) as on_epoch:
         assert on_epoch is None
@@ -72,12 +55,3 @@ def test_verbose_shows_messages_where_no_logging_is_set_up(monkeypatch, capsys):
         assert bar is None
     assert capsys.readouterr().err == "seen\n"
     assert (logger.level, logger.handlers) == (logging.NOTSET, [])
-
-
-def test_messages_go_where_logging_is_set_up(caplog):
-    with caplog.at_level(logging.INFO), log_progress(verbose=False) as bar:
-        bar.note("seen")
-    with log_progress(verbose=True) as bar:
-        bar.note("and again")
-    assert [(each.name, each.message) for each in caplog.records] == [("clnr", "seen"), ("clnr", "and again")]
-    assert logger.handlers == []

@@ -154,17 +154,6 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
-def test_the_disk_that_is_told_is_that_of_the_folder_where_nothing_is_spilled(tmp_path):
-    random, lines = np.random.default_rng(0), []
-    nodes = {"id": np.arange(4000), **{f"x{i}": random.normal(size=4000).astype(np.float32) for i in range(40)}}
-    source, target = random.integers(0, 4000, (2, 20_000))
-    edges = pa.table({"source": source, "target": target})
-    folder = ingest(edges, pa.table(nodes), out=tmp_path / "graph", progress=lines.append)
-    told = next(int(line.split()[1]) * 1e6 for line in lines if line.endswith("are free"))
-    written = sum(info.bytes for info in folder.files.values())
-    assert 0.9 * written < told < 1.5 * written
-
-
 def test_too_many_nodes_are_refused_before_the_tables_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("clnr.graph.graph_folder.MOST_NODES", 3)
     edges, lines = pa.table({"source": [0, 1, 2], "target": [1, 2, 3]}), []

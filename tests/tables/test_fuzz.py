@@ -312,29 +312,3 @@ def test_columns_of_any_types_are_a_graph_or_one_line(tmp_path_factory, data, fr
     found = read(edges, nodes)
     if not isinstance(found, str):
         assert np.isfinite(dense(found.graph.features)).all()
-
-
-@hypothesis.settings(max_examples=examples(20), **SETTINGS)
-@hypothesis.given(
-    st.text(st.sampled_from("abx*?[]~/\\.:'\" \n\0é-#{}$%\ud800"), max_size=12), st.sampled_from((".csv", "", ".parquet"))
-)
-def test_any_path_is_a_line(tmp_path_factory, path, end):
-    found = read(tmp_path_factory.mktemp("path") / f"{path}{end}" if "\0" not in path else path + end)
-    assert isinstance(found, str)
-
-
-SQL = (
-    *("SELECT", "FROM", "WITH", "x", "AS", "(", ")", "*", ",", "1", "'e.csv'", "COPY", "TO", "'evil.csv'", ";"),
-    *("ATTACH", "--", "VALUES", "UNION", "ALL", "range(3)", "query('')", "SET", "CALL", "\n", "INSERT INTO"),
-    *("CREATE TABLE", "INSTALL httpfs", "/* */"),
-)
-
-
-@hypothesis.settings(max_examples=examples(25), **SETTINGS)
-@hypothesis.given(st.lists(st.sampled_from(SQL), max_size=12))
-def test_any_query_reads_or_is_a_line(tmp_path_factory, words):
-    folder = tmp_path_factory.mktemp("query")
-    (folder / "e.csv").write_text("source,target\na,b\n")
-    query = " ".join(words).replace("'e.csv'", f"'{folder / 'e.csv'}'").replace("'evil.csv'", f"'{folder / 'evil.csv'}'")
-    read(edges=query)
-    assert [path.name for path in folder.iterdir()] == ["e.csv"]

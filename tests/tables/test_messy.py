@@ -82,16 +82,6 @@ def test_what_is_no_table_is_refused(given, said):
 
 
 UUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
-EMPTY = "from,to,the kind,weight,day\na,b,x,1,2020\n,c,x,1,2020\nb,,x,1,2020\n ,d,,1,2020\nd,a,y,,\nd,c,y,3,2021\n"
-
-
-def test_empty_ends_and_ids_are_refused_with_their_row(tmp_path):
-    path = saved(tmp_path, "e.csv", EMPTY)
-    with pytest.raises(DataError, match=r"'from' is empty in row 2 \(and 1 more\)"):
-        read_tables(path, edge_type="the kind")
-    nodes = saved(tmp_path, "n.csv", "id,x\na,1\n,2\n ,3\nb,5\nc,\nd,9\n")
-    with pytest.raises(DataError, match=r"'id' is empty in row 2 \(and 1 more\); .*; or name another .*--id"):
-        read_tables(pa.table({"source": ["a"], "target": ["b"]}), nodes)
 
 
 def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):

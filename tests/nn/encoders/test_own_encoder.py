@@ -164,16 +164,6 @@ def test_running_statistics_are_those_of_torchs_own_loop():
         torch.testing.assert_close(made.fitted.parameters[f"encoder.norm.{name}"], getattr(module.norm, name))
 
 
-def test_it_trains_in_train_mode_and_embeds_in_eval_mode():
-    method = CLNR.with_encoder(normed())
-    learn(method, tiny(), 0, RECIPE, choose("cpu"))
-    modes = method.own_encoder.module.modes
-    # Of two views in each epoch; the others are to embed, and to know the width.
-    assert modes.count(True) == 2 * RECIPE.epochs
-    assert not modes[-1]
-    assert not method.own_encoder.module.training
-
-
 def test_dropout_repeats_by_seed_and_leaves_torchs_generator_alone():
     torch.manual_seed(7)
     first = trained(normed(0.5)).z

@@ -8,9 +8,8 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, load, read_tables
-from clnr.tables.columns.column_queries import ColumnQuery, run_column_queries
 from clnr.tables.io import sql
-from clnr.tables.io.source import Column, describe, store
+from clnr.tables.io.source import describe, store
 from clnr.tables.roles.described_columns import type_warnings
 
 EDGES = pa.table({"source": ["0", "1"], "target": ["1", "2"]})
@@ -86,20 +85,6 @@ def test_many_columns_are_read_by_few_queries(queries, values):
         counts.append(len(queries))
     assert counts[0] == counts[1] < 70
     assert lines[-1] == "the data frame of nodes: 120 of 120 columns are read"
-
-
-def test_a_tall_table_is_read_in_parts_of_its_columns(queries, monkeypatch, db):
-    monkeypatch.setattr("clnr.tables.columns.column_queries._QUERY_VALUES", 4 * ROWS)
-    numbers = {f"x{i}": np.arange(ROWS) + i for i in range(5)}
-    db.register("given", pa.table(numbers))
-
-    def scaled(column, by):
-        (total,) = yield ColumnQuery(Column(column, "BIGINT"), "given", ("sum(v / p0)",), "c + 1", parameters=(by,))
-        return total
-
-    sums = run_column_queries(db, "nodes", [scaled(column, i + 0.5) for i, column in enumerate(numbers)])
-    assert sums == pytest.approx([(values + 1).sum() / (i + 0.5) for i, values in enumerate(numbers.values())])
-    assert len(queries) == 3
 
 
 def test_a_table_without_rows_has_answers(db):

@@ -79,34 +79,6 @@ def test_many_categories_have_a_feature_each_if_they_occur_twice_else_they_are_h
     assert np.array_equal(x, np.concatenate([np.eye(100), np.eye(100)[::-1]]))
 
 
-def test_only_the_most_frequent_of_very_many_categories_have_a_feature_each(db, monkeypatch):
-    monkeypatch.setattr("clnr.tables.columns.infer._MOST_VALUES", 3)
-    monkeypatch.setattr("clnr.tables.columns.infer._VALUE_BUCKETS", 7)
-    others = [f"x{i}" for i in range(60)]
-    feature_encoder, x = learned(db, values(*others, "é", "é", "b", "b", "c", "c", "a", "a", "a", "é", None))
-    (encoder,) = feature_encoder.column_encoders
-    assert encoder.values == ("a", "b", "é")
-    assert encoder.summary == "3 most frequent of 64 values, the others hashed into 7 features"
-    expected = np.array([slow(encoder, value) for value in (*others, "é", "b", "c", "a", None)])
-    assert np.array_equal(x[[*range(61), 62, 64, 66, 70]], expected)
-
-
-@pytest.mark.parametrize("text", ["'http://a.example/' || {}", "lpad(({})::VARCHAR, 5, '0')", "'Pat ' || {}"])
-@pytest.mark.parametrize(
-    ("number", "said"), [("nullif(i, 7)", "199 of 199"), ("greatest(i, 2)", "198 of 200"), ("greatest(i, 3)", "")]
-)
-def test_ids_may_have_gaps_and_hardly_any_repeats(db, text, number, said):
-    """At most 1 value in 100 is a repeat; a user may make a feature of them, and free text is one."""
-    note = f"'It rained on the town of ' || {number}"
-    sql = f"SELECT {text.format(number)} AS x, {note} AS y, i % 2 AS z FROM range(200) r(i)"
-    feature_encoder, _ = learned(db, sql, "xyz")
-    assert feature_encoder.dropped.get("x", "").partition(" values are distinct, ")[0] == said
-    assert {each.column: each.kind for each in feature_encoder.column_encoders}["y"] == "text"
-    for kind in ("category", "text"):
-        asked, _ = learned(db, sql, "xyz", {"x": kind})
-        assert asked.column_encoders[0].kind == kind
-
-
 def test_vectors_are_scaled_by_one_number_and_have_one_length(db):
     feature_encoder, x = learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
     assert (feature_encoder.column_encoders[0].kind, feature_encoder.column_encoders[0].width) == ("vector", 2)
@@ -178,14 +150,6 @@ def test_numbers_so_large_that_their_squares_are_not(db):
         feature_encoder, x = learned(db, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
         assert np.allclose(x[:, 0], (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6]), atol=1e-6)
     assert feature_encoder.transform(db, kept(db, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
-
-
-@pytest.mark.parametrize("number", [1e30, 0.1, 1e16 / 3, -1e300, 1e-300, 0.0])
-def test_equal_numbers_are_equal_whatever_their_mean_is_rounded_to(db, number):
-    rows = [repr(number)] * 3
-    _, x = learned(db, values(*rows, None))
-    assert x.tolist() == [[0, 0]] * 3 + [[0, 1]]
-    assert FeatureEncoder.fit(db, kept(db, f"({values(*rows)})"), ["x"]).dropped == {"x": "all its values are the same"}
 
 
 def test_vectors_with_numbers_that_are_none(db):

@@ -164,16 +164,6 @@ def test_a_saved_encoder_reads_new_tables_alike(tmp_path):
     np.testing.assert_allclose(usual.graph.features, found.graph.features, rtol=1e-6)
 
 
-def test_weights_and_times_of_edges(tmp_path):
-    path = saved(tmp_path, "e.csv", "source;target;weight;day\na;b;1,5;27/07/2023\nb;c;2;01/02/2024\nc;d;0,25;03/03/2024\n")
-    found = read_tables(path, until="day=2024-02-01")
-    assert found.graph.to_scipy().sum() / 2 == 3.5
-    assert "edges 'weight': weight, number: with a decimal comma" in column_lines(found.ingest_report.columns)
-    assert "edges 'day': time, date" in column_lines(found.ingest_report.columns)
-    with pytest.raises(DataError, match=r"'1,500' in row 1, which is not a weight; .* a query reads decimals .*--edges"):
-        read_tables(saved(tmp_path, "e.csv", "source;target;weight\na;b;1,500\nb;c;2\n"))
-
-
 # -- tags: lists, lists written as text, and separated text; against scikit-learn -----------------------------------------
 
 TAGS = [["Action", "Sci-Fi"], ["Drama"], ["Action", "Drama", "War Film"], None, ["War Film", "Sci-Fi"], [], ["Drama", "Drama"]]
@@ -252,9 +242,3 @@ def kind(values, **asked):
 )
 def test_what_tags_are(values, expected):
     assert kind(values) == expected
-
-
-def test_a_user_says_that_they_are_tags():
-    assert kind(["1,5", "2,5", "1,7", "2,7"], types={"x": "tags"}) == "tags"
-    assert kind([[1, 2], [3, 1], [2, 4]], types={"x": "tags"}) == "tags"
-    assert kind(["a|b", "b", "a"], types={"x": "category"}) == "category"

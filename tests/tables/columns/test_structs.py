@@ -59,14 +59,3 @@ def test_fields_are_columns_as_if_the_table_were_flat(tmp_path, form):
     ingest(LINKS, nodes, out=tmp_path / "graph")
     folder = load_graph_folder(tmp_path / "graph")
     assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
-
-
-def test_fields_have_roles_and_are_named_as_columns(tmp_path):
-    edges = saved(tmp_path, "e.jsonl", "".join(json.dumps({"link": {"a": f"f{i}", "b": f"f{i + 1}"}}) + "\n" for i in range(8)))
-    read = read_tables(
-        edges, films(tmp_path, "json"), source="link.a", target="link.b", label="meta.studio", ignore=["meta.genres"]
-    )
-    assert read.classes == ("Ealing", "Pathé", "UFA")
-    assert (read.graph.num_edges, columns_of(read)) == (16, {"meta.budget": "number", "year": "number"})
-    kinds = read_tables({("film", "before", "film"): LINKS}, {"film": films(tmp_path, "json")}, ignore=["film.meta.genres"])
-    assert list(columns_of(kinds)) == ["node_kind", "film.meta.budget", "film.meta.studio", "film.year"]

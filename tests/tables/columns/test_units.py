@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 
 from clnr.embedding.reporting.report_data import _column
-from clnr.errors import DataError
-from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
+from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.ingest_report import column_lines
-from tests.tables.files import columns_of, saved, written
+from tests.tables.files import columns_of, saved
 
 LINKS = pa.table({"source": ["n0"], "target": ["n1"]})
 
@@ -92,32 +91,6 @@ def test_mixed_units_and_what_is_unclear_stay_text(values):
     assert columns_of(read(values)) == {"x": "category"}
 
 
-@pytest.mark.parametrize(
-    ("values", "right", "said"),
-    [
-        (["3 kW", "12kW", "0"], [3, 12], "in kW"),
-        (["1,5 km", "8 km", "1.200,25 km"], [1.5, 8, 1200.25], "in km, with a decimal comma"),
-        (["$1,250", "$8", "$3.50"], [1250, 8, 3.5], "in $, with commas between thousands"),
-        (["1e3", "2e-1", "5"], [1000, 0.2, 5], ""),
-    ],
-)
-@pytest.mark.parametrize("kinds", [False, True])
-def test_weights_in_one_unit_are_numbers(tmp_path, values, right, said, kinds):
-    table = written(tmp_path, "csv", {"source": ["a", "b", "c"], "target": ["b", "c", "d"], "Kapazität": values}, "e")
-    edges = {"one": table} if kinds else table
-    first = read_tables(edges, weight="Kapazität")
-    given = first.graph.edges()[2]
-    assert sorted(set(given.tolist())) == pytest.approx(sorted(right), rel=1e-6)
-    (info,) = (each for each in first.ingest_report.columns if each.role == "weight")
-    assert (info.kind, info.note) == ("number", said)
-    assert read_tables(edges, weight="Kapazität", base=first).graph.num_edges == first.graph.num_edges
-    # Other units would be other weights.
-    other = written(tmp_path, "csv", {"source": ["a"], "target": ["d"], "Kapazität": ["7 t"]}, "new")
-    match = rf"weights in 'Kapazität' are in t, and those of the earlier graph {said[:4] or 'without a unit'}"
-    with pytest.raises(DataError, match=match.replace("$", r"\$")):
-        read_tables({"one": other} if kinds else other, base=first)
-
-
 def test_a_saved_encoder_reads_new_rows_of_the_same_unit(tmp_path):
     found = read(["$1,500", "$2,500,000", "$10", None])
     again = FeatureEncoder.from_json(found.feature_encoder.to_json())
@@ -130,22 +103,6 @@ def test_a_saved_encoder_reads_new_rows_of_the_same_unit(tmp_path):
     np.testing.assert_array_equal(plain, first[[1, 2, 0]])
     extended = read_tables(pa.table({"source": ["n0"], "target": ["new"]}), pa.table({"id": ["new"], "x": ["$10"]}), base=found)
     np.testing.assert_array_equal(extended.graph.features[-1], first[2])
-
-
-def test_in_files_and_in_large_tables(tmp_path):
-    """Far beyond the rows that are looked at first, one value is in another unit."""
-    lines = "".join(f"n{i};{i},5 %\n" for i in range(3000))
-    edges = saved(tmp_path, "e.csv", "source;target\nn0;n1\nn1;n2\n")
-    nodes = saved(tmp_path, "n.csv", f"id;x\n{lines}n3000;7 km\n")
-    found = read_tables(edges, nodes)
-    assert "number, in %, with a decimal comma" in line_of(found)
-    assert "1 of 3,001 values are not, such as '7 km' in row 3,001" in remarks_of(found)[0]
-    ingest(edges, nodes, out=tmp_path / "graph")
-    folder = load_graph_folder(tmp_path / "graph")
-    assert (folder.graph.digest, folder.ingest_report) == (found.graph.digest, found.ingest_report)
-    assert folder.feature_encoder == found.feature_encoder
-    mixed = saved(tmp_path, "m.csv", "id;x\n" + lines + "".join(f"m{i};{i} km\n" for i in range(300)))
-    assert "number" not in columns_of(read_tables(edges, mixed)).values()
 
 
 def test_weights_with_commas_between_thousands(tmp_path):

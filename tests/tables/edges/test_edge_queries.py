@@ -36,16 +36,6 @@ def test_rows_that_repeat_an_edge_are_counted_as_its_weight(tmp_path, form, name
     assert edge_weights(graph) == (one_way if directed else both | {(b, a): w for (a, b), w in both.items()})
 
 
-def test_nothing_is_counted_of_few_repeats_nor_beside_weights_or_kinds(tmp_path):
-    distinct = [(f"n{i}", f"n{i + 1}") for i in range(20)]
-    assert query_in(read_tables(table(tmp_path, "csv", ("source", "target"), [*distinct, distinct[0]])), "edges") is None
-    edges = table(tmp_path, "csv", ("source", "target", "sort", "size"), [(*pair, "x", 2) for pair in AGAIN])
-    assert query_in(read_tables(edges), "edges")
-    for named in ({"weight": "size"}, {"edge_type": "sort"}, {"base": read_tables(edges)}):
-        assert query_in(read_tables(edges, **named), "edges") is None
-    assert query_in(read_tables({"one": edges}), "edges") is None
-
-
 @pytest.mark.parametrize(("key", "source"), [("IP-Adresse", "Source IP"), ("id", "source"), ("order", "id")])
 @pytest.mark.parametrize(
     ("of_edges", "of_nodes"), [("csv", "csv"), ("csv", "parquet"), ("parquet", "csv"), ("parquet", "parquet")]

@@ -100,15 +100,6 @@ def test_the_graph_as_of_a_day(until, count):
     assert [each.column for each in read.ingest_report.columns if each.role == "time"] == ["day"]
 
 
-def test_years_are_times_in_years(tmp_path):
-    path = saved(tmp_path, "e.csv", "a,b,year\nx,y,1999\ny,z,2001\nz,w,2003\n")
-    assert weights(read_tables(path, until="year=2001")) == {("x", "y"): 1, ("y", "z"): 1}
-    with pytest.raises(DataError, match=r"--until must be a number, like those in 'year', not 'May'"):
-        read_tables(path, until="year=May")
-    with pytest.raises(DataError, match=r"e\.csv: all its edges are later than 1990, by 'year'"):
-        read_tables(path, until="year=1990")
-
-
 @pytest.mark.parametrize(
     ("times", "note", "as_text"),
     [

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from tests.tables.files import edge_weights, saved, written
+from tests.tables.files import saved, written
 
 SHAPES = {
     "lines": ("Leitung;Von;Nach;Art", "Kennung;Name;kV", "L{}", "UW-{:03}"),
@@ -98,20 +96,6 @@ def test_columns_called_as_ends_are_taken_wherever_they_are(tmp_path):
     assert [info.column for info in read.ingest_report.columns if info.role in ("source", "target")] == ["who", "where"]
 
 
-@pytest.mark.parametrize("form", ["csv", "arrow"])
-def test_columns_of_few_values_are_hardly_ends(tmp_path, form):
-    votes = {"congress": ["c117"] * 100 + ["c118"] * 100, "chamber": ["House", "Senate"] * 100}
-    votes |= {"member": [f"m{x}" for x, _ in pairs()], "vote": [f"v{y}" for _, y in pairs()]}
-    few = "'congress' and 'chamber', its first columns, are hardly the ends of edges: .* 4 pairs of values"
-    votes = {name: values * 3 for name, values in votes.items()}
-    with pytest.raises(DataError, match=few):
-        read_tables(written(tmp_path, form, votes, "e"))
-    star = {"a": [f"a{i}" for i in range(20)], "b": ["|"] * 20, "c": [f"a{i}" for i in range(20)]}
-    with pytest.raises(DataError, match="hardly the ends of edges: one of them has a single value"):
-        read_tables(written(tmp_path, form, star, "e"))
-    assert read_tables(written(tmp_path, form, votes, "e"), source="congress", target="chamber").graph.num_nodes == 4
-
-
 # -- tables of nodes --------------------------------------------------------------------------------------------------------
 
 STAFF = "staff no,full name,team\n" + "".join(f"{7 * i},Person {i % 19},T{i % 3}\n" for i in range(30))
@@ -157,54 +141,3 @@ def test_a_membership_with_all_its_nodes_is_read():
 
 
 # -- several ids in a row ---------------------------------------------------------------------------------------------------
-
-MAILS = [("ann", ["bob", "cy"]), ("bob", ["ann"]), ("cy", ["ann", "bob", "dee"]), ("dee", ["cy"])]
-LINKS = {frozenset((sender, each)) for sender, to in MAILS for each in to}
-PEOPLE = "id,age\nann,1\nbob,4\ncy,7\ndee,2\n"
-
-
-def links(read):
-    return {frozenset(pair) for pair in edge_weights(read.graph)}
-
-
-def queried(line):
-    return shlex.split(line[line.index("--edges") :])[1]
-
-
-@pytest.mark.parametrize("names", [("from", "to"), ("sender", "recipients"), ("Mail from", "order")])
-@pytest.mark.parametrize(
-    ("sign", "written_as"),
-    [(";", "; ".join), (";", lambda to: ";".join(to) + "; "), (",", ",".join), ("|", " | ".join), (",", str)],
-)
-def test_lists_of_ids_are_told_with_a_query_that_works(tmp_path, names, sign, written_as):
-    edges = written(tmp_path, "csv", dict(zip(names, zip(*((a, written_as(to)) for a, to in MAILS), strict=True), strict=True)))
-    named = {"source": names[0], "target": names[1]}
-    many = sum(sign in written_as(to) for _, to in MAILS)
-    said = f"{edges}: {many} of 4 values of '{names[1]}' hold several ids, separated by '{sign}', such as '"
-    if written_as is not str:  # Of brackets, no id is left without.
-        hint = read_tables(edges, **named).ingest_report.hint
-        assert hint.startswith(said)
-        assert links(read_tables(edges=queried(hint), **named)) == LINKS
-    nodes = saved(tmp_path, "people.csv", PEOPLE)
-    with pytest.raises(DataError, match="a query makes an edge of each") as caught:
-        read_tables(edges, nodes, **named)
-    assert str(caught.value).startswith(said.partition(" of 4")[0][:-1])
-    read = read_tables(edges=queried(str(caught.value)), nodes=nodes, **named)
-    assert (links(read), read.ingest_report.dangling) == (LINKS, 0)
-    with pytest.raises(DataError, match=r"in the table itself, DuckDB's SQL makes an edge of each: trim\(unnest"):
-        read_tables({("p", "wrote", "p"): edges}, {"p": nodes}, **named)
-
-
-def test_signs_within_ids_are_no_lists(tmp_path):
-    edges = saved(
-        tmp_path, "e.csv", 'source,target\n"Lee, Ann","Lee, Bob"\n"Lee, Bob",Books|Crime\nBooks,Books|Crime\nann,x;1\n'
-    )
-    assert read_tables(edges).ingest_report.hint == ""
-    # A node table that knows the whole decides.
-    edges = saved(tmp_path, "e.csv", "source,target\na,b\nb,a;b\na;b,a\n")
-    assert "2 of 3" not in read_tables(edges, saved(tmp_path, "n.csv", "id,x\na,1\nb,2\na;b,3\n")).ingest_report.hint
-    # One of many is left out, as other ends that are no nodes.
-    edges = saved(tmp_path, "e.csv", "source,target\n" + "a,b\n" * 30 + "b,a;b\n")
-    read = read_tables(edges, saved(tmp_path, "n.csv", "id,x\na,1\nb,2\n"))
-    assert "1 of 31 values of 'target' hold several ids" in read.ingest_report.hint
-    assert read.ingest_report.dangling == 1

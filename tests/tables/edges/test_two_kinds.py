@@ -124,26 +124,6 @@ def test_users_have_no_values_and_films_have_theirs(tmp_path):
 
 # -- perhaps two kinds ------------------------------------------------------------------------------------------------------
 
-FEW = [(i % 5, (3 * i) % 7) for i in range(20)]
-
-
-def test_weak_evidence_goes_on_with_the_command_as_the_first_line(tmp_path, monkeypatch, capsys):
-    call = entry_point(monkeypatch, capsys)
-    edges = table(tmp_path, "orders.csv", "user,item", FEW)
-    ended = call("embed", "--edges", edges, "--dry-run", "--header")
-    assert ended.code == 0
-    first = ended.out.splitlines()[0]
-    assert first.startswith(f"{edges}: 'user' and 'item' may be two kinds of nodes: self-loops (")
-    program, *words = shlex.split(first.partition("if not, run: ")[2])
-    assert (program, words) == ("clnr", ["embed", "--edges", f"user,orders,item={edges}", "--dry-run", "--header"])
-    again = call(*words)
-    assert again.code == 0
-    assert again.out.startswith("read: 12 nodes,")
-    ended = call("ingest", "--edges", edges, "--out", tmp_path / "graph", "-q")
-    assert ended.code == 0
-    assert ended.err.splitlines()[0].startswith(f"clnr: {edges}: 'user' and 'item' may be two kinds")
-    assert load_graph_folder(tmp_path / "graph").ingest_report.hint in ended.err
-
 
 # -- one kind, though names are unlike --------------------------------------------------------------------------------------
 

@@ -73,10 +73,3 @@ def test_names_are_those_of_the_nodes_trimmed_and_empty_where_there_are_none():
     assert read.names_of(np.array([3, 2, 1, 0])) == ["", "", "", "Ada"]
     assert read_tables(EDGES, frame(size_=[1, 2, 3, 4]), names="size").names_of(np.array([0, 1])) == ["1.5", "2"]
     assert read_tables(EDGES, frame()).names_of(np.arange(4)) == []
-
-
-def test_what_comes_later_is_called_as_what_was_there():
-    earlier = read_tables(EDGES, frame(name=FOUR, kind=["x", "x", "y", "z"]), names="kind")
-    edges, nodes = pandas.DataFrame({"source": [4], "target": [0]}), pandas.DataFrame({"id": [4], "kind": ["new"]})
-    assert read_tables(edges, nodes, base=earlier).names_of(np.arange(5)) == ["x", "x", "y", "z", "new"]
-    assert read_tables(edges, base=earlier).names_of(np.array([3, 4])) == ["z", ""]

@@ -57,20 +57,3 @@ def test_they_are_edges_and_no_features(tmp_path, form, ids, names):
         assert linked(again.graph) == edges_of(columns)
         assert not [line for line in again.ingest_report.remarks if "to read them as edges" in line]
         assert list(columns_of(again)) == ["born", "town"]
-
-
-def test_a_user_may_say_that_they_are_features(tmp_path):
-    columns = people()
-    nodes = written(tmp_path, "csv", columns)
-    edges = written(tmp_path, "csv", {"source": columns["person"][:20], "target": columns["person"][20:]}, "e")
-    assert "father" in columns_of(read_tables(edges, nodes, types={"father": "category"}))
-    assert list(columns_of(read_tables(edges, nodes, features=["father"]))) == ["father"]
-
-
-@pytest.mark.parametrize("column", ["age", "city_id"])
-def test_whole_numbers_are_ids_by_chance(tmp_path, column):
-    columns = people("{}", ("id",)) | {column: [1 + i % 20 for i in range(COUNT)]}
-    edges = written(tmp_path, "csv", {"source": columns["id"][:20], "target": columns["id"][20:]}, "e")
-    read = read_tables(edges, written(tmp_path, "csv", columns))
-    assert column in columns_of(read)
-    assert not [line for line in read.ingest_report.remarks if "of other nodes" in line]

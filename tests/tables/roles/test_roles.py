@@ -86,20 +86,6 @@ def test_what_cannot_be_is_refused(tables, asked, said):
         read_tables(*tables, **asked)
 
 
-def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
-    edges = saved(tmp_path, "e.csv", "row,a,b\n1,x7,y1\n2,y1,z2\n")
-    nodes = saved(tmp_path, "n.csv", "who,age\nx7,1\ny1,5\nz2,2\n")
-    with pytest.raises(DataError, match=r"e\.csv: column 'row' is ignored, so it is not clear .*: --source, --target$"):
-        read_tables(edges, nodes, ignore=["row"])
-    named = {"source": "a", "target": "b"}
-    assert read_tables(edges, nodes, ignore=["row"], **named).graph.num_edges == 4
-    with pytest.raises(
-        DataError, match=r"no edge has an id of the node table: .* in 'age'; .*in other columns, name these: .*--id"
-    ):
-        read_tables(edges, nodes, ignore=["who"], **named)
-    assert read_tables(edges, nodes, ignore=["who"], id="who", **named).graph.num_edges == 4
-
-
 def test_features_need_a_node_table_and_no_earlier_encoder(tables):
     with pytest.raises(DataError, match="column 'age' for features needs a node table"):
         read_tables(tables[0], features=["age"])
