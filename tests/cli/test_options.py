@@ -69,7 +69,8 @@ def test_names_and_paths(tmp_path, monkeypatch):
 @pytest.mark.full
 def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     made = tmp_path / "made"
-    assert clnr("embed", *SHOP, *SMALL, "--format", "csv", "--out", str(made)).code == 0
+    assert clnr("embed", *SHOP, *SMALL, "--out", str(made)).code == 0
+    assert clnr("export", str(made), "--format", "csv").code == 0
     vectors = pq.read_table(made / "embeddings.parquet")
     assert vectors.column_names == ["id", "node_kind", "original_id", "vector"]
     assert vectors["original_id"].to_pylist() == [*range(20), *range(10)]
