@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -83,13 +84,13 @@ def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         low, high = torch.where(much, low, scale), torch.where(much, scale, high)
     weight = (-beyond / high.clamp_min(1e-12)).exp()
     rows = torch.arange(count).repeat_interleave(k)
-    size = (count, count)
-    one_way = torch.sparse_coo_tensor(torch.stack([rows, nodes.reshape(-1)]), weight.reshape(-1), size).coalesce()
-    other = one_way.t().coalesce()
-    both = (one_way + other - one_way * other).coalesce()
-    heads, tails = both.indices()
-    total = torch.zeros(count).double().index_add_(0, heads, both.values())
-    return heads, tails, (both.values() / total[heads]).float()
+    one_way = sp.csr_array((weight.reshape(-1).numpy(), (rows.numpy(), nodes.reshape(-1).numpy())), shape=(count, count))
+    other = one_way.T.tocsr()
+    both = (one_way + other - one_way * other).tocoo()
+    heads, tails = (torch.from_numpy(each.astype(np.int64)) for each in (both.row, both.col))
+    values = torch.from_numpy(both.data)
+    total = torch.zeros(count).double().index_add_(0, heads, values)
+    return heads, tails, (values / total[heads]).float()
 
 
 def _power(values: Tensor, exponent: float) -> Tensor:
