@@ -37,7 +37,7 @@ def run(words: Sequence[str], environment: Mapping[str, str], most_seconds: floa
         subprocess.run(between, env=dict(environment), check=True)
         printed, errors = (file.read_text(errors="replace") for file in files[:2])
         code, seconds, peak = json.loads(files[2].read_text())
-        return Finished(seconds, max(peak, _peak(printed)), printed, _failure(code, errors, most_seconds))
+        return Finished(seconds, peak, printed, _failure(code, errors, most_seconds))
 
 
 def measure(most_seconds: float, output: str, errors: str, measured: str, words: Sequence[str]) -> None:
@@ -63,11 +63,6 @@ def _failure(code: int, errors: str, most_seconds: float | None) -> str | None:
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
     return (errors.strip().splitlines() or [f"exit code {code}"])[-1] if code else None
-
-
-def _peak(printed: str) -> int:
-    """The peak of the stages that ``clnr embed --json`` printed: to measure each of them, it sets back what Linux counts."""
-    return max((stage["peak_bytes"] for stage in stages_of(printed)), default=0)
 
 
 def stages_of(printed: str) -> list[dict[str, Any]]:

@@ -210,15 +210,12 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], words: int) -
 
 
 def stage_table(rows: Iterable[Row], cold: bool = False) -> str:
-    """Seconds and peaks of each stage of clnr, a column for each run."""
+    """Seconds of each stage of clnr, a column for each run."""
     found = {f"{row.graph}, {row.who}": row.cold_stages if cold else row.stages for row in rows if row.stages}
-    cells = {
-        who: {each["stage"]: f"{each['seconds']:.2f} ({each['peak_bytes'] / 2**20:,.0f})" for each in stages}
-        for who, stages in found.items()
-    }
+    cells = {who: {each["stage"]: f"{each['seconds']:.2f}" for each in stages} for who, stages in found.items()}
     names = [name for name in STAGES if any(name in each for each in cells.values())]
     lines = [[name, *(each.get(name, "") for each in cells.values())] for name in names]
-    return markdown([f"{'cold: ' if cold else ''}seconds (peak MiB)", *found], lines, 1)
+    return markdown([f"{'cold: ' if cold else ''}seconds", *found], lines, 1)
 
 
 def import_seconds(turns: int) -> float:

@@ -1,4 +1,4 @@
-"""The whole of ``clnr embed`` against the size of the graph: seconds and peaks of memory, of the process and of each stage.
+"""The whole of ``clnr embed`` against the size of the graph: seconds, also of each stage, and the peak of memory.
 
     python -m benchmarks.growth --out growth.csv                      # 10,000, 30,000 and 100,000 nodes
     python -m benchmarks.growth --most 10e6 --out growth.csv --plot growth.png
@@ -37,14 +37,14 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9
 
 
 class Measured(NamedTuple):
-    """What a stage, or the whole process, took on a graph."""
+    """What a stage, or the whole process with its peak of memory, took on a graph."""
 
     effort: str
     nodes: int
     edges: int
     stage: str
     seconds: float
-    peak_bytes: int
+    peak_bytes: int = 0
 
 
 def sizes(most: int) -> list[int]:
@@ -68,7 +68,7 @@ def measure(nodes: int, efforts: Iterable[str], device: str, warm_up: bool) -> I
                 raise ClnrError(f"{nodes:,} nodes, {effort}: {done.failure}")
             yield Measured(effort, nodes, edges, WHOLE, done.seconds, done.peak)
             for each in stages_of(done.output):
-                yield Measured(effort, nodes, edges, each["stage"], each["seconds"], each["peak_bytes"])
+                yield Measured(effort, nodes, edges, each["stage"], each["seconds"])
 
 
 def write(rows: Iterable[Measured], path: Path) -> None:

@@ -35,9 +35,9 @@ def entry_point(monkeypatch, capsys):
     return call
 
 
-def started(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+def started(*words: str, cwd: Path | None = None, module: str = "clnr", **environment: str) -> subprocess.Popen[str]:
     """The same in a process of its own, which goes on."""
-    command = [sys.executable, "-m", "clnr", *map(str, words)]
+    command = [sys.executable, "-m", module, *map(str, words)]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(command, cwd=cwd, env=this_python(**environment), **pipes, text=True)
 

@@ -67,9 +67,9 @@ TABLES = {
 }
 WAYS = {
     "memory": "",
-    "files": "--memory=1GB",
-    "workers": "--workers 2 --worker-timeout 120",
-    "files-workers": "--memory=1GB --workers 2 --worker-timeout 120",
+    "files": "--memory=4GB",
+    "workers": "--workers 2",
+    "files-workers": "--memory=4GB --workers 2",
     # Unseen people, with the model of the others: added to its graph, or as a graph of their own.
     "added": "--edges later-e.csv --nodes later-n.csv",
     "alone": "--edges alone-e.csv --nodes later-n.csv --alone",

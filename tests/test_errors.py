@@ -22,7 +22,7 @@ from clnr.tables.table_arguments import TableArguments
         ("--as 'a b=number' takes such", "types={'a b': 'number'} takes such"),
         ("--method CLNR with its defaults works", "method='CLNR' with its defaults works"),
         ("add --set moments=sampled --set hidden=64", "add recipe={'moments': 'sampled', 'hidden': 64}"),
-        ("--workers 1, or --set hidden=64", "workers=1, or recipe={'hidden': 64}"),
+        ("--seed 1, or --set hidden=64", "seed=1, or recipe={'hidden': 64}"),
         ("to use that: --id 'rival'", "to use that: id='rival'"),
         ("say so: --source 'a b' --target c", "say so: source='a b', target='c'"),
         ("name them: --source, --target", "name them: source, target"),
@@ -50,7 +50,7 @@ def test_flags_are_arguments_that_are_true_or_false():
     known = {field.name for field in fields(TableArguments) if field.type in ("bool", "bool | None")}
     for method in (NodeEmbedder, NodeEmbedder.save, NodeEmbedder.similar):
         known |= {name for name, each in inspect.signature(method).parameters.items() if each.default is False}
-    assert {name.replace("-", "_") for name in _FLAGS} <= known | {"allow_disjoint", "allow_missing_columns"}
+    assert {name.replace("-", "_") for name in _FLAGS} <= known
 
 
 def test_the_caller_decides():

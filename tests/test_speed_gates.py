@@ -104,4 +104,4 @@ def test_passes_over_the_edges_and_factorisations(tmp_path, monkeypatch, clnr, c
 def test_one_worker_is_this_process(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
     recipe = {"epochs": 1, "hidden": 8, "dimension": 8, "sampled_nodes": 20, "moments": "sampled"}
-    NodeEmbedder("CLNR", recipe=recipe, device="cpu", precision="float32", workers=1).fit(tiny())
+    NodeEmbedder("CLNR", recipe=recipe, device="cpu", precision="float32").fit(tiny())

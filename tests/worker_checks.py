@@ -12,26 +12,21 @@ import sys
 import traceback
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from clnr import rng
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.stages import graph_in_memory
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.distributed.worker_group import join
+from clnr.engine.distributed.worker_session import joined
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
-from clnr.nn import low_rank
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import TableGraph
 from clnr.training.loop import fit_all
 
 SIZES = (2, 3)
-TIMEOUT = 300
 EPOCHS = 20
 SAMPLED = 37
 METHOD_NAMES = (
@@ -44,8 +39,6 @@ OF_THREE = (
     *("CLNR", "nCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL", "DGI", "MVGRL"),
     *("CLNR-mix", "CLNR-hops"),
 )
-# Two also embed together by those that differ in what the rows of all nodes are made of.
-EMBEDDED = ("CLNR", "BGRL", "MVGRL", "CLNR-mix", "CLNR-MLP")
 RECIPE = Recipe(
     hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8, reduced=16, walk_columns=8
 )
@@ -65,14 +58,13 @@ def recipe_of(name: str) -> Recipe:
 
 def trained(name: str, workers) -> dict[str, torch.Tensor]:
     recipe, engine = recipe_of(name), cpu_engine()
-    model, shared = METHODS[name].build(recipe), engine.among(workers if name in EMBEDDED and workers.size == 2 else ALONE)
-    inputs, device_graph = model.fit_inputs(engine.to_device(graph()), shared)
+    model = METHODS[name].build(recipe)
+    inputs, device_graph = model.fit_inputs(engine.to_device(graph()), engine)
     start = StepContext(engine, device_graph, 3, 0, recipe.epochs, workers=workers)
     before = workers.sent
     (fitted,) = fit_all(model, recipe, [start])
     sent = workers.sent - before
-    completed = fitted.parameters if shared is engine else model.finalize(fitted.parameters, shared, device_graph)
-    z = model.embed(inputs | completed, shared, View(device_graph))
+    z = model.embed(inputs | fitted.parameters, engine, View(device_graph))
     found = {"losses": fitted.losses, "z": z, "sent": torch.tensor(sent / len(fitted.losses))}
     return found | first_step(model, recipe, workers)
 
@@ -88,43 +80,8 @@ def first_step(model, recipe: Recipe, workers) -> dict[str, torch.Tensor]:
     return {"first loss": total, "gradient": torch.cat([each.flatten() for each in gradients])}
 
 
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float32)
-
-
-def shared_rows(workers) -> dict[str, torch.Tensor]:
-    """The maps of a whole graph, of which each worker computes its rows, and their gradients; and the bytes that it sent."""
-    engine, before = cpu_engine().among(workers), workers.sent
-    found = {}
-    for sparse in (False, True):
-        operators = engine.operators(View(engine.to_device(weighted(sparse))))
-        for width in (3, 30):
-            weight, bias = numbers(7, width).requires_grad_(), numbers(width, seed=1).requires_grad_()
-            h, narrow = numbers(50, 7, seed=2).requires_grad_(), numbers(7, 5, seed=3).requires_grad_()
-            made = {
-                "project": (operators.project(weight, bias), [weight, bias]),
-                "propagate": (operators.propagate(h, relu=True), [h]),
-                "first": (operators.convolve(weight, bias), [weight, bias]),
-                "further": (operators.convolve(weight, bias, h, relu=True), [h, weight, bias]),
-                "linear": (operators.dense.linear(h, narrow, numbers(5)), [h, narrow]),
-            }
-            for name, (rows, inputs) in made.items():
-                gradients = torch.autograd.grad(rows.tanh().sum(), inputs)
-                for what, value in enumerate([rows.detach(), *gradients]):
-                    found[f"{name} {width} {sparse} {what}"] = value
-        found[f"features {sparse}"] = operators.features
-    return found | {"sent": torch.tensor(workers.sent - before)}
-
-
-def weighted(sparse: bool = False):
-    from tests.conftest import tiny
-
-    return tiny(nodes=50, features=7, weighted=True, undirected=False, sparse=sparse)
-
-
 def fitted(workers) -> dict[str, object]:
-    """A graph trained on and embedded by all workers, as ``clnr embed --workers`` does."""
-    graph_in_memory.sharing_pays = lambda size, recipe, graph_size: size > 1
+    """A graph trained on by all workers, and embedded by the first, as ``clnr embed --workers`` does."""
     recipe = recipe_of("CLNR-mix")
     settings = Settings(
         METHODS["CLNR-mix"], cpu_engine(), recipe=recipe, seed=3, hold_out=0.1, baselines=False, workers=workers
@@ -133,15 +90,6 @@ def fitted(workers) -> dict[str, object]:
     if result is None:
         return {}
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}
-
-
-def axes(workers) -> dict[str, object]:
-    """Principal axes of rows that all workers have, and how many of them this worker has looked for."""
-    sought, subspace = [], low_rank._subspace
-    low_rank._subspace = lambda *arguments: sought.append(None) or subspace(*arguments)
-    found = low_rank.principal_axes(numbers(101, 12), 5, rng.key(0, "axes"), workers)
-    low_rank._subspace = subspace
-    return {"axes": found, "sought": len(sought)}
 
 
 def disagreement(workers) -> str:
@@ -154,10 +102,8 @@ def disagreement(workers) -> str:
 
 def check(folder: Path, workers) -> None:
     found = {
-        "shared_rows": shared_rows(workers),
         "fitted": fitted(workers),
         "trained": {name: trained(name, workers) for name in (OF_THREE if workers.size == 3 else METHOD_NAMES)},
-        "axes": axes(workers),
         "agreement": disagreement(workers),
     }
     torch.save(found, folder / f"{workers.size}-{workers.rank}.pt")
@@ -175,9 +121,8 @@ def main(folder: Path) -> int:
             meeting = (folder / f"meeting-{size}").as_uri()
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": meeting}
             try:
-                workers = join("cpu", TIMEOUT)
-                check(folder, workers)
-                workers.leave()
+                with joined("cpu") as workers:
+                    check(folder, workers)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)

@@ -118,7 +118,7 @@ _OPTION = re.compile(
 )
 _QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
-_FLAGS = {"allow-disjoint", "allow-missing-columns", "directed", "force", "header", "resume", "unlinked"}
+_FLAGS = {"directed", "force", "header", "resume", "unlinked"}
 _ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "alone": "transform"}
 _MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "ignore"}
 

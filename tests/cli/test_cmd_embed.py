@@ -101,15 +101,13 @@ def test_the_command_that_comes_next_can_be_pasted(clnr, files, ids):
     assert {each["id"] for each in found} == {*ids, "b"} - {words[-1]}
 
 
-def test_every_stage_is_measured(clnr, files, monkeypatch):
-    monkeypatch.setattr("clnr.support.stage_clock._LEAST_SECONDS", 0.0)
+def test_every_stage_is_measured(clnr, files):
     content = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json"))
     names = [each["stage"] for each in content["stages"]]
     assert names == [name for name in STAGES if name in names]
     assert {"read", "train", "fit the read-out", "score", "baselines", "draw", "write"} <= set(names)
     assert sum(each["seconds"] for each in content["stages"]) <= content["seconds"]
-    assert all(each.keys() == {"stage", "seconds", "peak_bytes"} for each in content["stages"])
-    assert all(2**26 < each["peak_bytes"] < 2**36 for each in content["stages"])
+    assert 2**26 < content["peak_bytes"] < 2**36
 
 
 @pytest.mark.full
@@ -190,11 +188,16 @@ def test_export_formats(clnr, files):
 
 
 @pytest.mark.full
-def test_a_model_embeds_tables_alone(clnr, files):
+def test_a_model_takes_other_tables_with_a_warning(clnr, files):
+    (files / "cars.csv").write_text("id,power,price\npaper:80,3,4\npaper:81,5,6\n")
+    (files / "far.csv").write_text("source,target\nx,y\n")
     small = ["--method", "SVD", "--set", "dimension=8"]
     clnr(*EMBED, "--out", "mine", *small, "--device", "cpu", "--no-report", "--no-baselines")
-    words = ["transform", "mine", "--alone", "--no-report", "--quiet", "--device", "cpu"]
-    assert clnr(*words, *EMBED[1:], "--out", "same").code == 0
+    words = ["transform", "mine", "--no-report", "--device", "cpu"]
+    for option, table in ("--nodes", "cars.csv"), ("--edges", "far.csv"):
+        made = clnr(*words, option, table, "--out", table[:-4])
+        assert (made.code, f"warning: {table}: " in made.err) == (0, True)
+    assert clnr(*words, "--alone", *EMBED[1:], "--out", "same").code == 0
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 
 
@@ -287,12 +290,12 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
             shutil.copytree("earlier", out)
         try:
             with killed(monkeypatch, at) as passed:
-                command(folder=out, checkpoint_every=1, force=before)
+                command(folder=out, force=before)
         except Killed:
             moments += passed[-1:]
             if before:
                 assert load_folder(out).model.seed in (0, 5)
-            command(folder=out, checkpoint_every=1, force=before, resume=True)
+            command(folder=out, force=before, resume=True)
             assert load_folder(out).model.seed == 0
             assert left(files) == {"earlier", out.name}
             shutil.rmtree(out)
@@ -312,7 +315,7 @@ LONG += ["--no-report", "--no-baselines"]
 def begun(checkpoint, *words):
     """A process of its own that has written a checkpoint."""
     # One thread, as here: a matrix product's last bits depend on how many there are.
-    with started(*words, OMP_NUM_THREADS="1") as process:
+    with started(*words, module="tests.saves_each_epoch", OMP_NUM_THREADS="1") as process:
         deadline = time.monotonic() + 600
         while not checkpoint.exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
@@ -326,7 +329,7 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert clnr(*LONG, "--out", "whole").code == 0
     whole = load_folder(files / "whole")
     for out, how, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("stopped", signal.SIGINT, 130)):
-        words = [*LONG, "--out", out, "--checkpoint-every", "20"]
+        words = [*LONG, "--out", out]
         with begun(files / f"{out}.checkpoint", *words) as process:
             process.send_signal(how)
             _, err = process.communicate(timeout=600)
@@ -443,19 +446,15 @@ def test_a_purpose_is_told_and_kept(clnr):
     said = clnr(*EMBED, "--for", "labels", "--effort", "quick", "--out", "o", "--no-report", "--dimension", "8")
     assert said.code == 0
     assert re.search(r"labels choose (mix=|all columns|[A-Z])", said.out + said.err)
-    assert clnr(*EMBED, "--method", "auto", "--effort", "quick", "--out", "p", "--no-report", "--dimension", "8").code == 0
-    one, other = (pq.read_table(f"{folder}/embeddings.parquet") for folder in "op")
-    assert one.equals(other)
 
 
 @pytest.mark.usefixtures("files")
 def test_a_purpose_that_cannot_choose_is_refused(clnr):
     without = "embed", "--edges", "edges.csv", "--out", "o", "--effort", "quick"
     for more, said in (
-        (("--for", "labels"), "need labels of some nodes: name their column of the node table: --label COLUMN"),
+        (("--for", "labels"), "--for labels needs labels of some nodes: name their column of the node table: --label COLUMN"),
         (("--for", "links", "--hold-out", "0"), "--for links needs held-out edges: leave out --hold-out 0"),
         (("--for", "profit"), "labels, links"),
-        (("--for", "links", "--method", "auto"), "chooses by labels, and the purpose is 'links'"),
     ):
         assert said in " ".join(assert_refused(clnr(*without, *more)).split())
     assert "leave one out" in assert_refused(clnr(*without[:-2], "--for", "links", "--method", "CLNR"))

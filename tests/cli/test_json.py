@@ -22,7 +22,7 @@ TYPES = {"boolean", "integer", "number", "text", "object", "null", "list of numb
 COMMANDS = get_command(app).commands
 QUIET = ["--device", "cpu", "--json", "-q"]
 # A GPU, and a run that says more than is usual: not here.
-UNSEEN = {"stages[].device_peak_bytes", "[].extra_metrics.KEY"}
+UNSEEN = {"device_peak_bytes", "[].extra_metrics.KEY"}
 
 
 def rows_of(section: str) -> dict[str, set[str]]:
@@ -30,15 +30,14 @@ def rows_of(section: str) -> dict[str, set[str]]:
     text = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
     assert text is not None, f"docs/json.md has no section '{section}'"
     rows: dict[str, set[str]] = {}
-    for line in re.findall(r"^\| (`.*) \|$", text[1], re.MULTILINE):
-        keys, types, meaning = (cell.strip() for cell in line.split("|"))
-        assert meaning
+    for line in re.findall(r"^- (.*)$", text[1], re.MULTILINE):
+        keys, types = re.fullmatch(r"(`[^(:]*`)(?: \(([\w ]+)\))?: .+", line).groups(default="")
         for key in re.findall("`(.*?)`", keys):
             assert key not in rows
             if key == "graph.KEY":
                 rows |= rows_of("The graph")
             elif key == "methods[].KEY":
-                rows |= {f"methods[].{each}": kinds for each, kinds in rows_of("clnr run").items() if each != "format"}
+                rows |= {f"methods[].{each}": kinds for each, kinds in rows_of("clnr run").items()}
             else:
                 rows |= rows_of("Scores") if key.endswith(".SCORE") else {}
                 rows[key] = set(types.split(" or "))
@@ -66,7 +65,7 @@ def check(section: str, *printed: Any, unseen: set[str] = UNSEEN) -> None:
     pattern = {key: re.compile(PLACEHOLDER.sub(r"[^.\\[\\]]+", re.escape(key))) for key in rows}
     named = [key for key in rows if not key.endswith(".SCORE")]
     found = {leaf for each in printed for leaf in leaves(each)}
-    for path, kind in sorted(found):
+    for path, kind in sorted(found - {("format", "integer")}):
         of_scores = next((each for each in rows if each.endswith(".SCORE") and pattern[each].fullmatch(path)), None)
         if of_scores is not None:
             seen.add(of_scores)

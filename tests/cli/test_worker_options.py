@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from clnr.cli.worker_options import _Board, _check_reachable
-from tests.command_line import assert_refused, entry_point, started
+from clnr.tables import ingest
+from tests.command_line import assert_refused, entry_point, started, this_python
 
 if not Path("/proc/self/task").exists():
     pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)
@@ -26,7 +27,8 @@ if not Path("/proc/self/task").exists():
 LATEST = 900
 EPOCHS = 60
 TRAIN = [
-    *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu", "--precision", "float32"),
+    *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu"),
+    *("--set", "precision=float32"),
     *("--set", "hidden=16", "--set", "dimension=16", "--set", f"epochs={EPOCHS}"),
     *("--set", "sampled_nodes=51", "--set", "moments=sampled", "--set", "structure=8"),
 ]
@@ -47,7 +49,7 @@ class Job:
     def __init__(self, folder: Path, *words: object, workers: int = 2, **environment: str):
         self.folder = folder
         command = ["embed", "--edges", "edges.csv", *TRAIN, *("--workers", workers), *words]
-        self.process = started(*command, cwd=folder, OMP_NUM_THREADS="1", **environment)
+        self.process = started(*command, cwd=folder, module="tests.saves_each_epoch", OMP_NUM_THREADS="1", **environment)
 
     def workers(self) -> dict[int, int]:
         """The process of each rank."""
@@ -124,19 +126,19 @@ def test_two_workers_are_one_to_rounding(tables, undisturbed, monkeypatch, capsy
 
 
 @pytest.mark.full
-def test_workers_that_are_killed_start_again_and_end_where_they_would_have(tables, undisturbed):
-    """One before there is a checkpoint, the other after; as often as they may."""
-    job = Job(tables, "--out", "killed", "--checkpoint-every", 5, "--max-restarts", 2, "--quiet")
-    job.wait_for(lambda: len(job.workers()) == 2, "two workers")
-    os.kill(job.workers()[1], signal.SIGKILL)
+def test_if_a_worker_is_killed_the_others_are_stopped_and_the_run_is_resumed(tables, undisturbed):
+    words = ["--out", "killed", "--quiet"]
+    job = Job(tables, *words)
     job.wait_for_epochs("killed", 10)
-    os.kill(job.workers()[0], signal.SIGKILL)
+    workers, began = job.workers(), time.monotonic()
+    os.kill(workers[1], signal.SIGKILL)
     code, said = job.end()
-    assert code == 0
-    assert said.splitlines() == [
-        f"clnr: worker {rank} of 2 was killed by SIGKILL; all restart from the last checkpoint, if there is one ({i} of 2)"
-        for i, rank in enumerate((1, 0), 1)
-    ]
+    assert time.monotonic() < began + 10
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("clnr: worker 1 of 2 was killed by SIGKILL; ")
+    assert "--resume" in said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
+    assert Job(tables, *words, "--resume").end()[0] == 0
     assert_same(tables / "killed", undisturbed)
     assert not (tables / "killed.checkpoint").exists()
 
@@ -150,7 +152,7 @@ def listening(pid: int) -> set[str]:
 
 @pytest.mark.full
 def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, undisturbed, tmp_path):
-    words = ["--out", "resumed", "--checkpoint-every", 5, "--quiet"]
+    words = ["--out", "resumed", "--quiet"]
     # As on a host of a cluster, where workers of several hosts listen elsewhere.
     others = [name for _, name in socket.if_nameindex() if name not in ("lo", "lo0")]
     job = Job(tables, *words, TMPDIR=str(tmp_path), GLOO_SOCKET_IFNAME=",".join(others[:1]))
@@ -170,21 +172,9 @@ def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, und
     assert_same(tables / "resumed", undisturbed)
 
 
-@pytest.mark.slow
-def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
-    job = Job(tables, "--out", "hung", "--checkpoint-every", 5, "--quiet", "--worker-timeout", 20)
-    job.wait_for_epochs("hung", 10)
-    os.kill(job.workers()[1], signal.SIGSTOP)
-    code, said = job.end()
-    assert code == 0
-    assert said.startswith("clnr: worker 1 of 2 did not answer; all restart from the last checkpoint")
-    assert said.count("\n") == 1
-    assert_same(tables / "hung", undisturbed)
-
-
 @pytest.mark.full
 def test_ctrl_c_stops_all_with_one_line(tables):
-    job = Job(tables, "--out", "stopped", "--checkpoint-every", 5, "--quiet")
+    job = Job(tables, "--out", "stopped", "--quiet")
     job.wait_for_epochs("stopped", 10)
     workers = job.workers()
     job.process.send_signal(signal.SIGINT)
@@ -221,66 +211,69 @@ def test_workers_with_different_tables_are_told_apart(tables):
     assert said.count("\n") == 1
 
 
-@pytest.fixture
-def hosts():
-    """Two hosts, as network namespaces joined by a cable: how to run a command on each, and its address."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("two hosts: only root on Linux can make network namespaces")
-    names, ends = [f"clnr-{os.getpid()}-{i}" for i in range(2)], [f"clnr{os.getpid() % 100000}{end}" for end in "ab"]
-    addresses = ["10.213.77.1", "10.213.77.2"]
+# -- torchrun ------------------------------------------------------------------------------------------------
 
-    def ip(*words: str) -> None:
-        try:
-            subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            pytest.skip(f"two hosts: no network namespaces here: {getattr(error, 'stderr', None) or error}")
+SCRIPT = """
+import os
+from clnr import NodeEmbedder
+from clnr.embedding.planning import file_plan
+values = {"hidden": 16, "dimension": 16, "epochs": 60, "sampled_nodes": 51, "moments": "sampled", "structure": 8}
+alone = {"device": "cpu", "precision": "float32", "hold_out": 0}
+for out, graph in (("memory", "edges.csv"), ("files", "graph")):
+    file_plan.fits_memory = lambda *_: out == "memory"
+    embedder = NodeEmbedder("CLNR", recipe=values, **alone).fit(graph)
+    if os.environ["RANK"] == "0":
+        embedder.save(out)
+    else:
+        assert not hasattr(embedder, "embedding_")
+if os.environ["RANK"] == "0":
+    raise ValueError("the first one fails")
+NodeEmbedder("CLNR", recipe=values, **alone).fit("graph")
+"""
 
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        ip("link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1])
-        for name, end, address in zip(names, ends, addresses, strict=True):
-            ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
-            ip("-n", name, "link", "set", end, "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        yield [(["ip", "netns", "exec", name], end, address) for name, end, address in zip(names, ends, addresses, strict=True)]
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+def on_two_nodes(folder: Path, *words: str) -> list[tuple[int, str]]:
+    """The exit code and the output of each of two nodes of torchrun, which are on this host, with a worker each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = this_python(OMP_NUM_THREADS="1")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+    torchrun += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
+    nodes = [
+        subprocess.Popen(
+            [*torchrun, "--node-rank", str(rank), *words],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [node.communicate(timeout=LATEST)[0] for node in nodes]
+    return [(node.returncode, output) for node, output in zip(nodes, outputs, strict=True)]
 
 
 @pytest.mark.slow
-def test_torchrun_on_two_hosts_restarts_and_gives_what_one_host_gives(tables, undisturbed, hosts):
-    jobs = []
-    for rank, (prefix, interface, address) in enumerate(hosts):
-        meeting = {"backend": "c10d", "endpoint": f"{hosts[0][2]}:29731", "id": "clnr", "conf": f"is_host={1 - rank}"}
-        torchrun = [
-            *(sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2"),
-            *(word for name, value in meeting.items() for word in (f"--rdzv-{name}", value)),
-            *("--local-addr", address),
-        ]
-        words = ["-m", "clnr", "embed", "--edges", "edges.csv", *TRAIN, "--out", "hosts", "--quiet", "--checkpoint-every", "5"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
-        log = (tables / f"{address}.log").open("w")
-        jobs.append(subprocess.Popen([*prefix, *torchrun, *words], cwd=tables, env=environment, stdout=log, stderr=log))
-        log.close()
-    try:
-        end = time.monotonic() + LATEST
-        killed = False
-        while any(job.poll() is None for job in jobs):
-            assert time.monotonic() < end
-            if not killed and (tables / "hosts.checkpoint").exists():
-                (worker,) = children(jobs[1].pid)
-                os.kill(worker, signal.SIGKILL)
-                killed = True
-            time.sleep(0.02)
-    finally:
-        for job in jobs:
-            job.kill()
-            job.wait()
-    assert [job.returncode for job in jobs] == [0, 0], [(tables / f"{host[2]}.log").read_text() for host in hosts]
-    assert killed
-    assert_same(tables / "hosts", undisturbed)
+def test_torchrun_on_two_nodes_gives_what_workers_of_one_give(tables, undisturbed):
+    ended = on_two_nodes(tables, "-m", "clnr", "embed", "--edges", "edges.csv", *TRAIN, "--out", "nodes", "--quiet")
+    assert [code for code, _ in ended] == [0, 0], ended
+    assert_same(tables / "nodes", undisturbed)
+
+
+@pytest.mark.slow
+def test_an_embedder_joins_what_torchrun_started_and_nobody_waits_for_a_first_worker_that_failed(tables, undisturbed):
+    (tables / "script.py").write_text(SCRIPT)
+    ingest(tables / "edges.csv", out=tables / "graph")
+    began = time.monotonic()
+    ended = on_two_nodes(tables, "script.py")
+    assert time.monotonic() < began + 300
+    assert [code for code, _ in ended] == [1, 1], ended
+    assert "the first one fails" in ended[0][1]
+    for name, value in learned(undisturbed).items():
+        np.testing.assert_array_equal(learned(tables / "memory")[name], value, err_msg=name)
+        np.testing.assert_allclose(learned(tables / "files")[name], value, rtol=0, atol=1e-4, err_msg=name)
 
 
 # -- Ray --------------------------------------------------------------------------------------------------------------------
@@ -306,24 +299,14 @@ def test_without_ray_it_says_how_to_install_it(monkeypatch, clnr):
     assert said == "clnr: --ray needs ray; install it with: pip install 'clnr[ray]'\n"
 
 
-def test_where_nobody_listens_it_fails_at_once():
+def test_where_nobody_listens_it_fails_at_once(monkeypatch, clnr, tables):
+    for name in ("ray", "ray.train", "ray.train.torch"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    for each in (address, f"ray://{address}"):
-        with pytest.raises(ConnectionRefusedError):
-            _check_reachable(each)
-    _check_reachable("auto")
-
-
-def test_the_board_counts_starts_and_keeps_the_first_error():
-    board = _Board()
-    assert [board.start(rank) for rank in (0, 1, 0, 1, 1)] == [0, 0, 1, 1, 2]
-    assert board.result() == ("", "")
-    board.fail("one")
-    board.fail("two")
-    board.done("printed")
-    assert board.result() == ("one", "printed")
+    words = ["embed", "--edges", str(tables / "edges.csv"), "--out", "o", "--ray", f"ray://{address}", "--workers", "2"]
+    assert address in assert_refused(clnr(*words))
 
 
 @pytest.fixture(scope="module", params=[["2"], ["1", "1"]], ids=["one node", "two nodes"])
@@ -342,16 +325,41 @@ def cluster(request):
         process.communicate()
 
 
+def ray_workers(token: str) -> list[int]:
+    """The processes of a cluster that train."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            title, variables = ((process / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ"))
+            if "RayTrainWorker" in title and token in variables:
+                found.append(int(process.name))
+    return found
+
+
 @pytest.mark.slow
 def test_workers_on_a_cluster_give_what_workers_here_give(cluster, tables, undisturbed, request):
     address, token = cluster
     out = f"there-{request.node.callspec.id}"
-    there = Job(tables, "--out", out, "--ray", address, "--threads", 1, "--json", **token)
+    there = Job(tables, "--out", out, "--ray", address, "--set", "threads=1", "--json", **token)
     printed, said = there.process.communicate(timeout=LATEST)
     assert there.process.returncode == 0, said
     assert json.loads(printed)["nodes"] == 300
     for name, value in learned(undisturbed).items():
         np.testing.assert_array_equal(learned(tables / out)[name], value, err_msg=name)
-    code, said = Job(tables, "--out", "wrong", "--ray", address, "--threads", 1, "--set", "moments=all", **token).end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [["2"]], ids=["one node"], indirect=True)
+def test_an_error_and_a_loss_on_a_cluster_end_all(cluster, tables):
+    address, token = cluster
+    words = ["--ray", address, "--set", "threads=1", "--quiet"]
+    code, said = Job(tables, "--out", "wrong", *words, "--set", "moments=all", **token).end()
     assert code == 2
     assert "several workers share sampled steps only" in said
+    job = Job(tables, "--out", "lost", *words, **token)
+    job.wait_for_epochs("lost", 10)
+    began = time.monotonic()
+    os.kill(ray_workers(token["RAY_AUTH_TOKEN"])[0], signal.SIGKILL)
+    code, said = job.end()
+    assert time.monotonic() < began + 60
+    assert (code, "--resume" in said) == (1, True)

@@ -32,7 +32,7 @@ from clnr.embedding.store.artifact_model import load_model
 from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.distributed.worker_group import join
+from clnr.engine.distributed.worker_session import joined
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.nn.objectives import StepContext
@@ -116,7 +116,6 @@ class Cases:
         before=lambda rank: None,
         graphs=None,
         outs=None,
-        ends_all=False,
         **more,
     ):
         """Several workers, forked; if one is killed, the others are, too, as ``launch`` does."""
@@ -130,12 +129,11 @@ class Cases:
             try:
                 before(rank)
                 out = self.folder / (outs[rank] if outs else name)
-                workers = join("cpu", 60)
                 graph = graphs[rank] if graphs else self.graph
-                chosen = settings(method, workers, out, **more)
-                embed_folder(graph, out, chosen, MEMORY)
-                torch.save(first_step(graph, chosen), self.folder / f"{name}.pt")
-                workers.leave()
+                with joined("cpu") as workers:
+                    chosen = settings(method, workers, out, **more)
+                    embed_folder(graph, out, chosen, MEMORY)
+                    torch.save(first_step(graph, chosen), self.folder / f"{name}.pt")
                 said = ""
             except BaseException as error:
                 said = f"{type(error).__name__}: {error}"
@@ -146,7 +144,7 @@ class Cases:
             pid, status = os.waitpid(-1, 0)
             rank = children.pop(pid)
             told[rank] = "killed" if os.WIFSIGNALED(status) else (self.folder / f"told-{rank}").read_text()
-            if told[rank] == "killed" or (told[rank] and ends_all):
+            if told[rank] == "killed":
                 for each in children:
                     os.kill(each, signal.SIGKILL)
         (self.folder / f"meeting-{name}").unlink(missing_ok=True)
@@ -171,7 +169,7 @@ class Cases:
         self.several("other-graph", graphs=(self.graph, self.other))
         work_folder._LATEST_SECONDS = 0.3
         (self.folder / "elsewhere").mkdir()
-        self.several("unseen", ends_all=True, outs=("unseen", "elsewhere/unseen"))
+        self.several("unseen", outs=("unseen", "elsewhere/unseen"))
 
     def embedding_killed(self) -> None:
         """Killed in the first layer, resumed by three and killed again, resumed by one."""
@@ -186,7 +184,7 @@ class Cases:
         self.told["blocks after two kills"] = len(blocks)
 
     def training_killed(self) -> None:
-        more = {"checkpoint_every": 5, "method": "GCLNR"}
+        more = {"method": "GCLNR"}
         self.several("training-killed", 2, before=lambda rank: None if rank else kill_at(Checkpoint, "save", 3), **more)
         self.several("training-killed", 2, resume=True, **more)
 
@@ -194,6 +192,7 @@ class Cases:
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES, block_passes.BLOCK_STEP = NODES // BLOCKS, 1
+    Checkpoint.seconds = 0.0
     for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)

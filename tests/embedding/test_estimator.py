@@ -24,6 +24,7 @@ from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.methods import BASELINES
 from clnr.methods.model import Model
+from clnr.training.checkpoint import Checkpoint
 from tests.conftest import tiny
 from tests.damage import unseal
 from tests.support.test_arguments import WRONG
@@ -316,7 +317,8 @@ def test_save_and_load(tmp_path):
 @pytest.mark.full
 def test_a_training_is_resumed_in_the_precision_that_it_began_in(tmp_path, monkeypatch, begun):
     monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
-    how = {"epochs": 5, "checkpoint": tmp_path / "state", "checkpoint_every": 2, "resume": True}
+    monkeypatch.setattr(Checkpoint, "seconds", 0.0)
+    how = {"epochs": 5, "checkpoint": tmp_path / "state", "resume": True}
     monkeypatch.setenv("CLNR_PRECISION", begun)
     whole = embedder(**how).fit(tiny())
     # As on a machine that prefers the other one.
@@ -445,7 +447,10 @@ def test_sampled_steps_are_asked_for_by_their_keys():
 
 def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file(tmp_path, monkeypatch):
     path, other = tmp_path / "state", tmp_path / "thesis"
-    how = {"epochs": 9, "checkpoint": path, "checkpoint_every": 2}
+    how = {"epochs": 9, "checkpoint": path}
+    save = Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "seconds", 0.0)
+    monkeypatch.setattr(Checkpoint, "save", lambda self, done, state: done == 9 or save(self, done, state))
     whole = embedder(**how).fit(tiny())
     with pytest.raises(DataError, match=r"seed was 0 and is 1.*start again without resume=True"):
         embedder(**how, seed=1, resume=True).fit(tiny())
@@ -460,7 +465,6 @@ def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file
     other.write_text("years of work")
     with pytest.raises(DataError, match="is not a checkpoint of clnr"):
         embedder(checkpoint=other).fit(tiny())
-    embedder(checkpoint=other, checkpoint_every=0).fit(tiny()).save(tmp_path / "model", force=True)
     assert other.read_text() == "years of work"
 
 
@@ -497,11 +501,11 @@ def refused_in_one_line(call):
     return True
 
 
-@pytest.mark.parametrize("argument", ["checkpoint", "checkpoint_every", "resume", "evaluate", "verbose"])
+@pytest.mark.parametrize("argument", ["checkpoint", "resume", "evaluate", "verbose"])
 def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for what, wrong in WRONG.items():
-        made = embedder(**{"checkpoint_every": 1, argument: wrong})
+        made = embedder(**{argument: wrong})
         assert refused_in_one_line(lambda made=made: made.fit(tiny())), what
 
 

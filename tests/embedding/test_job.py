@@ -94,11 +94,9 @@ def test_the_command_line_has_the_same_names_and_defaults():
     options = {name: each.default for name, each in inspect.signature(cmd_embed.embed).parameters.items()}
     assert options["hold_out"] == HOLD_OUT
     parameters = inspect.signature(NodeEmbedder.__init__).parameters
-    shared = {"method", "effort", "seed", "hold_out", "checkpoint_every", "resume", "device"}
-    shared |= {"precision"}
+    shared = {"method", "effort", "seed", "hold_out", "resume", "device", "precision"}
     assert shared <= options.keys() & parameters.keys()
-    differing = {name for name in shared if options[name] != parameters[name].default}
-    assert differing == {"checkpoint_every"}  # Without checkpoint=FILE none is written; the command line has no such option.
+    assert not {name for name in shared if options[name] != parameters[name].default}
 
 
 def test_nothing_is_shown_in_python(tables, capsys):
@@ -108,7 +106,7 @@ def test_nothing_is_shown_in_python(tables, capsys):
 
 @pytest.mark.full
 def test_a_purpose_takes_a_baseline_that_is_better(tables, tmp_path, monkeypatch):
-    asked = Settings(**{"engine": cpu_engine(), "recipe": SMALL, "hold_out": 0.2, **choose_method("auto")})
+    asked = Settings(**{"engine": cpu_engine(), "recipe": SMALL, "hold_out": 0.2, **choose_method(None, purpose=LABELS)})
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: METHODS["Cleora"] if METHODS["Cleora"] in others else None)
     taken = embed_tables(tables, tmp_path / "out", asked, report=False)
     assert taken.model.method.name == "Cleora"
@@ -173,7 +171,7 @@ def test_what_is_taken_instead_is_trained_by_one_worker(tables):
     """By the first one, when the others have left."""
     workers = Workers()
     workers.size = 2
-    graph = GraphInMemory(read_tables(**tables), settings(workers=workers, **choose_method("auto")))
+    graph = GraphInMemory(read_tables(**tables), settings(workers=workers, **choose_method(None, purpose=LABELS)))
     other, recipe = graph.beside(METHODS["Cleora"], Recipe(dimension=24))
     assert other.settings.workers is ALONE
     assert other.settings.purpose is None

@@ -12,8 +12,6 @@ import pytest
 from clnr.graph.csr import draw_neighbours
 from tests.command_line import Ended, assert_refused, outside
 
-# If one worker waits for the other in vain, the test fails soon: by default it would take half an hour.
-SOON = ("--max-restarts", "0", "--worker-timeout", "120")
 SHORT = ("--epochs", "3")
 FILES = ("--memory", "2 GB")
 
@@ -113,7 +111,7 @@ def test_from_a_graph_folder(name, clnr, tmp_path):
 def test_by_two_workers(name, tmp_path):
     (pairs, count), out = GRAPHS[name], tmp_path / "out"
     small = () if name == "star" else sampled(count)
-    words = (*tables(tmp_path, pairs, name, count), "--workers", "2", *SOON, *SHORT, *small)
+    words = (*tables(tmp_path, pairs, name, count), "--workers", "2", *SHORT, *small)
     assert_finite(embedded(outside, out, *words), out, count)
 
 

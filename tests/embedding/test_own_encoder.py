@@ -264,7 +264,6 @@ def test_a_method_of_ones_own_is_not_saved(tmp_path):
     [
         ({"effort": "best"}, "effort chooses an encoder, and encoder=... is another: leave one out"),
         ({"dimension": 9}, "has no use for dimension: Mean is your own encoder, and has its sizes; see: clnr recipe CLNR"),
-        ({"workers": 2}, "CLNR with Mean: OwnEncoder needs the rows of all nodes in each step, so one worker must train it"),
         ({"recipe": {"moments": "sampled"}}, "OwnEncoder needs the rows of all nodes, so moments must be 'all'"),
     ],
 )

@@ -15,6 +15,7 @@ from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.work_folder import WorkFolder
+from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint
 from tests.command_line import assert_refused, only_json, outside
 
@@ -141,7 +142,8 @@ def stopped(clnr, monkeypatch, words, holder, name, after=0):
     ("way", "holder", "name"), [("memory", stages, "score"), ("files", GraphInFiles, "embed")], ids=["memory", "files"]
 )
 def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch, way, holder, name):
-    words = ["embed", *WAYS[way], *SMALL, "--out", "m", "--checkpoint-every", "2"]
+    monkeypatch.setattr(Checkpoint, "seconds", 0.0)
+    words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
     stopped(clnr, monkeypatch, words, holder, name)
     for first, more, differs in (("zero", [], "graph"), ("n0", ["--seed", "1"], "seed")):
         world(first=first)
@@ -149,6 +151,18 @@ def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch
         assert (refused.code, refused.out) == (2, "")
         assert differs in refused.err.splitlines()[-1]
     assert clnr(*words, "--resume").code == 0
+
+
+@pytest.mark.usefixtures("world")
+def test_what_a_resumed_run_has_trained_is_not_trained_again(clnr, monkeypatch):
+    epochs, loss = [], Model.loss
+    monkeypatch.setattr(Model, "loss", lambda *args: epochs.append(args[2].epoch) or loss(*args))
+    monkeypatch.setattr(Checkpoint, "seconds", 0.0)
+    words = ["embed", *TABLES, *SMALL, "--out", "m"]
+    stopped(clnr, monkeypatch, words, Checkpoint, "save", after=1)
+    stopped(clnr, monkeypatch, [*words, "--resume"], stages, "score")
+    assert clnr(*words, "--resume").code == 0
+    assert epochs == [0, 1, 1, 2, 3]
 
 
 # -- what is wrong until there is one pipeline --------------------------------------------------------------------------------
@@ -175,16 +189,6 @@ def test_a_run_that_was_stopped_in_files_goes_on_in_memory(clnr, monkeypatch, tr
     stopped(clnr, monkeypatch, [*words, *FILES], GraphInFiles, "embed")
     assert clnr(*words, "--resume").code == 0
     assert len(trainings) == 1
-
-
-@until_the_pipeline("only --checkpoint-every saves, and nothing is kept of a training that has ended")
-@pytest.mark.usefixtures("world")
-def test_what_a_resumed_run_has_trained_is_not_trained_again(clnr, monkeypatch, trainings):
-    words = ["embed", *TABLES, *SMALL, "--out", "m"]
-    stopped(clnr, monkeypatch, [*words, "--checkpoint-every", "1"], Checkpoint, "save", after=1)
-    stopped(clnr, monkeypatch, [*words, "--resume"], stages, "score")
-    assert clnr(*words, "--resume").code == 0
-    assert len(trainings) == 2
 
 
 @until_the_pipeline("work is removed without --force")

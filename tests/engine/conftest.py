@@ -7,7 +7,6 @@ import torch
 from clnr import rng
 from clnr.engine import Drop, Mask, Reference, cpu_engine, gpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
-from clnr.engine.torch_sparse import TorchEngine
 from clnr.graph import Graph
 from tests.conftest import tiny
 
@@ -33,11 +32,6 @@ def reference():
     return Reference(torch.device("cpu"))
 
 
-def plain():
-    """What the CPU has without numba."""
-    return TorchEngine("plain", torch.device("cpu"), lambda matrix, h: torch.sparse.mm(matrix, h, "sum"), 0.2)
-
-
 def fused():
     """Triton's kernels, interpreted where there is no GPU."""
     pytest.importorskip("triton", reason="Triton is not installed")
@@ -49,24 +43,14 @@ def exact():
     return gpu_engine(torch.float32)
 
 
-def cusparse():
-    """What a GPU has without Triton."""
-    return TorchEngine("gpu-torch", torch.device("cuda"), lambda matrix, h: matrix @ h, 0.05)
-
-
-ENGINES = [
-    pytest.param(cpu_engine, id="cpu"),
-    pytest.param(plain, id="plain"),
-    pytest.param(exact, id="gpu", marks=pytest.mark.gpu),
-    pytest.param(cusparse, id="cusparse", marks=pytest.mark.gpu),
-]
+ENGINES = [pytest.param(cpu_engine, id="cpu"), pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
 FUSED = [pytest.param(fused, id="fused", marks=pytest.mark.full)]
 EVERY = [pytest.param(reference, id="reference"), *ENGINES]
 
 
 @pytest.fixture
 def engine(request):
-    if request.param in (exact, cusparse) and not torch.cuda.is_available():
+    if request.param is exact and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return request.param()
 

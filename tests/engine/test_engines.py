@@ -194,6 +194,15 @@ def test_choosing_an_engine(monkeypatch):
         choose("cuda")
 
 
+def test_without_triton_the_cpu_is_taken_unless_the_gpu_was_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.triton_kernels", lambda: None)
+    with pytest.warns(UserWarning, match="Triton is not installed, so the GPU is not used"):
+        assert choose().name == "cpu"
+    with pytest.raises(DeviceError, match="a GPU needs Triton"):
+        choose("cuda")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_choosing_a_precision(monkeypatch):
     assert choose("cpu", "float32").precision == cpu_engine().precision == "float32"

@@ -158,16 +158,21 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
         read_tables(edges(("a", "b")), feature_encoder=encoder)
 
 
-def test_edges_that_lead_to_no_earlier_node_are_refused_unless_told(earlier):
+def test_edges_that_lead_to_no_earlier_node_are_warned_of(earlier):
     other, more = edges(("p", "q"), ("q", "r")), nodes(["p", "q", "r"], x=[1.0, 2.0, 3.0])
-    for tables in ((other,), (other, more)):
-        with pytest.raises(DataError, match=r"none of its edges leads to a node of the earlier graph, such as 'a'; .*--alone"):
-            read_tables(*tables, base=earlier)
-        assert read_tables(*tables, base=earlier, allow_disjoint=True).graph.num_nodes == 6
     # One edge is enough, one row of an earlier node, or a table of nodes alone.
-    assert read_tables(edges(("p", "q"), ("q", "c")), base=earlier).graph.num_nodes == 5
-    assert read_tables(other, nodes(["p", "q", "r", "a"], x=[1.0, 2.0, 3.0, 4.0]), base=earlier).graph.num_nodes == 6
-    assert read_tables(None, more, base=earlier).graph.num_nodes == 6
+    linked, known = edges(("p", "q"), ("q", "c")), nodes(["p", "q", "r", "a"], x=[1.0, 2.0, 3.0, 4.0])
+    for tables, count, warned in (
+        ((other,), 6, True),
+        ((other, more), 6, True),
+        ((linked,), 5, False),
+        ((other, known), 6, False),
+        ((None, more), 6, False),
+    ):
+        found = read_tables(*tables, base=earlier)
+        assert found.graph.num_nodes == count
+        warnings = [line for line in found.ingest_report.remarks if "none of its edges" in line]
+        assert [line.startswith("warning: ") and "'a'" in line for line in warnings] == [True] * warned
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=15)
@@ -191,7 +196,7 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
     hypothesis.assume(any({*pair} <= known.keys() for pair in first))
     hypothesis.assume(any({*pair} <= (known | new).keys() for pair in second))
     one = read_tables(edges(*first), table(known), directed=directed, feature_encoder=SCALED)
-    two = read_tables(edges(*second), table(new), base=one, allow_disjoint=True)
+    two = read_tables(edges(*second), table(new), base=one)
     both = known | new
     names = [*known, *(each for each in new if each not in known)]
     assert two.graph.ids.tolist() == names

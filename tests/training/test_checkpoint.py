@@ -20,12 +20,12 @@ STATE = {"written": torch.ones(2, 3)}
 
 
 def saved(tmp_path, about=ABOUT, state=STATE):
-    Checkpoint(tmp_path / "state", 1, about, resume=True).save(1, state)
+    Checkpoint(tmp_path / "state", about, resume=True).save(1, state)
     return tmp_path / "state"
 
 
 def loaded(path, about=ABOUT, **more):
-    return Checkpoint(path, 1, about, resume=True, **more).load()
+    return Checkpoint(path, about, resume=True, **more).load()
 
 
 class Killed(BaseException):
@@ -33,11 +33,18 @@ class Killed(BaseException):
 
 
 class Mortal(Checkpoint):
-    """Dies right after a state was kept."""
+    """Dies right after the state of so many epochs was kept."""
+
+    seconds = 0.0
+
+    def __init__(self, path, last, resume=True):
+        super().__init__(path, ABOUT, resume)
+        self.last = last
 
     def save(self, done, state):
         super().save(done, state)
-        raise Killed
+        if done == self.last:
+            raise Killed
 
 
 def trained(method, recipe, checkpoint=None, engine=None):
@@ -68,10 +75,10 @@ def test_a_training_that_died_goes_on_bit_for_bit(name, tmp_path):
     if not len(whole.losses):
         return
     path = tmp_path / "state"
-    for every in (4, 4):  # Twice: after epoch 4, and gone on from there, after epoch 8.
+    for last in (4, 8):
         with pytest.raises(Killed):
-            trained(method, recipe, Mortal(path, every, ABOUT, resume=True))
-    same(trained(method, recipe, Checkpoint(path, 100, ABOUT, resume=True)), whole)
+            trained(method, recipe, Mortal(path, last))
+    same(trained(method, recipe, Checkpoint(path, ABOUT, resume=True)), whole)
 
 
 SCHEDULED, SAMPLED = {"schedule": "cosine", "warmup": 0.3}, {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": 3}
@@ -82,8 +89,8 @@ def test_it_goes_on_from_any_epoch(died, changes, tmp_path):
     recipe = recipe_of(METHODS["CLNR"]).but(**changes)
     whole = trained(METHODS["CLNR"], recipe)
     with pytest.raises(Killed):
-        trained(METHODS["CLNR"], recipe, Mortal(tmp_path / "state", died, ABOUT, resume=False))
-    same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True)), whole)
+        trained(METHODS["CLNR"], recipe, Mortal(tmp_path / "state", died, resume=False))
+    same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", ABOUT, resume=True)), whole)
 
 
 @pytest.mark.gpu
@@ -92,15 +99,20 @@ def test_on_a_gpu_it_goes_on_as_well(name, tmp_path, cuda):
     method, engine = METHODS[name], gpu_engine(torch.float32)
     recipe = recipe_of(method).but(epochs=30)
     with pytest.raises(Killed):
-        trained(method, recipe, Mortal(tmp_path / "state", 12, ABOUT, resume=True), engine)
-    resumed = trained(method, recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True), engine)
+        trained(method, recipe, Mortal(tmp_path / "state", 12), engine)
+    resumed = trained(method, recipe, Checkpoint(tmp_path / "state", ABOUT, resume=True), engine)
     torch.testing.assert_close(resumed.losses, trained(method, recipe, None, engine).losses, rtol=1e-4, atol=1e-4)
 
 
 def test_what_is_kept_can_be_left_aside(tmp_path):
     recipe, path = recipe_of(METHODS["CLNR"]), saved(tmp_path, {"graph": "another"})
-    same(trained(METHODS["CLNR"], recipe, Checkpoint(path, 4, ABOUT, resume=False)), trained(METHODS["CLNR"], recipe))
-    assert loaded(path)[0] == 8
+    checkpoint = Checkpoint(path, ABOUT, resume=False)
+    same(trained(METHODS["CLNR"], recipe, checkpoint), trained(METHODS["CLNR"], recipe))
+    with pytest.raises(DataError, match="another training"):
+        loaded(path)  # A minute had not passed.
+    checkpoint.seconds = 0.0
+    trained(METHODS["CLNR"], recipe, checkpoint)
+    assert loaded(path)[0] == 9
 
 
 def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):
@@ -124,12 +136,12 @@ def kept(tmp_path, done=4):
     path = tmp_path / "state"
     recipe = recipe_of(METHODS["CLNR"]).but(patience=5)
     with pytest.raises(Killed):
-        trained(METHODS["CLNR"], recipe, Mortal(path, done, ABOUT, resume=False))
+        trained(METHODS["CLNR"], recipe, Mortal(path, done, resume=False))
 
     def written(state, **changes):
         now = {name: value for name, value in (told | changes).items() if value is not None}
         path.write_bytes(safetensors.torch.save(state, {"clnr": json.dumps(now)}))
-        return lambda: trained(METHODS["CLNR"], recipe, Checkpoint(path, 100, ABOUT, resume=True))
+        return lambda: trained(METHODS["CLNR"], recipe, Checkpoint(path, ABOUT, resume=True))
 
     with safetensors.safe_open(path, "pt") as file:
         told = json.loads(file.metadata()["clnr"])
@@ -186,13 +198,13 @@ def test_a_flipped_bit_is_noticed(tmp_path):
 def test_a_file_of_somebody_elses_is_neither_overwritten_nor_removed(tmp_path):
     path = tmp_path / "thesis.checkpoint"
     path.write_bytes(b"years of work")
-    for call in (lambda: check_checkpoint(path), lambda: Checkpoint(path, 1, ABOUT, resume=False).save(1, STATE)):
+    for call in (lambda: check_checkpoint(path), lambda: Checkpoint(path, ABOUT, resume=False).save(1, STATE)):
         with pytest.raises(DataError, match="is not a checkpoint of clnr"):
             call()
     remove_checkpoint(path)
     assert path.read_bytes() == b"years of work"
     path.unlink()
-    Checkpoint(path, 1, ABOUT, resume=False).save(1, STATE)
+    Checkpoint(path, ABOUT, resume=False).save(1, STATE)
     check_checkpoint(path)
     remove_checkpoint(path)
     assert not any(tmp_path.glob("*thesis*"))
@@ -216,7 +228,7 @@ def test_a_newer_form_is_refused(tmp_path):
 
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path):
     path = saved(tmp_path)
-    Checkpoint(path, 1, ABOUT, resume=False).save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
+    Checkpoint(path, ABOUT, resume=False).save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
     assert loaded(path)[0] == 1
 
 

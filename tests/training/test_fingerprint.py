@@ -69,7 +69,7 @@ def test_each_setting_of_an_embedding_gives_another_key(changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"checkpoint": Path("state")}, {"checkpoint_every": 5}, {"workers": None}],
+    [{"checkpoint": Path("state")}, {"workers": None}],
     ids=lambda changes: next(iter(changes)),
 )
 def test_how_a_result_is_made_does_not_count(changes):

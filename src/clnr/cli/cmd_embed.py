@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from clnr.cli.app import Device, Json, Quiet, app, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe, settings_of
-from clnr.cli.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
+from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
 from clnr.errors import ClnrError
-from clnr.support.arguments import check_hold_out, check_memory, check_natural, check_seed
-from clnr.support.processes.launch import Place, restarted
-
-if TYPE_CHECKING:
-    from clnr.support.stage_clock import StageTime
+from clnr.support.arguments import check_hold_out, check_memory, check_seed
+from clnr.support.processes.launch import Place
 
 
 def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray: str | None, **options: Any) -> None:
@@ -64,10 +61,7 @@ PANELS = {
     **TABLE_PANELS,
     "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
     OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
-    "Larger graphs": (
-        *("graph", "memory", "checkpoint_every", "resume", "workers", "ray", "max_restarts", "worker_timeout"),
-        "device",
-    ),
+    "Larger graphs": ("graph", "memory", "resume", "workers", "ray", "device"),
 }
 
 
@@ -85,7 +79,7 @@ def embed(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them. auto: --for labels."),
+        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them."),
     ] = None,
     purpose: Annotated[
         str | None,
@@ -112,16 +106,9 @@ def embed(
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
     ] = True,
-    checkpoint_every: Annotated[
-        int,
-        typer.Option(
-            "--checkpoint-every",
-            metavar="N",
-            callback=lambda value: check_natural("checkpoint_every", value),
-            help="Save the state of training every N epochs; 0 for never.",
-        ),
-    ] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the checkpoint, which is saved every minute, if there is one.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
@@ -133,8 +120,6 @@ def embed(
     ] = None,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
-    max_restarts: MaxRestarts = 3,
-    worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -151,13 +136,15 @@ def embed(
     from clnr.embedding.planning import file_plan, memory_plan
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
-    from clnr.engine.distributed.worker_group import current_workers
+    from clnr.engine.distributed.worker_session import current_workers
     from clnr.graph.graph_folder import GraphFolder
+    from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock, use_clock
     from clnr.training.checkpoint import checkpoint_path
 
     group = current_workers()
+    checkpoint = None if folder is None else checkpoint_path(folder)
     settings = Settings(
         **method_settings,
         engine=choose(device, **engine),
@@ -165,9 +152,8 @@ def embed(
         seed=seed,
         hold_out=hold_out,
         baselines=baselines,
-        checkpoint=None if folder is None else checkpoint_path(folder),
-        checkpoint_every=checkpoint_every,
-        resume=(resume or restarted()) and folder is not None,
+        checkpoint=checkpoint,
+        resume=resume and checkpoint is not None,
         workers=group,
     )
     settings = job.as_begun(settings, folder)
@@ -197,7 +183,7 @@ def embed(
         measured = settings.engine.device if as_json else None
         with (
             progress_bar(quiet or not group.first) as bar,
-            use_clock(StageClock.of_process(measured, bar.slow_stage)) as clock,
+            use_clock(StageClock(measured, bar.show_stage)) as clock,
         ):
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
@@ -206,22 +192,23 @@ def embed(
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):
             print_stderr("stopped; training is complete: run the same command with --resume to continue with the next block")
-        elif group.first and settings.checkpoint is not None and settings.checkpoint.is_file():
-            saved = f"stopped; training is saved in {settings.checkpoint}"
-            print_stderr(f"{saved}: run the same command with --resume to continue")
-        elif group.first:
-            print_stderr("stopped without a checkpoint: --checkpoint-every N saves one every N epochs")
+        elif group.first and checkpoint is not None and checkpoint.is_file():
+            print_stderr(f"stopped; training is saved in {checkpoint}: run the same command with --resume to continue")
+        elif group.first and checkpoint is not None:
+            print_stderr("stopped without a checkpoint: the first is saved after a minute of training")
         raise typer.Exit(130) from None
     if not group.first:
         return
     if result is None:
         print_stderr(f"{folder} is finished: there is nothing to resume")
     else:
-        print_result(result, folder, perf_counter() - began, as_json, clock.stages)
+        stages = [{"stage": name, "seconds": each} for name, each in clock.seconds.items() if each]
+        took = {"stages": stages, **process_peaks(settings.engine.device)}
+        print_result(result, folder, perf_counter() - began, as_json, took)
 
 
 def print_result(
-    result: Any, folder: Path, seconds: float, as_json: bool, stages: Sequence[StageTime] = (), trained: bool = True
+    result: Any, folder: Path, seconds: float, as_json: bool, took: dict[str, Any] | None = None, trained: bool = True
 ) -> None:
     """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
     from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
@@ -232,9 +219,6 @@ def print_result(
     nodes, dimension = map(int, result.z.shape)
     shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
-    took: dict[str, Any] = {"seconds": round(seconds, 3)}
-    if trained:
-        took["stages"] = [each.to_dict() for each in stages]
     if as_json:
         of_graph: dict[str, Any] = {"shards": shards}
         tables: list[str] = []
@@ -249,7 +233,8 @@ def print_result(
             "folder": str(folder),
             "dimension": dimension,
             **of_graph,
-            **took,
+            "seconds": round(seconds, 3),
+            **(took or {}),
             "scores" if trained else "scores_of_training": result.scores,
             "baselines": result.baselines,
             "comparison": compared.sentence or None if compared else None,

@@ -97,7 +97,7 @@ OUTPUT_PANEL = "Output"
 _VALUES = {
     "COLUMN": ("--label", "--name"),
     "FOLDER": ("--out", "--graph", "--data-root"),
-    "N": ("-k", "--seed", "--seeds", "--jobs", "--workers", "--max-restarts"),
+    "N": ("-k", "--seed", "--seeds", "--jobs", "--workers"),
     "AMOUNT": ("--memory",),
     "SHARE": ("--hold-out",),
     "TYPE": ("--precision", "--dtype"),

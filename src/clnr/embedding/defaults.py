@@ -56,14 +56,12 @@ PURPOSES = (LABELS, LINKS)
 """What vectors may be for, if not for everything."""
 TRIED = tuple({"mix": mix} for mix in MIXES if mix != "all")
 """Of these values, and of all baselines, a purpose chooses."""
-AUTO = "auto"
-"""In place of a method's name: the standard one, for labels."""
 
 
 def choose_method(
     method: Method | str | None, effort: str | None = None, purpose: str | None = None, encoder: Any = None
 ) -> dict[str, Any]:
-    """The settings that a method, its name, ``auto``, an effort or a purpose stand for: by keyword of ``Settings``.
+    """The settings that a method, its name, an effort or a purpose stand for: by keyword of ``Settings``.
 
     An encoder of one's own takes the place of the method's; without a method, of CLNR's.
     """
@@ -71,10 +69,6 @@ def choose_method(
         check_choice("effort", effort, EFFORTS)
     if purpose is not None:
         check_choice("purpose", purpose, PURPOSES)
-    if isinstance(method, str) and method == AUTO:
-        if purpose not in (None, LABELS):
-            raise RecipeError(f"method='auto' chooses by labels, and the purpose is {purpose!r}: leave one out")
-        method, purpose = None, LABELS
     if encoder is not None:
         if effort is not None:
             raise RecipeError("effort chooses an encoder, and encoder=... is another: leave one out")

@@ -12,10 +12,9 @@ from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import as_begun
 from clnr.engine import choose
-from clnr.errors import ClnrError, RecipeError, did_you_mean
+from clnr.errors import did_you_mean
 from clnr.methods.recipe import recipe_keys
-from clnr.support.arguments import check_int, check_path
-from clnr.support.processes.launch import Place
+from clnr.support.arguments import check_path
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.storage import resolve_path
 from clnr.tables.table_arguments import TableArguments
@@ -23,11 +22,11 @@ from clnr.tables.table_arguments import TableArguments
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 # Parameters that are settings of the same name.
-_SAME_NAME = ("recipe", "seed", "hold_out", "checkpoint_every", "resume", "evaluate")
+_SAME_NAME = ("recipe", "seed", "hold_out", "resume", "evaluate")
 
 
-def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> Settings:
-    """The settings that parameters of an embedder ask for, for a training that a group of workers shares."""
+def embedder_settings(parameters: Mapping[str, Any], workers: Workers = ALONE) -> Settings:
+    """The settings that parameters of an embedder ask for, for a training that ``workers`` share."""
     shortcuts = {name: parameters[name] for name in ("dimension", "epochs") if parameters[name] is not None}
     checkpoint = parameters["checkpoint"]
     settings = Settings(
@@ -36,18 +35,10 @@ def embedder_settings(parameters: Mapping[str, Any], group: Workers = ALONE) -> 
         changes=shortcuts,
         checkpoint=None if checkpoint is None else resolve_path(check_path("checkpoint", checkpoint)),
         baselines=parameters["evaluate"],
-        workers=group,
+        workers=workers,
         **{name: parameters[name] for name in _SAME_NAME},
     )
-    workers = check_int("workers", parameters["workers"])
-    if workers < 1:
-        raise RecipeError(f"workers must be 1 or more, not {workers}")
-    if workers == 1:
-        return as_begun(settings)
-    if Place.from_environment() is not None:
-        raise ClnrError("this process is one of several workers already (torchrun): leave out workers")
-    # Workers that are started find out themselves what a checkpoint was begun with.
-    return settings
+    return as_begun(settings)
 
 
 def names_unknown(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import job
-from clnr.embedding.embedder_fit import embed_files, fit_from_files, fit_in_memory
+from clnr.embedding.embedder_fit import embed_files, fit_from_files
 from clnr.embedding.embedder_parameters import embedder_settings, names_unknown
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
@@ -30,6 +30,7 @@ from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.output_folder import Output, write_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
+from clnr.engine.distributed.worker_session import joined
 from clnr.errors import ClnrError, DataError, spoken
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -66,8 +67,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes.
 
     Args:
-        method: A method, or its name (see ``clnr ls methods``). ``auto`` is the default with
-            ``purpose="labels"``. None: the effort's method.
+        method: A method, or its name (see ``clnr ls methods``). None: the effort's method.
         encoder: A ``torch.nn.Module`` with ``forward(x, edge_index)``, such as PyG's GraphSAGE, in place of the method's
             encoder, which without ``method`` is CLNR's. A copy is trained, in full steps, from the module's own parameters.
         effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
@@ -83,14 +83,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a pipeline over nodes;
             every fold sees all nodes and edges.
-        checkpoint: File for the training state; ``save`` removes it. None: no checkpoint.
-        checkpoint_every: Epochs between two saves.
+        checkpoint: File to which the training state is saved once a minute; ``save`` removes it. None: no checkpoint.
         resume: Whether ``fit`` continues from an existing checkpoint.
         evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe, which adds
             ``strict_accuracy``, ``validation_accuracy`` and ``majority_accuracy`` to the scores.
         threads: Number of CPU threads; None: as many as a step can use. The last bits of a result depend on it.
-        workers: Number of processes on this machine that share ``fit``, as ``clnr embed --workers``. They do not run the
-            caller's script.
         verbose: Whether to show the plan and the progress of ``fit``, which the logger ``clnr`` emits at level INFO.
 
     Attributes:
@@ -124,11 +121,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         precision: str = "auto",
         graph: Any = None,
         checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
         resume: bool = False,
         evaluate: bool = False,
         threads: int | None = None,
-        workers: int = 1,
         verbose: bool = False,
     ):
         self.method = method
@@ -144,11 +139,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.precision = precision
         self.graph = graph
         self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
         self.resume = resume
         self.evaluate = evaluate
         self.threads = threads
-        self.workers = workers
         self.verbose = verbose
 
     @names_unknown
@@ -160,35 +153,41 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             X: The graph; not needed if the embedder was given one.
         """
-        source, workers = X if self.graph is None else self.graph, self.workers
+        source = X if self.graph is None else self.graph
         settings = embedder_settings(self.get_params(deep=False))
-        folder = _too_large(source, settings, workers)
+        folder = _too_large(source, settings)
         if folder is not None:
-            return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return memory_plan.plan(as_table_graph(source), settings, workers)[1]
+            return file_plan.plan(folder, file_plan.for_files(folder, settings, None), None)[1]
+        return memory_plan.plan(as_table_graph(source), settings)[1]
 
     @names_unknown
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
+        In a process that ``torchrun`` or Ray Train started, all processes of the group call ``fit`` with the same arguments and
+        share the training; afterwards the embedder of rank 0 is fitted, and those of the others are not.
+
         Args:
             X: The graph; or, if the embedder was given one, ids of its nodes, which have no effect here.
             y: Not used.
         """
-        source, parameters = X if self.graph is None else self.graph, self.get_params(deep=False)
-        settings = embedder_settings(parameters)
-        folder = _too_large(source, settings, self.workers)
-        with self._progress() as bar:
+        source = X if self.graph is None else self.graph
+        with joined(self.device) as workers, self._progress(workers.first) as bar:
+            settings = embedder_settings(self.get_params(deep=False), workers)
+            folder = _too_large(source, settings)
             if folder is not None:
-                self._set_result(fit_from_files(folder, settings, parameters, bar))
-                return self
-            table_graph = as_table_graph(source)
-            self._set_result(fit_in_memory(table_graph, settings, parameters, bar))
-        _warn_of(table_graph)
+                result = fit_from_files(folder, settings, bar)
+            else:
+                table_graph = as_table_graph(source)
+                result = job.fit(table_graph, settings, bar)
+        if result is not None:
+            self._set_result(result)
+            if folder is None:
+                _warn_of(table_graph)
         return self
 
-    def _progress(self) -> AbstractContextManager[Bar | None]:
-        return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
+    def _progress(self, is_shown: bool = True) -> AbstractContextManager[Bar | None]:
+        return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")) and is_shown)
 
     @names_unknown
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
@@ -225,6 +224,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
+        check_is_fitted(self)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
 
     @names_unknown
@@ -386,10 +386,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
-def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | None:
-    """The graph folder that a path names, if it must be trained on from its files."""
+def _too_large(source: Any, settings: Settings) -> GraphFolder | None:
+    """The graph folder that a path names, if it must be trained on from its files: where a worker cannot load it, by all."""
     folder = as_graph_folder(source)
-    return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
+    fits = folder is None or file_plan.fits_memory(folder, settings, None)
+    return None if settings.workers.all_reduce_min(fits) else folder
 
 
 def _warn_of(table_graph: TableGraph, known: int = 0) -> None:

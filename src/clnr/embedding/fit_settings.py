@@ -16,7 +16,7 @@ from clnr.errors import DataError, MethodError, RecipeError
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import check_hold_out, check_natural, check_seed, check_type
+from clnr.support.arguments import check_hold_out, check_seed, check_type
 from clnr.support.humanize import plural
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import FeatureEncoder
@@ -39,8 +39,7 @@ class Settings:
         effort: Hyper-parameters that an effort sets, unless a recipe or a change does.
         seed: Decides everything random.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
-        checkpoint: The file that the state of training is saved to; None for none.
-        checkpoint_every: Epochs between two saves; 0 to save none.
+        checkpoint: The file that the state of training is saved to, once a minute; None for none.
         resume: Whether to continue from the checkpoint, if there is one.
         purpose: What the vectors are for, if not for everything: one of ``PURPOSES``.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
@@ -56,7 +55,6 @@ class Settings:
     seed: int = 0
     hold_out: float = HOLD_OUT
     checkpoint: Path | None = None
-    checkpoint_every: int = 0
     resume: bool = False
     purpose: str | None = None
     evaluate: bool = True
@@ -66,7 +64,6 @@ class Settings:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_hold_out(self.hold_out)
-        check_natural("checkpoint_every", self.checkpoint_every)
         for name in ("resume", "evaluate", "baselines"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
@@ -92,11 +89,6 @@ class Settings:
         """
         some = TRIED if self.purpose or (self.evaluate and self.method.objective is not None) else ()
         return tuple(each for each in some if each.keys() <= {*self.method.keys} - {*self.fixed})
-
-    @property
-    def _used_checkpoint(self) -> Path | None:
-        """The checkpoint, if the state of training is to be saved or resumed from."""
-        return self.checkpoint if self.checkpoint_every or self.resume else None
 
     def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph, and the choices in it that follow from the graph."""
@@ -141,16 +133,15 @@ class Settings:
 
     def check_checkpoint(self) -> None:
         """Fail if the state of training is to be saved, and cannot be."""
-        if (path := self._used_checkpoint) is not None:
-            check_checkpoint(path)
+        if self.checkpoint is not None:
+            check_checkpoint(self.checkpoint)
 
     def checkpoint_of(self, graph: str, recipe: Recipe, log: Callable[[str], None]) -> Checkpoint | None:
         """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
-        if (path := self._used_checkpoint) is None:
+        if self.checkpoint is None:
             return None
         say = log if self.engine.device.type == "cpu" else None
-        every = self.checkpoint_every or recipe.epochs + 1
-        return Checkpoint(path, every, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
+        return Checkpoint(self.checkpoint, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
 
     def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
         """All that decides the result on the graph with a digest; with another, nothing can be resumed."""

@@ -25,7 +25,7 @@ from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
-from clnr.support.stage_clock import StageClock, stage, use_clock
+from clnr.support.stage_clock import stage
 from clnr.support.storage import errors_name, reserve_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import begun_with
@@ -72,8 +72,7 @@ def embed(
     """
     workers, shown = settings.workers, bar or Bar(None, quiet=True)
     settings.engine.wake()
-    clock = StageClock(on_slow=None if bar is None else bar.slow_stage)
-    with use_clock(clock), _reserved(output, settings) as finished:
+    with _reserved(output, settings) as finished:
         with stage("read"):
             source = open_source()
         with stage("plan"):
@@ -86,9 +85,6 @@ def embed(
             return None
         for line in planned.lines:
             shown.note(line)
-        # Workers that are started again must go on from a checkpoint of this training, not of an earlier one.
-        if not (workers.alone or settings.resume):
-            settings.remove_checkpoint()
         job = source.begin(settings, recipe, planned, output, bar)
         run_stages(job, source.stages)
         return None if job.scored is None else source.result(job)

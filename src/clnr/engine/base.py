@@ -19,7 +19,6 @@ from clnr.engine.streams import Streams, capture, own_stream
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
 from clnr.support.machine.devices import Asked
-from clnr.support.processes.workers import ALONE, Workers
 
 Result = TypeVar("Result")
 
@@ -53,17 +52,6 @@ class Engine(ABC):
     """How many threads of the CPU to take; None for as many as are worth it."""
     most_threads: int | None = None
     """How many it takes at most where none are asked for; None for as many as are usable."""
-
-    workers: Workers = ALONE
-    """Who share the rows of ``operators`` of a whole graph, each with an engine of its own."""
-
-    def among(self, workers: Workers) -> Engine:
-        """The same engine for what workers compute together; all of them must ask for the same in the same order."""
-        if workers is self.workers:
-            return self
-        shared = copy.copy(self)
-        shared.workers = workers
-        return shared
 
     @property
     def precision(self) -> str:

@@ -1,4 +1,4 @@
-"""Engines that compute rows of nodes which a CPU finds: from memory or from files, alone or among workers."""
+"""Engines that compute rows of nodes which a CPU finds: from memory or from files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from torch import Tensor
 
 from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows
 from clnr.engine.cpu.frontier import Frontier
-from clnr.engine.distributed.shared_rows import SharedRows
 from clnr.engine.files.mapped import stored_rows
 from clnr.engine.files.mapped_graph import MappedGraph, map_folder, measured_nodes
 from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
-from clnr.engine.sparse_matrix import SparseMatrix, to_scipy
 from clnr.engine.streams import Streams
 from clnr.engine.view import DeviceGraph, Mask, View
 from clnr.graph import Graph
@@ -58,9 +56,6 @@ class BlockEngine(SparseEngine):
         """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
         if view.device_graph.in_files:
             return self.block_operators(view, measured_nodes(view.device_graph.graph.num_nodes))
-        # Workers share the rows of a graph as it is, or of another matrix on its nodes: where nothing is drawn.
-        if not self.workers.alone and view == View(view.device_graph, propagation_matrix=view.propagation_matrix):
-            return SharedOperators(view, self)
         return super().operators(view, streams)
 
     def block_operators(self, view: View, nodes: Tensor) -> Operators:
@@ -129,82 +124,3 @@ class FrontierOperators(MatrixOperators):
         inputs, outputs = weight.shape
         fewer = len(self.nodes) - len(self._frontier.nodes(self._hops - 1))
         return _STEPS_PER_GATHER * len(self._block.columns) * (inputs - outputs) <= fewer * inputs * outputs
-
-
-class _OwnRows(MatrixOperators):
-    """This worker's rows of the maps of all nodes; ``propagate`` takes the rows of all."""
-
-    _engine: BlockEngine
-
-    def __init__(self, view: View, engine: BlockEngine, own_rows: slice):
-        super().__init__(view, engine)
-        self._own_rows = own_rows
-
-    @cached_property
-    def _x(self) -> Tensor | Features:
-        x, rows = self.view.device_graph.features, self._own_rows
-        if isinstance(x, SparseMatrix):
-            return x.once(("rows", rows.start, rows.stop), lambda: self._engine.block_features(to_scipy(x)[rows], None))
-        return self._engine.all_features(self.view.device_graph, x)[rows]
-
-    @cached_property
-    def adjacency(self) -> Matrix:
-        links, rows = self.view.propagation, self._own_rows
-        asker = "rows", rows.start, rows.stop, self.view.propagation_matrix is None
-        shape = rows.stop - rows.start, links.shape[1]
-        return links.once(asker, lambda: self._engine.block_matrix(_row_block(self.view, rows), shape))
-
-
-def _row_block(view: View, rows: slice) -> CSRArrays:
-    """Some rows of the matrix that a view propagates by."""
-    kept_rows = MatrixKeptRows(view)
-    counts, sums = kept_rows.count(kept_rows.all_rows)
-    kept = kept_rows.fill(np.arange(rows.start, rows.stop), counts[rows])
-    if view.propagation_matrix is None:
-        # As rows among all, which have no entries here: a row is scaled by its own sum.
-        among = np.concatenate([np.zeros(rows.start, np.int64), kept.indptr, np.full(len(sums) - rows.stop, kept.indptr[-1])])
-        kept = kept._replace(values=kept._replace(indptr=among).scaled(sums).values)
-    return kept
-
-
-class SharedOperators(Operators):
-    """The maps of all nodes, of whose rows each worker computes its share; of a view in which nothing is drawn."""
-
-    def __init__(self, view: View, engine: BlockEngine):
-        super().__init__(view)
-        self._engine, self._rows = engine, SharedRows(engine.workers, view.propagation.shape[0])
-        self._own = _OwnRows(view, engine, self._rows.own_rows)
-        self.dense = engine.dense.by_rows(self._rows)
-
-    @property
-    def features(self) -> Tensor:
-        x = self.view.device_graph.features
-        if isinstance(x, SparseMatrix):
-            return self._engine.features(x, None).to_dense()
-        return self._engine.all_features(self.view.device_graph, x)[:, : self.view.device_graph.graph.num_features].float()
-
-    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        if bias is None:
-            return self._rows(self._own.project, weight)
-        return self._rows(self._own.project, weight, bias)
-
-    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        return self._rows(lambda given: self._own.propagate(given, relu), h)
-
-    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        engine, own_rows, x = self._engine, self._rows.own_rows, self.view.device_graph.features
-        given = engine.all_features(self.view.device_graph, x) if h is None and isinstance(x, Tensor) else h
-        if given is not None and weight.shape[0] <= weight.shape[1]:
-
-            def layer(given: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-                narrow = engine.weight(weight, first=h is None)
-                return engine.dense.linear(self._own.propagate(given, relu and h is not None), narrow, bias)
-
-            return self._rows(layer, given, weight, bias)
-        if h is None:
-            projected = self.project(weight)
-        else:
-            projected = self._rows(
-                lambda h, weight: (h[own_rows].relu() if relu else h[own_rows]) @ engine.weight(weight), h, weight
-            )
-        return self._rows(lambda given, bias: self._own.adjacency(given, bias=bias), projected, bias)

@@ -12,14 +12,11 @@ from typing import Any
 import torch
 
 from clnr.engine.base import Engine
-from clnr.engine.cpu.cpu_engine import DENSE_ABOVE as CPU_DENSE_ABOVE
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.csr_arrays import numba_kernels
 from clnr.engine.cpu.threads import usable_threads
-from clnr.engine.gpu.cuda_engine import DENSE_ABOVE as GPU_DENSE_ABOVE
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.engine.gpu.triton_dense import triton_kernels
-from clnr.engine.torch_sparse import TorchEngine, matrix_product, row_reduction
 from clnr.errors import DeviceError
 from clnr.support.machine.devices import Asked, check_device, check_precision, check_threads
 
@@ -35,7 +32,7 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
     """The fastest engine for a device.
 
     Args:
-        device: ``auto`` (a GPU where there is one), ``cpu`` or ``cuda``.
+        device: ``auto`` (a GPU where there are one and Triton), ``cpu`` or ``cuda``.
         precision: ``auto`` (bfloat16 on a GPU that has it, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         threads: How many threads of the CPU to take; None for as many as are worth it.
     """
@@ -45,7 +42,11 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
         reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
         raise DeviceError(f"device 'cuda' is not available: {reason}; use --device cpu, or auto")
     dtype = None if precision == "auto" else getattr(torch, precision)
-    if has_cuda and device != "cpu":
+    uses_gpu = has_cuda and device != "cpu"
+    if uses_gpu and device == "auto" and triton_kernels() is None:
+        warnings.warn("Triton is not installed, so the GPU is not used; pip install triton", stacklevel=2)
+        uses_gpu = False
+    if uses_gpu:
         engine = gpu_engine(dtype)
     elif dtype == torch.bfloat16 != preferred_dtype() and not has_bfloat16():
         raise DeviceError("this CPU has no bfloat16 instructions, and would be a hundred times slower; use float32, or auto")
@@ -91,7 +92,7 @@ def preferred_dtype(cpuinfo: Path = _CPUINFO) -> torch.dtype:
             raise DeviceError(f"{PRECISION_VARIABLE} must be float32 or bfloat16, not '{forced}'")
         return getattr(torch, forced)
     has_amx = _AMX_FLAG in _flags(cpuinfo) and torch.backends.mkldnn.is_available()
-    return torch.bfloat16 if has_amx and numba_kernels() is not None else torch.float32
+    return torch.bfloat16 if has_amx else torch.float32
 
 
 def has_bfloat16(cpuinfo: Path = _CPUINFO) -> bool:
@@ -108,21 +109,14 @@ def _flags(cpuinfo: Path) -> set[str]:
 
 
 def cpu_engine(dtype: torch.dtype = torch.float32) -> Engine:
-    """The CPU engine: compiled loops, or torch's sparse product, which is slower and in float32, without numba."""
-    if numba_kernels() is not None:
-        return CompiledEngine(dtype)
-    if dtype == torch.bfloat16:
-        raise DeviceError("bfloat16 on a CPU needs numba, which cannot be used: pip install numba; or use float32")
-    warnings.warn("numba cannot be used, so training on the CPU is slower; pip install numba", stacklevel=2)
-    return TorchEngine("cpu-torch", torch.device("cpu"), row_reduction, CPU_DENSE_ABOVE)
+    """The CPU engine: compiled loops."""
+    numba_kernels()
+    return CompiledEngine(dtype)
 
 
 def gpu_engine(dtype: torch.dtype | None = None) -> Engine:
-    """The GPU engine: Triton's kernels, by default in bfloat16 where the GPU has it; without Triton torch's, in float32."""
+    """The GPU engine: Triton's kernels, by default in bfloat16 where the GPU has it."""
+    if triton_kernels() is None:
+        raise DeviceError("a GPU needs Triton, which is not installed: pip install triton; or use --device cpu")
     device = torch.device("cuda", torch.cuda.current_device())
-    if triton_kernels() is not None:
-        return KernelEngine(device, dtype or (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32))
-    if dtype == torch.bfloat16:
-        raise DeviceError("bfloat16 on a GPU needs Triton, which is not installed: pip install triton; or use float32")
-    warnings.warn("Triton is not installed, so training on the GPU is slower; pip install triton", stacklevel=2)
-    return TorchEngine("gpu-torch", device, matrix_product, GPU_DENSE_ABOVE)
+    return KernelEngine(device, dtype or (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32))

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.engine.distributed.shared_rows import SharedRows
 from clnr.engine.products import at_least_float32, gram, product
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.support.processes.workers import ALONE, Workers
@@ -65,15 +64,6 @@ class Dense:
         shared.workers = workers
         return shared
 
-    rows: SharedRows | None = None
-    """The rows that workers share where ``linear`` is given as many."""
-
-    def by_rows(self, rows: SharedRows) -> Dense:
-        """The same operations for rows that all workers have; each computes its share of a linear layer."""
-        shared = copy.copy(self)
-        shared.rows = rows
-        return shared
-
     def column_sums(self, z: Tensor, scale: float = 1.0) -> Tensor:
         """The sum of each column times ``scale``, in float32 or better."""
         # On a CPU, a product with a vector is faster than torch's sum over rows.
@@ -115,10 +105,7 @@ class Dense:
 
     def linear(self, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """P W + b, in the type of P, which W must have too."""
-        rows = self.rows
-        if rows is None or len(p) != rows.count:
-            return _Linear.apply(p, weight, bias, self)
-        return rows(lambda p, weight, bias: _Linear.apply(p[rows.own_rows], weight, bias, self), p, weight, bias)
+        return _Linear.apply(p, weight, bias, self)
 
     def sample_linear(self, p: Tensor, weight: Tensor, bias: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Some rows of P W + b, and variance (divisor n) and mean of each column of all; no other row is computed."""

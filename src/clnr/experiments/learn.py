@@ -39,7 +39,7 @@ def learn(
 
     Methods that are given the same ``device_graph``, that graph without labels on the engine's device, share what they compute.
     """
-    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, ALONE, device_graph)
+    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, device_graph)
     assert learned is not None
     return learned
 
@@ -53,22 +53,21 @@ def learn_shared(
     progress: ProgressCallback | None,
     checkpoint: Checkpoint | None,
     workers: Workers,
-    embedders: Workers,
     device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding | None:
     """``learn`` by workers who share the training: all of them call this.
 
-    They share the embedding if they are also ``embedders``; else only the first computes it, and the others have None.
+    Only the first computes the embedding; the others have None.
     """
-    if embedders.alone and not workers.first:
+    if not workers.first:
         with memory.enough_memory():
             with stage("prepare"):
-                prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine, engine)
+                prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine)
             train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
         return None
     with memory.enough_memory(), engine.use_threads():
-        shared = progress, checkpoint, workers, embedders, device_graph
-        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, *shared)
+        given = progress, checkpoint, workers, device_graph
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, *given)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -83,7 +82,6 @@ def learn_seeds(
     progress: ProgressCallback | None,
     checkpoint: Checkpoint | None = None,
     workers: Workers = ALONE,
-    embedders: Workers = ALONE,
     device_graph: DeviceGraph | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
@@ -97,15 +95,14 @@ def learn_seeds(
         by_recipe.setdefault(adapted, {})[seed] = supervision
     seen = device_graph or _without_labels(graph, engine)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
-    shared = engine.among(embedders)
     for adapted, supervisions in by_recipe.items():
         with stage("prepare"):
-            prepared = _Prepared(method.build(adapted), seen, engine, shared)
+            prepared = _Prepared(method.build(adapted), seen, engine)
         width = prepared.model.encoder.width(prepared.device_graph.graph.num_features)
         if method.supervised and width < adapted.dimension:
             raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
-        fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
+        fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint)
         for seed, each in zip(supervisions, fitted, strict=True):
             with stage("embed"):
                 learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
@@ -121,10 +118,10 @@ def _without_labels(graph: Graph, engine: Engine) -> DeviceGraph:
 class _Prepared:
     """A model and a graph whose features are those that its encoder is given."""
 
-    def __init__(self, model: Model, device_graph: DeviceGraph, engine: Engine, shared: Engine):
+    def __init__(self, model: Model, device_graph: DeviceGraph, engine: Engine):
         began = time.perf_counter()
-        self.model, self._engine, self._shared = model, engine, shared
-        self.inputs, self.device_graph = model.fit_inputs(device_graph, shared)
+        self.model, self._engine = model, engine
+        self.inputs, self.device_graph = model.fit_inputs(device_graph, engine)
         self.seconds = time.perf_counter() - began
 
     def start(self, recipe: Recipe, seed: int, supervision: Supervision | None, workers: Workers) -> StepContext:
@@ -141,12 +138,8 @@ class _Prepared:
         if isinstance(fitted, TrainingError):
             return fitted
         parameters = self.inputs | fitted.parameters
-        if not self._shared.workers.alone:
-            # The same bits for all who share the rows, whatever machine they are on.
-            parameters = {name: value.contiguous() for name, value in parameters.items()}
-            self._shared.workers.broadcast(list(parameters.values()))
         fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + self.seconds / seeds)
-        z = self.model.embed(fitted.parameters, self._shared.float32, View(self.device_graph))
+        z = self.model.embed(fitted.parameters, self._engine.float32, View(self.device_graph))
         if not z.isfinite().all():
             return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
         return TrainedEmbedding(seed, recipe, self.device_graph, fitted, z)

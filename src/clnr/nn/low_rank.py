@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from clnr import rng
 from clnr.support.lazy import torch
-from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,31 +33,20 @@ def principal_directions(
     return _subspace(lambda directions: _squared(apply, directions), inner, width, count, key, device)
 
 
-def principal_axes(rows: Tensor, count: int, key: rng.Key, workers: Workers = ALONE) -> Tensor:
-    """``principal_directions`` of a matrix with few columns, from their inner products.
-
-    Workers that have the same rows take a share of them each.
-    """
+def principal_axes(rows: Tensor, count: int, key: rng.Key) -> Tensor:
+    """``principal_directions`` of a matrix with few columns, from their inner products."""
     rows = _scaled(rows.to(torch.float32))
-    own = rows[workers.own_rows(len(rows))]
-    return axes_of_inner_products(workers.all_reduce(own.T @ own)[0], count, key, workers)
+    return axes_of_inner_products(rows.T @ rows, count, key)
 
 
-def axes_of_inner_products(inner: Tensor, count: int, key: rng.Key, workers: Workers = ALONE) -> Tensor:
-    """``principal_axes`` of a matrix, given the inner products of its columns.
+def axes_of_inner_products(inner: Tensor, count: int, key: rng.Key) -> Tensor:
+    """``principal_axes`` of a matrix, given the inner products of its columns."""
+    inner = _scaled(inner).to(torch.float32)
 
-    The first worker finds them for all: they must not differ, and on another kind of processor they would.
-    """
-    axes = torch.empty(len(inner), min(count, len(inner)), device=inner.device)
-    if workers.first:
-        inner = _scaled(inner).to(torch.float32)
+    def of(directions: Tensor) -> Tensor:
+        return directions.T @ (inner @ directions)
 
-        def of(directions: Tensor) -> Tensor:
-            return directions.T @ (inner @ directions)
-
-        axes = _subspace(lambda directions: inner @ directions, of, len(inner), count, key, inner.device)
-    workers.broadcast([axes])
-    return axes
+    return _subspace(lambda directions: inner @ directions, of, len(inner), count, key, inner.device)
 
 
 def _subspace(

@@ -15,7 +15,6 @@ from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.low_rank import axes_of_inner_products, orthonormal
 from clnr.nn.readout_blocks import Block, Family, Measure, Product, ReadoutContext, Source
 from clnr.support.lazy import lazy, torch
-from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,7 +72,7 @@ class Readout:
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
         sized, context = self._made(parameters, context)
-        return parameters | self.fit_rows(self._fitted_rows(sized, context), context.engine.device, context.engine.workers)
+        return parameters | self.fit_rows(self._fitted_rows(sized, context), context.engine.device)
 
     def trials(
         self, parameters: Parameters, context: ReadoutContext, others: Sequence[Readout], nodes: Tensor
@@ -83,18 +82,14 @@ class Readout:
         fitted, products = self._fitted_rows(sized, context), [product for _, product in sized]
         all_rows = isinstance(context.fitted_nodes, slice)
         rows = [each[nodes] for each in fitted.rows] if all_rows else context.matrices(products, nodes)
-        return self.try_rows(fitted, others, rows, context.engine.device, context.engine.workers)
+        return self.try_rows(fitted, others, rows, context.engine.device)
 
     def _fitted_rows(self, sized: list[tuple[float, Product]], context: ReadoutContext) -> FittedRows:
-        products, graph, workers = [product for _, product in sized], context.device_graph.graph, context.engine.workers
+        products, graph = [product for _, product in sized], context.device_graph.graph
 
         def measure(numbers: tuple[int, ...]) -> float:
-            weight = 0.0
-            if workers.first:
-                alone = dataclasses.replace(context, engine=context.engine.among(ALONE))  # Only rank 0 reads.
-                reads = [_reader(alone, products[number]) for number in numbers]
-                weight = edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
-            return workers.broadcast_object(weight)
+            reads = [_reader(context, products[number]) for number in numbers]
+            return edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
 
         rows = context.fitted_rows(products)
         return FittedRows([size for size, _ in sized], self.families(products, context.num_outputs, context.own), rows, measure)
@@ -104,31 +99,21 @@ class Readout:
         made = [product.source.encoder is not None and product.source.encoder >= outputs for product in products]
         return [Family.OTHER if each else product.family(own) for each, product in zip(made, products, strict=True)]
 
-    def fit_rows(self, fitted: FittedRows, device: torch.device, workers: Workers = ALONE) -> Parameters:
-        """What is learned from rows of the blocks' matrices: what each weighs, and the map of all of them to the embedding.
-
-        Where ``workers`` have the same rows, they share the work.
-        """
+    def fit_rows(self, fitted: FittedRows, device: torch.device) -> Parameters:
+        """What is learned from rows of the blocks' matrices: what each weighs, and the map of all of them to the embedding."""
         sizes, learned = self.weigh(fitted)
         if not fitted.rows:
             raise RecipeError("the read-out has no columns; reduced must be above 0 where features are all that is read out")
         if not any(sizes):
             raise RecipeError("the read-out has none of the columns that mix asks for; mix=all takes those that there are")
-        return learned | self.fit_components(sizes, fitted.rows, device, workers)
+        return learned | self.fit_components(sizes, fitted.rows, device)
 
-    def fit_components(
-        self, sizes: list[float], matrices: list[Tensor], device: torch.device, workers: Workers = ALONE
-    ) -> Parameters:
+    def fit_components(self, sizes: list[float], matrices: list[Tensor], device: torch.device) -> Parameters:
         """The map of the blocks' matrices to the embedding, learned from rows of these, each of some size."""
-        return self._components(_moments(sizes, matrices, workers), device, workers)
+        return self._components(_moments(sizes, matrices), device)
 
     def try_rows(
-        self,
-        fitted: FittedRows,
-        others: Sequence[Readout],
-        rows: list[Tensor],
-        device: torch.device,
-        workers: Workers = ALONE,
+        self, fitted: FittedRows, others: Sequence[Readout], rows: list[Tensor], device: torch.device
     ) -> Iterator[Tensor | None]:
         """Vectors from rows of the blocks' matrices, as read-outs that differ in what these weigh would make them.
 
@@ -137,7 +122,7 @@ class Readout:
         fitted = fitted._replace(measure=functools.cache(fitted.measure))
         sizes, _ = self.weigh(fitted)
         some, widths = [_some(each) for each in fitted.rows], [each.shape[1] for each in rows]
-        moments = _moments(sizes, some, workers)
+        moments = _moments(sizes, some)
         for other in others:
             ratios = [new / old if old else 0.0 for new, old in zip(other.weigh(fitted)[0], sizes, strict=True)]
             kept = [number for number, ratio in enumerate(ratios) if ratio]
@@ -145,7 +130,7 @@ class Readout:
                 yield None
                 continue
             ratio = torch.cat([torch.full((width,), each) for width, each in zip(widths, ratios, strict=True)]).to(device)
-            learned = self._components(moments.scaled(ratio), device, workers)
+            learned = self._components(moments.scaled(ratio), device)
             weights = learned["weight"].split([width for number, width in enumerate(widths) if number in kept])
             yield learned["bias"] + sum((rows[number] @ weight for number, weight in zip(kept, weights, strict=True)))
 
@@ -158,10 +143,10 @@ class Readout:
             parameters |= add_prefix(place, learned)
         return sizes, parameters
 
-    def _components(self, moments: _Moments, device: torch.device, workers: Workers = ALONE) -> Parameters:
+    def _components(self, moments: _Moments, device: torch.device) -> Parameters:
         """The map of the blocks' columns to the embedding."""
         mean, scale, covariance = moments
-        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"), workers)
+        directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"))
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
         size = torch.where(total > 0, self.dimension / total, 1).sqrt()
@@ -179,27 +164,26 @@ class Readout:
         sized, context = self._made(parameters, context)
         products = [product for _, product in sized]
         weights = source_weights(parameters["weight"], products, [context.width(each) for each in products])
-        count, workers, total = context.device_graph.graph.num_nodes, context.engine.workers, None
-        own = workers.own_rows(count)
+        total: Tensor | None = None
         if context.num_features < self.dimension and all(each.source == Source() for each in weights if each.hops):
             direct = [each for each in weights if each.source == Source()]
             for product, rows in zip(direct, context.matrices(direct), strict=True):
-                total = _plus(total, rows[own], weights.pop(product))
+                total = _plus(total, rows, weights.pop(product))
         most = max((product.hops for product in weights), default=0)
         for hops in range(most, -1, -1):
             if hops < most:
                 assert total is not None
-                total = context.operators.propagate(workers.all_gather_rows(total, count))[own]
+                total = context.operators.propagate(total)
             for product, weight in weights.items():
                 if product.hops == hops and product.source == Source() and not context.has_dense_features:
-                    rows = context.operators.project(weight)[own]
+                    rows = context.operators.project(weight)
                     total = rows if total is None else total.add_(rows)
                 elif product.hops == hops:
                     parts = context.rows(product.source)
                     for part, factor in zip(parts, weight.split([each.shape[1] for each in parts]), strict=True):
-                        total = _plus(total, part[own], factor)
+                        total = _plus(total, part, factor)
         assert total is not None
-        return workers.all_gather_rows(total.add_(parameters["bias"]), count)
+        return total.add_(parameters["bias"])
 
     def _made(self, parameters: Parameters, context: ReadoutContext) -> tuple[list[tuple[float, Product]], ReadoutContext]:
         """The blocks' matrices as products, each with the size of its block, and what these are products of.
@@ -271,20 +255,20 @@ def _some(rows: Tensor) -> Tensor:
     return rows[:: -(-len(rows) // _TRIED_ROWS)] if len(rows) else rows
 
 
-def _moments(sizes: list[float], matrices: list[Tensor], workers: Workers) -> _Moments:
+def _moments(sizes: list[float], matrices: list[Tensor]) -> _Moments:
     """The moments of matrices side by side, each centred and scaled so that its root mean square row length is its size."""
     means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for matrix in matrices]
     scales = [size / _length(matrix, mean) for size, matrix, mean in zip(sizes, matrices, means, strict=True)]
     mean = torch.cat(means)
     scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
-    return _Moments(mean, scale, _covariance(matrices, mean, scale, workers))
+    return _Moments(mean, scale, _covariance(matrices, mean, scale))
 
 
-def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor, workers: Workers) -> Tensor:
+def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor) -> Tensor:
     """The covariance of all centred and scaled columns, computed in blocks of rows to save memory."""
     covariance = torch.zeros(len(mean), len(mean), device=mean.device)
     count = len(matrices[0])
-    for begin in range(workers.rank * ROWS, count, workers.size * ROWS):
+    for begin in range(0, count, ROWS):
         rows = (torch.cat([matrix[begin : begin + ROWS] for matrix in matrices], 1) - mean) * scale
         covariance.addmm_(rows.T, rows, alpha=1 / count)
-    return workers.all_reduce(covariance)[0]
+    return covariance

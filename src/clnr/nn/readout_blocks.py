@@ -15,7 +15,6 @@ from clnr.nn.layers import Parameters
 from clnr.nn.low_rank import principal_axes, principal_directions
 from clnr.nn.structure import STEPS, walks
 from clnr.support.lazy import lazy, torch
-from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -269,7 +268,7 @@ class ReducedFeatures(Block):
         def directions() -> Tensor:
             width = context.num_features
             if width <= MOST_INNER_PRODUCTS:
-                return self.directions(context.fitted_features(self.steps), context.engine.workers)
+                return self.directions(context.fitted_features(self.steps))
             return principal_directions(map_, width, self._count, self._key, context.engine.device)
 
         def map_(weight: Tensor) -> Tensor:
@@ -279,9 +278,9 @@ class ReducedFeatures(Block):
         # Methods with the same features share it.
         return {"directions": context.device_graph.once(("directions", type(self).__name__, self._count), directions)}
 
-    def directions(self, rows: Tensor, workers: Workers = ALONE) -> Tensor:
-        """The principal directions, given the propagated features of the nodes that stand for all, which workers share."""
-        return principal_axes(rows, self._count, self._key, workers)
+    def directions(self, rows: Tensor) -> Tensor:
+        """The principal directions, given the propagated features of the nodes that stand for all."""
+        return principal_axes(rows, self._count, self._key)
 
     @property
     def _count(self) -> int:

@@ -59,13 +59,6 @@ def check_seed(seed: object) -> int:
     return number
 
 
-def check_natural(argument: str, value: Any) -> int:
-    """A whole number from 0 on, that is also an option."""
-    if check_int(argument, value) < 0:
-        raise RecipeError(f"--{argument.replace('_', '-')} must be 0 or more, not {value}")
-    return value
-
-
 def check_hold_out(share: float) -> float:
     """The share of edges that are held out, if it is valid."""
     if not (isinstance(share, numbers.Real) and 0 <= share < 1):

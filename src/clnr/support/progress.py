@@ -49,6 +49,7 @@ class Bar:
         self._quiet = quiet
         self._print_line = print_line
         self._files: dict[str, Any] = {}
+        self._stage: Any = None
 
     def note(self, text: str) -> None:
         if self._quiet:
@@ -73,15 +74,14 @@ class Bar:
         if self._progress is None:
             self.note(text)
 
-    def slow_stage(self, name: str) -> Callable[[], None]:
-        """Show that a stage runs, unless a bar shows something already; returns what ends that."""
+    def show_stage(self, name: str | None) -> None:
+        """Show the name of the stage that runs, if any, unless a bar shows something already."""
         progress = self._progress
         if progress is None:
-            self.note(f"now: {name}")
-        elif not progress.tasks:
-            task = progress.add_task(name, total=None, note="")
-            return lambda: progress.remove_task(task)
-        return lambda: None
+            return
+        if self._stage is not None:
+            progress.remove_task(self._stage)
+        self._stage = None if name is None or progress.tasks else progress.add_task(name, total=None, note="")
 
     @contextmanager
     def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
@@ -99,6 +99,7 @@ class Bar:
         if progress is None:
             yield None if self._quiet else _epoch_lines(self.note, what, epochs)
             return
+        self.show_stage(None)
         task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
 
         def on_epoch(done: int, loss: float) -> None:

@@ -237,7 +237,7 @@ def _with_ids(
 
 
 def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[str]:
-    """A note about columns of an earlier feature encoder that tables of nodes lack; raises if these are all of them."""
+    """A note about columns of an earlier feature encoder that tables of nodes lack; a warning if these are all of them."""
     given = arguments.feature_encoder if arguments.base is None else arguments.base.feature_encoder
     columns = {qualified_name(each.kind, name) if each.kind else name for each, _ in nodes for name in each.table.columns}
     kinds = {each.kind or "" for each, _ in nodes}
@@ -246,12 +246,9 @@ def _missing_columns(nodes: TablesAndRoles, arguments: TableArguments) -> list[s
     if not lacks:
         return []
     title = ", ".join(each.table.name for each, _ in nodes)
-    if len(lacks) == len(encoded) and any(roles.features for _, roles in nodes) and not arguments.allow_missing_columns:
-        raise DataError(
-            f"{title}: it has none of the columns that the model was trained with, such as {', '.join(lacks[:5])}, so it seems "
-            "to be from another data set; --allow-missing-columns embeds it anyway"
-        )
-    return [f"{title}: it lacks {', '.join(lacks)}; all values are missing"]
+    has_others_alone = len(lacks) == len(encoded) and any(roles.features for _, roles in nodes)
+    found = f"it lacks {', '.join(lacks)}{', all columns of the model' if has_others_alone else ''}; all values are missing"
+    return [f"{'warning: ' if has_others_alone else ''}{title}: {found}"]
 
 
 def _with_unit(db: Connection, edges: NamedTable, roles: Roles, arguments: TableArguments) -> Roles:

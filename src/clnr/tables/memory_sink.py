@@ -83,20 +83,18 @@ class MemorySink(GraphSink):
         self._edges = read_edge_list(self._db, title, loaded.merging) if loaded.edges else EdgeList(none, none, None)
         if base is None:
             return []
-        hint = ""
+        remarks = []
+        reached = any((nodes < self._old_nodes).any() for nodes in (self._edges.source, self._edges.target, self._index))
+        if loaded.edges and not reached:
+            one = one_line(str(base.graph.node_ids[0]), 80)
+            found = f"{title}: none of its edges leads to a node of the earlier graph, such as '{one}'"
+            remarks.append(f"warning: {found}; to embed the tables as a graph of their own: --alone")
         if loaded.edges and not loaded.as_integers:
             new = "row_ids ANTI JOIN base_ids USING (id)"
             hint = spelling_hint(self._db, title, new, "base_ids", "the earlier graph")
-        reached = any((nodes < self._old_nodes).any() for nodes in (self._edges.source, self._edges.target, self._index))
-        if loaded.edges and not reached and not self._arguments.allow_disjoint:
-            one = one_line(str(base.graph.node_ids[0]), 80)
-            raise DataError(
-                f"{title}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
-                f"{hint or 'are ids written alike?'}; to embed the tables as a graph of their own: --alone; "
-                "to add them anyway: --allow-disjoint"
-            )
+            remarks += [f"{title}: {hint}"] if hint else []
         self._edges, notes = _merge_edges(base.graph, self._edges, self._arguments.is_directed)
-        return [*([f"{title}: {hint}"] if hint else []), *notes]
+        return [*remarks, *notes]
 
     def take_labels(self, node_table: Table | None, label: str | None) -> None:
         old = None if self._base is None else self._base.graph.labels

@@ -63,8 +63,6 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
         feature_encoder: An earlier encoder, to encode features in the same way; default: a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
             replace those of the same nodes, and new weights those of the same edges.
-        allow_missing_columns: Whether an earlier encoder accepts a node table with none of its columns.
-        allow_disjoint: Whether ``base`` is extended by edges that reach none of its nodes.
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused,
             also in a container. Features, edges and node columns come on top of it. If they will not fit, that is an error.
         name: What to call the graph.

@@ -101,8 +101,6 @@ class TableArguments:
     directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None
-    allow_missing_columns: bool = False
-    allow_disjoint: bool = False
     memory: str | None = None
     name: str | None = None
     progress: Callable[[str], None] | None = None

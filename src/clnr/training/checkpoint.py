@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,22 +23,24 @@ _METADATA_KEY = "clnr"
 
 
 class Checkpoint:
-    """A file with the state of one training, to which the training loop saves it ``every`` few epochs.
+    """A file with the state of one training, to which the training loop saves it once in so many ``seconds``.
 
     It is overwritten unless it is to ``resume``. A checkpoint of any training but that of ``about`` is refused, and where one
     had another number of threads, ``say`` is told, as last bits differ. ``choices`` of the engine are kept for ``begun_with``.
     """
 
+    seconds: float = 60.0
+
     def __init__(
         self,
         path: Path,
-        every: int,
         about: Mapping[str, object],
         resume: bool,
         say: Callable[[str], None] | None = None,
         choices: Mapping[str, object] | None = None,
     ):
-        self.path, self.every, self._resume, self._say, self._choices = path, every, resume, say, choices
+        self.path, self._resume, self._say, self._choices = path, resume, say, choices
+        self._saved = time.monotonic()
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
@@ -71,6 +74,10 @@ class Checkpoint:
             )
         return done, state
 
+    def is_due(self) -> bool:
+        """Whether the last save is long enough ago."""
+        return time.monotonic() - self._saved >= self.seconds
+
     def save(self, done: int, state: Mapping[str, Tensor]) -> None:
         """Replace the file by the state after ``done`` epochs, unless a loss is not finite."""
         import safetensors.torch
@@ -85,6 +92,7 @@ class Checkpoint:
         metadata["choices"] = self._choices
         check_checkpoint(self.path)
         write_bytes(self.path, safetensors.torch.save(host, {_METADATA_KEY: json.dumps(metadata)}))
+        self._saved = time.monotonic()
 
 
 def checkpoint_path(folder: Path) -> Path:

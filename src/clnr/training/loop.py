@@ -157,7 +157,6 @@ def fit_all(
     starts: Sequence[StepContext],
     progress: ProgressCallback | None = None,
     checkpoint: Checkpoint | None = None,
-    finish: Engine | None = None,
 ) -> list[TrainingResult | TrainingError]:
     """``fit`` for several seeds in parallel, each with the result that it has alone; errors are returned, not raised.
 
@@ -167,7 +166,6 @@ def fit_all(
         starts: The context of each first step: its graph, seed and supervision; all on one engine.
         progress: Called with the loss of the first one.
         checkpoint: Saves the state of the first one; only for a single training.
-        finish: Computes what follows the last epoch, if not the engine of the steps.
     """
     engine, graph = starts[0].engine, starts[0].device_graph.graph
     work = step_work(len(model.views), model.objective, recipe, Size(graph.num_nodes, graph.num_edges, graph.num_features, 0))
@@ -180,7 +178,7 @@ def fit_all(
             losses = losses[: ended(criteria, recipe.patience)]
             failure = _failure(losses, recipe)
             with stage("fit the read-out"):
-                fitted.append(failure or (model.finalize(train_state.final, finish or engine, start.device_graph), losses))
+                fitted.append(failure or (model.finalize(train_state.final, engine, start.device_graph), losses))
         seconds = (time.perf_counter() - began) / share
     epoch_ms, threads = None if epoch_ms is None else epoch_ms / share, used if engine.device.type == "cpu" else None
     return [
@@ -213,7 +211,7 @@ def train_all(
         step = CudaGraphStep(train_states, engine, workers.alone and on_device and model.encoder.pure)
         with engine.own_stream(), starts[0].device_graph.reading_ahead():
             for epochs in _train(step, buffer, recipe, progress, begun):
-                if checkpoint is not None and epochs % checkpoint.every == 0:
+                if checkpoint is not None and checkpoint.is_due():
                     checkpoint.save(epochs, train_states[0].state)
     return train_states, buffer
 

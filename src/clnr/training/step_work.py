@@ -8,10 +8,8 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import Objective
 
 _BYTES_PER_NUMBER = 4
-# Bytes and operations per second of one thread of a CPU: typical values. Bytes per second that a worker gathers from others on
-# the same machine, and seconds until it begins.
+# Bytes and operations per second of one thread of a CPU: typical values.
 _BYTES_PER_SECOND, _OPERATIONS_PER_SECOND = 7.5e9, 3e10
-_GATHERED_BYTES_PER_SECOND, _SECONDS_PER_GATHER = 1.3e9, 2e-3
 
 
 class Size(NamedTuple):
@@ -56,14 +54,3 @@ def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Siz
     pairs = some**2 if objective is not None and objective.all_pairs else 0
     nodes = min(size.nodes, rows[-1] * links)
     return StepWork(sum(rows), nodes, moved, 6 * views * (rows[-1] * width * inner + pairs * width))
-
-
-def sharing_pays(workers: int, recipe: Recipe, size: Size) -> bool:
-    """Whether several workers embed all nodes sooner than one: each computes a share of the rows of a layer, and gets the rest.
-
-    That is, whether the time that the others save in a layer, with a thread each, is longer than it takes to gather its rows.
-    """
-    width = max(recipe.hidden, recipe.dimension)
-    row = width * _BYTES_PER_NUMBER
-    alone = (size.nodes + size.edges) * row / _BYTES_PER_SECOND + 2 * size.nodes * width**2 / _OPERATIONS_PER_SECOND
-    return alone * (1 - 1 / workers) > _SECONDS_PER_GATHER + size.nodes * row / _GATHERED_BYTES_PER_SECOND

@@ -79,7 +79,7 @@ def test_what_is_settled_is_told():
     noise = torch.randn(len(judge.nodes), 4, generator=torch.Generator().manual_seed(0))
     labels = np.unique(graph.labels[judge.nodes], return_inverse=True)[1]
     telling = torch.from_numpy(labels).double()[:, None] + 0.01 * noise
-    asked = settings(**choose_method("auto"))
+    asked = settings(**choose_method(None, purpose=LABELS))
     taken = settle(asked, judge, noise, [None, noise, telling])
     assert taken.changes == asked.tried[2]
     assert taken.outcome.all()
@@ -105,7 +105,7 @@ def test_without_a_purpose_some_labels_tell_if_there_are_enough(monkeypatch):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"purpose": LABELS}, "--for labels and --method auto need labels of some nodes: .*: --label COLUMN$"),
+        ({"purpose": LABELS}, "--for labels needs labels of some nodes: .*: --label COLUMN$"),
         ({"purpose": LINKS, "hold_out": 0.0}, "--for links needs held-out edges: leave out --hold-out 0$"),
     ],
 )

@@ -254,7 +254,7 @@ def test_labels_choose_the_read_out_from_files_as_in_memory(tmp_path, monkeypatc
         return 4 if 4 in others else None
 
     monkeypatch.setattr(Judge, "best", best)
-    asked = {"engine": choose("cpu"), "recipe": RECIPE, "hold_out": 0.0, "seed": 5} | choose_method("auto")
+    asked = {"engine": choose("cpu"), "recipe": RECIPE, "hold_out": 0.0, "seed": 5} | choose_method(None, purpose="labels")
     ours = fit(TableGraph(graph, None), Settings(**asked))
     place = "files"
     folder = write_graph(graph, tmp_path / "graph")

@@ -1,20 +1,23 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
 
 from clnr.engine import View, cpu_engine
-from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.cpu.csr_arrays import numba_kernels
 from clnr.engine.cpu.threads import share_rows, use_threads
-from clnr.engine.torch_sparse import TorchEngine
+from clnr.errors import DeviceError
 from tests.conftest import tiny
 
 
-def test_without_numba_it_works_slower_and_says_so(monkeypatch):
-    monkeypatch.setattr("clnr.engine.choice.numba_kernels", lambda: None)
-    with pytest.warns(UserWarning, match="numba cannot be used"):
-        engine = cpu_engine()
-    assert isinstance(engine, TorchEngine)
-    assert engine.name != CompiledEngine.name
+def test_without_numba_a_cpu_is_refused(monkeypatch):
+    numba_kernels()
+    monkeypatch.delattr("clnr.engine.cpu.numba_kernels")
+    monkeypatch.setitem(sys.modules, "clnr.engine.cpu.numba_kernels", None)
+    numba_kernels.cache_clear()
+    with pytest.raises(DeviceError, match="a CPU needs numba, which cannot be used"):
+        cpu_engine()
 
 
 @pytest.mark.parametrize("width", [1, 1 << 30])

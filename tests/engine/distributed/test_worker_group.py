@@ -1,4 +1,4 @@
-"""Two and three workers give what one gives: shared rows, and whole trainings."""
+"""Two and three workers give what one gives: steps, and whole trainings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import ClassVar
 import pytest
 import torch
 
-from clnr.engine.distributed.worker_group import _meet, join
+from clnr.engine.distributed import worker_group
+from clnr.engine.distributed.worker_group import WorkerGroup, _meet, join
 from clnr.errors import LostWorker, RecipeError
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import CCA
 from clnr.support.processes.launch import Place
 from clnr.support.processes.workers import ALONE
-from clnr.training.step_work import Size, sharing_pays
 from tests.session_folders import made_once, run_module
-from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, numbers
+from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
@@ -43,15 +43,6 @@ def places(found, name):
     trained = [place for place in groups(found) if name in found[place]["trained"]]
     assert len(trained) == (5 if name in OF_THREE else 2)
     return trained
-
-
-@pytest.mark.full
-def test_rows_that_workers_share_and_their_gradients_are_those_of_one(found):
-    one = found[1, 0]["shared_rows"]
-    for place in groups(found):
-        for name in one.keys() - {"sent"}:
-            torch.testing.assert_close(found[place]["shared_rows"][name], one[name], rtol=1e-5, atol=1e-5)
-    assert all(found[place]["shared_rows"]["sent"] > 0 for place in groups(found))
 
 
 @pytest.mark.full
@@ -119,7 +110,7 @@ def test_bytes_sent_are_rows_and_gradients(found):
 
 
 @pytest.mark.full
-def test_a_graph_in_memory_is_embedded_by_all_as_by_one(found):
+def test_a_graph_in_memory_is_embedded_by_the_first_as_by_one(found):
     one = found[1, 0]["fitted"]
     for size in SIZES:
         got = found[size, 0]["fitted"]
@@ -127,25 +118,6 @@ def test_a_graph_in_memory_is_embedded_by_all_as_by_one(found):
         assert got["parameters"].keys() == one["parameters"].keys()
         assert got["scores"] == pytest.approx(one["scores"], abs=1e-4)
         assert not any(found[size, rank]["fitted"] for rank in range(1, size))
-
-
-@pytest.mark.full
-def test_the_first_worker_finds_principal_axes_for_all(found):
-    _, _, right = torch.linalg.svd(numbers(101, 12), full_matrices=False)
-    for place in groups(found):
-        found_there = found[place]["axes"]
-        assert torch.equal(found_there["axes"], found[place[0], 0]["axes"]["axes"])
-        assert found_there["sought"] == (place[1] == 0)
-        torch.testing.assert_close((found_there["axes"] * right[:5].T).sum(0).abs(), torch.ones(5), rtol=0, atol=1e-4)
-
-
-def test_small_graphs_are_embedded_by_one():
-    recipe = Recipe(hidden=256, dimension=256)
-    assert not sharing_pays(1, recipe, Size(10**6, 10**7, 100, 0))
-    assert not sharing_pays(4, recipe, Size(500, 2000, 100, 0))
-    assert sharing_pays(2, recipe, Size(10**5, 10**6, 100, 0))
-    # Of few columns, messages take longer than products.
-    assert not sharing_pays(2, Recipe(hidden=8, dimension=8), Size(10**5, 10**5, 100, 0))
 
 
 @pytest.mark.full
@@ -158,10 +130,10 @@ def test_workers_with_different_graphs_all_say_so(found):
 def test_without_an_environment_one_is_alone(monkeypatch):
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    assert join("cpu", 1) is ALONE
+    assert join("cpu") is ALONE
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost"}.items():
         monkeypatch.setenv(name, value)
-    assert join("cpu", 1) is ALONE
+    assert join("cpu") is ALONE
 
 
 @pytest.mark.parametrize(
@@ -190,7 +162,7 @@ def test_an_objective_of_ones_own_is_shared_only_if_it_says_so():
 def test_workers_of_a_restart_do_not_take_what_lost_ones_left_in_the_store():
     """Others may start before the first, and find the last start's names; a wait that nobody ends is a lost worker."""
     store, starts = torch.distributed.HashStore(), []
-    places = [Place(rank, 3, rank, 3, 0) for rank in (2, 1, 0)]
+    places = [Place(rank, 3, rank, 3) for rank in (2, 1, 0)]
     for _ in range(3):
         with ThreadPoolExecutor(3) as pool:
             waiting = []
@@ -202,3 +174,22 @@ def test_workers_of_a_restart_do_not_take_what_lost_ones_left_in_the_store():
     assert len({*starts}) == 3
     with pytest.raises(LostWorker, match="worker 1 of 3 did not find the others"):
         _meet(store, places[1], 0.01)
+
+
+def test_a_worker_that_takes_long_is_waited_for_and_one_that_fails_or_is_silent_is_not(monkeypatch):
+    monkeypatch.setattr(worker_group, "_SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(worker_group, "_BEAT_SECONDS", 0.1)
+    store = torch.distributed.HashStore()
+    first, second = (WorkerGroup(rank, 2, 2, store, is_own=False) for rank in range(2))
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(first.beat)
+        waiting = pool.submit(second.all_reduce_min, 7)
+        time.sleep(1)
+        assert not waiting.done()
+        assert (first.all_reduce_min(3), waiting.result()) == (3, 3)
+        first.close()
+    with pytest.raises(LostWorker, match="worker 0, which is silent"):
+        second.barrier()
+    assert (first.claim(), second.claim(), first.claim()) == (True, False, True)
+    with pytest.raises(LostWorker, match="another worker reported an error"):
+        second.leave()

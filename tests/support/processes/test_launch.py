@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from clnr.support.processes.launch import FAILED, LOST, Place, launch, launched_here, rendezvous_url, restarted
+from clnr.support.processes import launch as module
+from clnr.support.processes.launch import FAILED, USER_ERROR, Place, launch, launched_here, rendezvous_url
 
-VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR")
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
 
 
 @pytest.fixture(autouse=True)
@@ -21,69 +23,56 @@ def _no_workers(monkeypatch):
 
 def test_a_process_by_itself_has_no_place(monkeypatch):
     assert Place.from_environment() is None
-    assert not restarted()
-    assert not launched_here()
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
     assert Place.from_environment() is None  # Some clusters set these for other reasons: nobody says where to meet.
 
 
 def test_torchrun_says_the_place(monkeypatch):
-    for name, value in zip(VARIABLES, ("3", "4", "1", "2", "1", "host"), strict=True):
+    for name, value in zip(VARIABLES, ("3", "4", "1", "2", "host"), strict=True):
         monkeypatch.setenv(name, value)
-    assert Place.from_environment() == Place(rank=3, size=4, local_rank=1, local_size=2, restarts=1)
-    assert restarted()
-    assert not launched_here()
-    assert rendezvous_url() == "env://"
+    assert Place.from_environment() == Place(rank=3, size=4, local_rank=1, local_size=2)
+    assert (launched_here(), rendezvous_url()) == (False, "env://")
 
 
-def started(tmp_path, program: str, workers: int = 3, max_restarts: int = 2) -> tuple[int, list[str], str]:
-    """The exit code of a program run by workers, what was said, and what they wrote: each its rank and attempt."""
-    said: list[str] = []
-    log = tmp_path / "log"
-    before = (
-        "import os, signal, sys, time\n"
-        "rank, attempt = int(os.environ['RANK']), int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
-        f"open({str(log)!r}, 'a').write(f'{{rank}}.{{attempt}} ')\n"
+def started(program: str, workers: int = 3) -> tuple[int, list[str], float]:
+    """The exit code of a program run by workers, what was printed, and the seconds that it took."""
+    printed: list[str] = []
+    before, began = "import os, signal, sys, time; rank = int(os.environ['RANK'])\n", time.monotonic()
+    code = launch([sys.executable, "-c", before + program], workers, printed.append)
+    return code, printed, time.monotonic() - began
+
+
+def test_all_know_their_place_and_have_a_share_of_the_processors_that_may_be_used(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(module, "usable_processors", lambda: 7)
+    program = (
+        "from clnr.support.processes.launch import Place\n"
+        "assert Place.from_environment() == (rank, 3, rank, 3) and os.environ['OMP_NUM_THREADS'] == '2'"
     )
-    code = launch([sys.executable, "-c", before + program], workers, max_restarts, said.append)
-    return code, said, " ".join(sorted(log.read_text().split()))
+    assert started(program)[:2] == (0, [])
 
 
-def test_all_are_told_their_place_and_end_well(tmp_path):
-    program = "assert os.environ['WORLD_SIZE'] == '3' and 'CLNR_RENDEZVOUS' in os.environ"
-    assert started(tmp_path, program) == (0, [], "0.0 1.0 2.0")
-
-
-def test_a_lost_worker_starts_all_again(tmp_path):
-    program = "if attempt == 0: time.sleep(600) if rank != 2 else os.kill(os.getpid(), signal.SIGKILL)"
-    code, said, ran = started(tmp_path, program)
-    assert (code, ran.count(".1")) == (0, 3)
-    assert said == ["worker 2 of 3 was killed by SIGKILL; all restart from the last checkpoint, if there is one (1 of 2)"]
-
-
-def test_an_error_that_was_told_ends_all_at_once(tmp_path):
-    # The others lose that worker, or never notice.
-    program = "if rank == 1: sys.exit(2)\nif rank == 2: sys.exit(1)\ntime.sleep(0.3); sys.exit(1)"
-    assert started(tmp_path, program) == (2, [], "0.0 1.0 2.0")
-
-
-def test_after_the_last_restart_it_gives_up(tmp_path):
-    code, said, ran = started(tmp_path, f"sys.exit({LOST})", workers=2, max_restarts=1)
-    assert (code, ran) == (FAILED, "0.0 0.1 1.0 1.1")
-    assert said[1] == "a worker was lost; given up; --resume continues from the last checkpoint"
-
-
-def test_an_exception_would_come_again_so_nothing_is_started_again(tmp_path):
-    # The others lose that worker.
-    program = f"if rank == 1: 1 / 0\ntime.sleep(0.3); sys.exit({LOST})"
-    assert started(tmp_path, program) == (FAILED, ["worker 1 of 3 failed; see the output above"], "0.0 1.0 2.0")
+@pytest.mark.parametrize(
+    ("end", "code", "printed"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", FAILED, ["worker 1 of 3 was killed by SIGKILL"]),
+        ("1 / 0", FAILED, ["a worker failed or was lost"]),
+        # Another one has said why.
+        (f"sys.exit({USER_ERROR})", USER_ERROR, []),
+    ],
+)
+def test_if_one_ends_all_are_stopped_within_ten_seconds(end, code, printed):
+    ended, lines, seconds = started(f"if rank == 1: {end}\ntime.sleep(600)")
+    assert (ended, seconds < 10) == (code, True)
+    assert [line.partition(";")[0] for line in lines] == printed
+    assert all("--resume" in line for line in lines)
 
 
 LAUNCHER = """
 import sys
 from clnr.support.processes.launch import launch
-launch([sys.executable, "-c", sys.argv[1]], 1, 3, print)
+launch([sys.executable, "-c", sys.argv[1]], 1, print)
 """
 WORKER = """
 import time
@@ -104,9 +93,3 @@ def test_workers_and_their_folder_go_with_a_launcher_that_is_killed(tmp_path):
         # The worker has the other end of this, too.
         assert launcher.communicate(timeout=300) == ("", None)
     assert not list(tmp_path.iterdir())
-
-
-def test_workers_have_their_share_of_the_cores(tmp_path, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 7)
-    assert started(tmp_path, "assert os.environ['OMP_NUM_THREADS'] == '2'", workers=3)[0] == 0

@@ -21,7 +21,6 @@ from clnr.evaluation.logistic_regression import drawn
 from clnr.evaluation.ridge import leave_one_out
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.processes.workers import ALONE, Workers
 
 MOST_NODES = 10_000
 """The maximum number of labelled nodes used to choose."""
@@ -88,7 +87,7 @@ def of_edges(nodes: Array, links: LinkSplit) -> Judge:
 
 Made = tuple[Judge | None, LinkSplit | None]
 """A judge, if there is one, and the held-out edges that are left to score by."""
-_NO_LABELS = "--for labels and --method auto need labels of some nodes: name their column of the node table: --label COLUMN"
+_NO_LABELS = "--for labels needs labels of some nodes: name their column of the node table: --label COLUMN"
 _NO_EDGES = "--for links needs held-out edges: leave out --hold-out 0"
 
 
@@ -152,13 +151,11 @@ class Verdict(NamedTuple):
     told: list[str]
 
 
-def settle(
-    settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None], workers: Workers = ALONE
-) -> Verdict:
-    """The choice between the default and the tried hyper-parameters, given the vectors of each; rank 0 decides."""
+def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None]) -> Verdict:
+    """The choice between the default and the tried hyper-parameters, given the vectors of each."""
     purpose, before = JUDGES[settings.purpose], judge.outcome(usual)
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
-    best = workers.broadcast_object(judge.best(before, outcomes))
+    best = judge.best(before, outcomes)
     if best is None:
         others = f"none of {len(outcomes)} alternatives is better by {NOISE:g} standard errors, on {judge.counted}"
         told = f"--for {settings.purpose} keeps all columns: {others}"

@@ -28,12 +28,11 @@ from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.machine.memory import enough_memory, release_freed
-from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback
-from clnr.training.step_work import Size, sharing_pays
 
 MOST_NODES = 1_000_000
 """Baselines are not scored on a graph of more nodes."""
@@ -51,7 +50,6 @@ class GraphInMemory(JobGraph):
         self.table_graph, self.settings = table_graph, settings
         self.digest, self.num_nodes = table_graph.graph.digest, table_graph.graph.num_nodes
         self._recipe: Recipe | None = None
-        self._embedders: Workers = ALONE
         self._split: LinkSplit | None = None
         self._seen = table_graph.graph
         self._on_device: DeviceGraph | None = None
@@ -71,18 +69,17 @@ class GraphInMemory(JobGraph):
     def train(
         self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: Checkpoint | None
     ) -> tuple[FittedModel | None, tuple[float, ...]]:
-        settings, method, engine, workers = self.settings, self.settings.method, self.settings.engine, self.settings.workers
+        settings, method, engine = self.settings, self.settings.method, self.settings.engine
         self._recipe = recipe
         with stage("prepare"):
             held, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
             purpose = JUDGES[settings.purpose]
             judge, self._split = purpose.judge(self.table_graph.graph, held, settings.seed)
             self._judge = judge if purpose.taken or settings.tried else None
-            self._on_device = self._seen_on_device()
+            self._on_device = engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None
             release_freed()
-        self._embedders = _embedders(workers, recipe, self._seen)
-        shared = progress, checkpoint, workers, self._embedders, self._on_device
-        trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *shared)
+        given = progress, checkpoint, settings.workers, self._on_device
+        trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *given)
         if trained is None:
             return None, ()
         if self._judge is not None:
@@ -91,10 +88,9 @@ class GraphInMemory(JobGraph):
         provenance = Provenance.of(settings.hold_out, engine, trained.fitted.threads, settings.purpose)
         model = _fitted(method, trained, self._seen, provenance)
         # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
-        if workers.first:
-            with stage("score"):
-                self._geometry = _geometry_scores(method, engine, trained)
-                self._cosines = cosines_of(trained.z, self._split)
+        with stage("score"):
+            self._geometry = _geometry_scores(method, engine, trained)
+            self._cosines = cosines_of(trained.z, self._split)
         if self._split is None:
             self._vectors = trained.z.cpu().numpy()
         return model, tuple(trained.fitted.losses.tolist())
@@ -102,12 +98,12 @@ class GraphInMemory(JobGraph):
     def _choose(self, trained: TrainedEmbedding, judge: Judge) -> TrainedEmbedding:
         """The embedding with the read-out that the purpose chooses; the encoders stay as they are."""
         method, recipe, parameters = self.settings.method, trained.recipe, trained.fitted.parameters
-        engine, view = self.settings.engine.among(self._embedders).float32, View(trained.device_graph)
+        engine, view = self.settings.engine.float32, View(trained.device_graph)
         nodes = torch.from_numpy(judge.nodes).to(engine.device)
         others = [method.build(recipe.but(**each)) for each in self.settings.tried]
         with torch.no_grad():
             tried = method.build(recipe).try_readouts(parameters, engine, view, others, nodes)
-            changes, self._outcomes[method], self.told = settle(self.settings, judge, trained.z[nodes], tried, engine.workers)
+            changes, self._outcomes[method], self.told = settle(self.settings, judge, trained.z[nodes], tried)
         if not changes or not JUDGES[self.settings.purpose].taken:
             return trained
         recipe = recipe.but(**changes)
@@ -127,9 +123,6 @@ class GraphInMemory(JobGraph):
             return None
         who = JUDGES[self.settings.purpose].who
         return best, f"{who} choose {best.name}: {self._judge.told(others[best], usual, method.name)}"
-
-    def _seen_on_device(self) -> DeviceGraph | None:
-        return self.settings.engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None
 
     def fit_baselines(self, model: FittedModel, baselines: Collection[Method]) -> None:
         scored = self._split is not None or (self.table_graph.graph.labels is not None and self.settings.evaluate)
@@ -164,7 +157,7 @@ class GraphInMemory(JobGraph):
         if self._vectors is not None:
             return self._vectors
         with enough_memory():
-            return model.embed_on(self._whole(model), self.settings.engine.among(self._embedders)).cpu().numpy()
+            return model.embed_on(self._whole(model), self.settings.engine).cpu().numpy()
 
     def _whole(self, model: FittedModel) -> DeviceGraph:
         if self._on_device is None:
@@ -186,11 +179,6 @@ class GraphInMemory(JobGraph):
     def samples(self, model: FittedModel, vectors: Array, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
         graph = self.table_graph.graph
         assert self._recipe is not None
-        if not self.settings.workers.alone:
-            with stage("baselines", whole=True):
-                self._on_device = self._seen_on_device()
-                self.fit_baselines(model, baselines)
-                self._on_device = None
         reason = f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"
         return Samples(
             graph=graph,
@@ -211,12 +199,6 @@ def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph
     usual, _ = default_recipe(baseline, graph)
     same_width = "dimension" in baseline.keys and ("dimension" in method.keys or method.own_encoder is not None)
     return usual.but(dimension=recipe.dimension) if same_width else usual
-
-
-def _embedders(workers: Workers, recipe: Recipe, graph: Graph) -> Workers:
-    """Those who embed a graph together: all workers where that is sooner done, else each by itself."""
-    size = Size(graph.num_nodes, graph.num_edges, graph.num_features, 0)
-    return workers if sharing_pays(workers.size, recipe, size) else ALONE
 
 
 def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance) -> FittedModel:

@@ -143,15 +143,12 @@ class FitReadout(KeptStage):
 
 
 class FitBaselines(Stage):
-    """Fit the baselines, without the held-out edges; with several workers, the first does so with the scores.
-
-    Others would wait for it, and a worker that takes long to answer is given up.
-    """
+    """Fit the baselines, without the held-out edges, on the first worker alone."""
 
     name = "baselines"
 
     def run(self, job: Job) -> None:
-        if job.settings.workers.alone:
+        if job.settings.workers.first:
             assert job.model is not None
             with job.settings.engine.use_threads(), timed(self.name, whole=True):
                 job.graph.fit_baselines(job.model, job.baselines)

@@ -16,18 +16,21 @@ from clnr.engine.cpu.threads import share_rows
 from clnr.engine.products import empty_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import Drop, Neighbors, View
+from clnr.errors import DeviceError
 from clnr.graph.csr import Array
+from clnr.support.humanize import describe_error
 
 _NO_MASK = np.empty((0, 0), np.float32)
 
 
 @functools.cache
 def numba_kernels() -> Any:
-    """The module of compiled loops, or None without numba; imported at the first call, since a GPU does not need it."""
+    """The module of compiled loops; imported at the first call, since a GPU does not need it."""
     try:
         from clnr.engine.cpu import numba_kernels as kernels
-    except (ImportError, RuntimeError):  # RuntimeError: numba finds no folder for its cache.
-        return None
+    except (ImportError, RuntimeError) as error:  # RuntimeError: numba finds no folder for its cache.
+        advice = "pip install numba, or let NUMBA_CACHE_DIR be a folder that can be written to"
+        raise DeviceError(f"a CPU needs numba, which cannot be used ({describe_error(error)}): {advice}") from None
     return kernels
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ from clnr.support.processes.workers import ALONE, Plain, Value, Workers
 from clnr.version import __version__
 
 _POLL_SECONDS = 0.2
+# How long workers wait for each other where they meet, and in a collective: all come there at about the same time.
+_MOST_SECONDS = 600.0
+# While a worker works by itself, it says now and then that it is alive; one that has not for so long is lost.
+_BEAT_SECONDS, _SILENT_SECONDS = 5.0, 120.0
 
 
 @dataclass
@@ -34,7 +39,7 @@ class _Traffic:
 
 @dataclass(frozen=True, eq=False)
 class WorkerGroup(Workers):
-    """The processes of torch's default group.
+    """The processes of torch's default group, which ends with this where it ``is_own``.
 
     Bytes are counted as a ring sends them: of k workers, each sends its rows k - 1 times to gather them, and twice (k - 1) / k
     of a tensor to sum it.
@@ -44,11 +49,12 @@ class WorkerGroup(Workers):
     size: int
     local_size: int
     store: Any
-    timeout: float
+    is_own: bool = True
     _rows: int = 0
     _traffic: _Traffic = field(default_factory=_Traffic)
     # All workers do the same things in the same order, so that a number names each of them.
     _names: Iterator[int] = field(default_factory=itertools.count)
+    _closed: threading.Event = field(default_factory=threading.Event)
 
     def sharing(self, rows: int) -> WorkerGroup:
         return replace(self, _rows=rows)
@@ -81,12 +87,7 @@ class WorkerGroup(Workers):
 
     def _concatenated(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
         """All workers' rows; ``sizes`` says how many each has."""
-        every = self._gathered(rows, max(sizes))
-        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
-
-    def _gathered(self, rows: Tensor, longest: int) -> Tensor:
-        """All workers' rows; each has at most ``longest``, and room for as many."""
-        padded = rows.contiguous()
+        padded, longest = rows.contiguous(), max(sizes)
         if len(rows) < longest:
             # A process group gathers tensors of one size.
             padded = rows.new_zeros(longest, *rows.shape[1:])
@@ -95,7 +96,7 @@ class WorkerGroup(Workers):
         with self._together():
             dist.all_gather(list(every), padded)
         self._traffic.sent += (self.size - 1) * padded.nbytes
-        return every
+        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
     def all_reduce(self, *values: Tensor) -> list[Tensor]:
         flat = torch.cat([value.reshape(-1) for value in values])
@@ -104,14 +105,6 @@ class WorkerGroup(Workers):
         self._traffic.sent += 2 * (self.size - 1) * flat.nbytes // self.size
         parts = flat.split([value.numel() for value in values])
         return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
-
-    def own_rows(self, count: int) -> slice:
-        # All shares but the last ones are of one size, so that what is gathered is in order.
-        share = -(-count // self.size)
-        return slice(min(count, self.rank * share), min(count, (self.rank + 1) * share))
-
-    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
-        return self._gathered(own, -(-count // self.size)).flatten(0, 1)[:count]
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         wide = torch.promote_types(rows.dtype, torch.float32)
@@ -127,7 +120,7 @@ class WorkerGroup(Workers):
         prefix = f"about {next(self._names)}"
         with self._together():
             self.store.set(f"{prefix} {self.rank}", json.dumps(description))
-            every = [json.loads(self.store.get(f"{prefix} {rank}")) for rank in range(self.size)]
+            every = [json.loads(self._awaited(f"{prefix} {rank}", rank)) for rank in range(self.size)]
         for rank, other in enumerate(every):
             if differs := [name for name in every[0] if other[name] != every[0][name]]:
                 raise DataError(
@@ -155,7 +148,6 @@ class WorkerGroup(Workers):
         while taken < count:
             with self._together():
                 taken = self.store.add(name, 1)
-                self.store.set(f"latest {self.rank}", f"{name} {taken}")
             if taken <= count:
                 yield taken - 1
 
@@ -163,25 +155,30 @@ class WorkerGroup(Workers):
         name = f"here {next(self._names)}"
         with self._together():
             self.store.set(f"{name} {self.rank}", str(int(number)))
-            return min(self._awaited(name, rank) for rank in range(self.size))
+            return min(int(self._awaited(f"{name} {rank}", rank)) for rank in range(self.size))
 
-    def _awaited(self, name: str, rank: int) -> int:
-        """The number that a worker brings along, once it has come."""
-        latest, since, pause = b"", time.monotonic(), _POLL_SECONDS / 64
-        while not self.store.check([f"{name} {rank}"]):
-            self._check_errors()
-            now = self.store.get(f"latest {rank}") if self.store.check([f"latest {rank}"]) else b""
-            if now != latest:
-                latest, since = now, time.monotonic()
-            elif time.monotonic() > since + self.timeout:
-                raise LostWorker(f"worker {self.rank} of {self.size} timed out waiting for worker {rank}")
+    def _awaited(self, key: str, rank: int) -> str:
+        """What a worker leaves in the store, once it is there; the worker may take long, while it is alive."""
+        beat, since, pause = b"", time.monotonic(), _POLL_SECONDS / 64
+        while not self.store.check([key]):
+            if self.store.check(["error"]):
+                raise LostWorker(f"worker {self.rank} of {self.size} stopped: another worker reported an error")
+            now = self.store.get(f"beat {rank}") if self.store.check([f"beat {rank}"]) else b""
+            if now != beat:
+                beat, since = now, time.monotonic()
+            elif time.monotonic() > since + _SILENT_SECONDS:
+                raise LostWorker(f"worker {self.rank} of {self.size} waited for worker {rank}, which is silent")
             time.sleep(pause)
             pause = min(_POLL_SECONDS, 2 * pause)
-        return int(self.store.get(f"{name} {rank}"))
+        return self.store.get(key).decode()
 
-    def _check_errors(self) -> None:
-        if self.store.check(["error"]):
-            raise LostWorker(f"worker {self.rank} of {self.size} stopped: another worker reported an error")
+    def beat(self) -> None:
+        """Let the others know that this worker is alive, until it leaves."""
+        with contextlib.suppress(RuntimeError):
+            for beat in itertools.count():
+                self.store.set(f"beat {self.rank}", str(beat))
+                if self._closed.wait(_BEAT_SECONDS):
+                    return
 
     @property
     def sent(self) -> int:
@@ -196,24 +193,26 @@ class WorkerGroup(Workers):
 
     def claim(self) -> bool:
         with contextlib.suppress(RuntimeError):
-            return self.store.add("error", 1) == 1
+            return self.store.compare_set("error", "", str(self.rank)) == str(self.rank).encode()
         return self.first
 
     def leave(self) -> None:
         with self._together():
             if self.first:
                 self.store.set("done", "")
-            while not self.store.check(["done"]):
-                self._check_errors()
-                time.sleep(_POLL_SECONDS)
-        dist.destroy_process_group()
+            self._awaited("done", 0)
+
+    def close(self) -> None:
+        self._closed.set()
+        if self.is_own:
+            with contextlib.suppress(RuntimeError):
+                dist.destroy_process_group()
 
 
-def join(device: str, timeout: float) -> Workers:
+def join(device: str) -> Workers:
     """Join the workers that were started together with this process; ``ALONE`` where there are none.
 
-    Each worker of a machine takes the GPU of its number there, if it computes on GPUs. After ``timeout`` seconds a worker that
-    does not answer is given up.
+    Each worker of a machine takes the GPU of its number there, if it computes on GPUs.
     """
     place = Place.from_environment()
     if place is None or place.size == 1:
@@ -231,24 +230,26 @@ def join(device: str, timeout: float) -> Workers:
     from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
     from torch.distributed.rendezvous import rendezvous
 
-    limit = timedelta(seconds=timeout)
+    # Ray Train has made the group.
+    is_own, limit = not dist.is_initialized(), timedelta(seconds=_MOST_SECONDS)
     try:
-        if dist.is_initialized():
-            # Ray Train made the group.
-            store = _get_default_store()
-        else:
+        if is_own:
             store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
             store.set_timeout(limit)
-            store = PrefixStore(_meet(store, place, timeout), store)
+        else:
+            store = _get_default_store()
+        store = PrefixStore(_meet(store, place, _MOST_SECONDS), store)
+        if is_own:
             if launched_here() or os.environ.get("LOCAL_WORLD_SIZE") == str(place.size):
                 _stay_on_this_host()
             backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-            group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
-            dist.init_process_group(backend, timeout=limit, **group)
+            of_group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
+            dist.init_process_group(backend, timeout=limit, **of_group)
     except (RuntimeError, ValueError) as error:
         raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
-    _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), timeout))
-    return _joined[-1]
+    group = WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), is_own)
+    threading.Thread(target=group.beat, daemon=True).start()
+    return group
 
 
 def is_loss(error: Exception) -> bool:
@@ -259,8 +260,9 @@ def is_loss(error: Exception) -> bool:
 def _meet(store: Any, place: Place, timeout: float) -> str:
     """A name for this start of all workers, under which nothing is in the store yet.
 
-    After a restart the store of ``torchrun`` may still have addresses of lost workers. The first worker draws a name, and takes
-    it when all others have answered to it; each of the others waits until its own answer is among those that were taken.
+    The store of ``torchrun`` or Ray Train may have names of an earlier start, and addresses of lost workers. The first worker
+    draws a name, and takes it when all others have answered to it; each of the others waits until its own answer is among those
+    that were taken.
     """
     own, end = uuid.uuid4().hex, time.monotonic() + timeout
     if place.rank == 0:
@@ -282,14 +284,6 @@ def _stay_on_this_host() -> None:
     for name in ("lo", "lo0"):
         if name in there:
             os.environ |= {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"}
-
-
-def current_workers() -> Workers:
-    """The workers that this process has joined."""
-    return _joined[-1] if _joined else ALONE
-
-
-_joined: list[WorkerGroup] = []
 
 
 class _Sum(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""A worker of a command: it joins the others, one of them speaks, and all end together."""
+"""A process that is one of several workers: all join, one of them reports an error, and all end together."""
 
 from __future__ import annotations
 
@@ -11,42 +11,61 @@ from pathlib import Path
 
 from clnr.engine.distributed.worker_group import is_loss, join
 from clnr.errors import ClnrError
-from clnr.support.processes.launch import LOST, USER_ERROR, Place, launched_here
+from clnr.support.processes.launch import FAILED, USER_ERROR, Place, launched_here
+from clnr.support.processes.workers import ALONE, Workers
+
+_current: list[Workers] = [ALONE]
+
+
+def current_workers() -> Workers:
+    """The workers that this process has joined."""
+    return _current[-1]
 
 
 @contextmanager
-def session(place: Place, device: str, timeout: float, report: Callable[[str], None]) -> Iterator[None]:
-    """Be one of the workers. Where another one is lost, or tells of an error, the process ends with an exit code.
+def joined(device: str) -> Iterator[Workers]:
+    """Join the workers that were started with this process, until the block ends; if it fails, all end."""
+    workers = join(device)
+    _current.append(workers)
+    try:
+        yield workers
+        workers.leave()
+    except BaseException:
+        workers.claim()
+        raise
+    finally:
+        _current.pop()
+        workers.close()
 
-    ``report`` is told of a lost worker, unless the process that launched this one sees it by the exit code.
+
+@contextmanager
+def session(place: Place, device: str, report: Callable[[str], None]) -> Iterator[None]:
+    """Be one of the workers of a command, and end the process where another one is lost or has failed.
+
+    A lost worker is reported, unless the process that launched this one sees it by the exit code.
     """
     if place.rank:
         warnings.simplefilter("ignore")
-    group = None
-
-    def tells() -> bool:
-        return place.rank == 0 if group is None else group.claim()
-
+    workers = None
     try:
-        group = join(device, timeout)
-        yield
-        group.leave()
+        with joined(device) as workers:
+            yield
     except Exception as error:
+        reports = place.rank == 0 if workers is None else workers.claim()
         if is_loss(error):
-            # To a process that launched this one, the exit code tells all.
-            if not launched_here() and tells():
+            if reports and not launched_here():
                 report(str(error))
-            sys.exit(LOST)
-        if not tells():
+            sys.exit(FAILED)
+        if not reports:
             sys.exit(USER_ERROR)
-        if not isinstance(error, (ClnrError, OSError, MemoryError)):
-            raise ClnrError(f"worker {place.rank} of {place.size} failed: {describe(error)}") from error
-        if place.rank and isinstance(error, ClnrError):
-            raise ClnrError(f"worker {place.rank} of {place.size}: {error}") from None
-        raise
+        raise named(error, place) from None
 
 
-def describe(error: Exception) -> str:
-    """An error that is nobody's mistake but ours: what it is, and where it came up."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+def named(error: Exception, place: Place) -> Exception:
+    """An error with the worker that had it, but for those of the first one and of the system."""
+    who = f"worker {place.rank} of {place.size}"
+    if not isinstance(error, (ClnrError, OSError, MemoryError)):
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place_in_code = f"{Path(where.filename).name}, line {where.lineno}"
+        return ClnrError(f"{who} failed: {type(error).__name__}: {error} ({place_in_code})")
+    return ClnrError(f"{who}: {error}") if place.rank and isinstance(error, ClnrError) else error

@@ -13,7 +13,7 @@ from torch import Tensor
 from clnr.engine.block_engine import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.gpu.cuda_frontier import ListedFrontier, ListedOperators, lists_rows_of
-from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, as_values, structures
+from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, structures
 from clnr.engine.gpu.triton_dense import KernelDense, tf32, the_kernels
 from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix
@@ -91,7 +91,7 @@ class KernelEngine(BlockEngine):
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
-            return as_values(x, mask)
+            x, mask = x.with_values(x.values * mask.of_entries(x)), None
         forward, transposed = structures(x)
         return KernelFeatures(KernelMatrix(self.dense, forward, lambda: transposed), self, x, mask)
 

@@ -13,7 +13,6 @@ from clnr.engine.dense import Dense
 from clnr.engine.gpu.triton_dense import the_kernels
 from clnr.engine.sparse_engine import Features, FusedMatrix, SparseEngine
 from clnr.engine.sparse_matrix import SparseMatrix
-from clnr.engine.torch_sparse import TorchMatrix, matrix_product
 from clnr.engine.view import Mask
 
 
@@ -58,12 +57,10 @@ class KernelFeatures(Features):
         return self._matrix(self._engine.weight(h, self._mask), relu, bias)
 
     def to_dense(self) -> Tensor:
-        return as_values(self._x, self._mask).to_dense()
-
-
-def as_values(x: SparseMatrix, mask: Mask | None) -> TorchMatrix:
-    """Features with masked values at zero."""
-    return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), matrix_product)
+        x, mask = self._x, self._mask
+        dense = x.values.new_zeros(x.shape)
+        dense[x.rows, x.columns] = x.values if mask is None else x.values * mask.of_entries(x)
+        return dense
 
 
 def structures(matrix: SparseMatrix) -> tuple[Any, Any]:

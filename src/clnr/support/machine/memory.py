@@ -116,13 +116,20 @@ class MemoryMeter:
     def peak(self) -> int:
         if self._device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._device)
-        with contextlib.suppress(OSError, KeyError, ValueError):
-            return _kilobytes(Path("/proc/self/status"))["VmHWM"]
         return lifetime_peak()
+
+
+def process_peaks(device: torch.device) -> dict[str, int]:
+    """The peak of this process's memory and, if it computes on a GPU, of its memory there."""
+    gpu = {"device_peak_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
+    return {"peak_bytes": lifetime_peak(), **gpu}
 
 
 def lifetime_peak() -> int:
     """The peak memory of the process; 0 if the system does not tell."""
+    # What getrusage tells is also of the process that started this one.
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        return _kilobytes(Path("/proc/self/status"))["VmHWM"]
     try:
         import resource
     except ImportError:

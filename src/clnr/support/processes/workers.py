@@ -76,14 +76,6 @@ class Workers:
         """The sums of all workers' values, without gradients; those given may be overwritten."""
         return list(values)
 
-    def own_rows(self, count: int) -> slice:
-        """Which of ``count`` rows, of all nodes, this worker computes for all."""
-        return slice(0, count)
-
-    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
-        """All ``count`` rows, each from the worker that computed it; without gradients."""
-        return own
-
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         """What each row counts where several workers may have that of one node: one over how many have it.
 
@@ -112,7 +104,7 @@ class Workers:
     def all_reduce_min(self, number: int) -> int:
         """The smallest of all workers' numbers, once all have come here.
 
-        However long they take: one is given up only if it has taken no piece of work for the time after which it is.
+        However long they take: one is given up only if its process does not say any more that it is alive.
         """
         return number
 
@@ -123,11 +115,14 @@ class Workers:
     # -- the end ------------------------------------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Whether this worker is the one that reports an error: the first that asks."""
+        """End the other workers, and whether this one reports the error: the first that asks does."""
         return True
 
     def leave(self) -> None:
         """Wait until the first worker is done: it evaluates and writes after the others have ended their training."""
+
+    def close(self) -> None:
+        """Have no more to do with the others."""
 
     @property
     def sent(self) -> int:
