@@ -317,15 +317,6 @@ def test_two_processes_at_once_fetch_one_whole_file(serve, target):
     assert server.asked == [None]
 
 
-def test_a_folder_that_cannot_be_made_is_a_data_error(serve, tmp_path):
-    (tmp_path / "file").write_text("")
-    target = tmp_path / "file" / "below" / "file.bin"
-    server = serve("whole")
-    with pytest.raises(DataError, match=f"it cannot be saved as {re.escape(str(target))}: {os.strerror(20)}"):
-        fetch(server, target)
-    assert server.asked == []
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_a_data_error_at_once(serve, target):
     target.parent.mkdir(parents=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clnr.report import Column, render_html
-from tests.report.browser import SMALL, at, centre, go_to, selected, settled, texts
+from tests.report.browser import SMALL, at, centre, go_to, selected, settled
 from tests.report.made import HOSTILE, bare, report_data
 
 ATTEMPTS = """async (address) => {
@@ -68,13 +68,6 @@ def test_the_browser_itself_refuses_other_scripts_markup_and_requests(chromium, 
         with pytest.raises(TimeoutError):
             server.accept()
     assert refused == ["markup", "request", "image", "eval", "script"]
-
-
-def test_an_older_browser_reads_the_same(show):
-    data = report_data()
-    tab = show(data, before="delete Uint8Array.fromBase64;")
-    tab.mouse.click(*at(tab, 7))
-    assert texts(tab, "#nearest bdi") == [data.ids[other] for other in data.near[7]]
 
 
 @pytest.mark.parametrize("hostile", [False, True])

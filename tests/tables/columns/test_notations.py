@@ -57,17 +57,6 @@ def test_what_values_prove_is_read(tmp_path, values, right, said):
     assert not any("'x'" in remark for remark in found.ingest_report.remarks)
 
 
-@pytest.mark.parametrize("word", ["n/a", "Unbekannt", "-", "NaN"])
-@pytest.mark.parametrize("values", [["1.5", "7"], ["1.234,5", "7"], ["2020-12-31", "2020-01-02"], ["31.12.2020", "1.2.1999"]])
-def test_words_for_nothing_are_empty_among_numbers_and_dates(tmp_path, word, values):
-    found, plain = read(tmp_path, [*values, word, ""]), read(tmp_path, [*values, "", ""])
-    assert line_of(found) == line_of(plain)
-    assert "2 features, 2 empty" in line_of(found)
-    assert found.feature_encoder == plain.feature_encoder
-    assert found.ingest_report.remarks == ()
-    assert "2 values" in line_of(read(tmp_path, ["red", word, "red", ""]))
-
-
 LISTS = {
     "decimal commas": ["1,5; 2,5", "0,25;3", "-7; 1,125"],
     "in brackets": ["[1,5; 2,5]", "[0,25; 3]", "[-7; 1,125]"],
@@ -87,19 +76,6 @@ def test_numbers_with_signs_between_them_are_vectors(tmp_path, values):
     again = FeatureEncoder.from_json(found.feature_encoder.to_json())
     frame = pa.table({"id": list("abc"), "x": right.tolist()})
     np.testing.assert_allclose(read_tables(edges, frame, feature_encoder=again).graph.features, found.graph.features, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        (["3.8; 3.9", "3.9; 3.10; 3.8", "3.10; 3.9"], "tags"),  # of different lengths
-        (["1;2", "2;3", "3;1"], "tags"),  # whole numbers may be ids
-        (["1,200; 3,400", "3,400; 900", "900; 1,200"], "tags"),  # thousands, or decimals
-        (["10.5 3", "11.5 4", "12.5 5"], "category"),
-    ],
-)
-def test_what_is_no_vector(values, expected):
-    assert kind(values) == expected
 
 
 """Days that are not read as such, and what the query that is printed makes of them."""

@@ -115,14 +115,6 @@ def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
     assert any(note in line for line in read.ingest_report.remarks)
 
 
-@pytest.mark.parametrize("times", [[20200100, 20200101], [17, 18], [1577836800.5, 1577836801], [1999, 1577836800]])
-def test_other_numbers_are_times_in_their_own_unit(times):
-    edges = pa.table({"source": ["a", "b"], "target": ["b", "c"], "at": times})
-    assert len(weights(read_tables(edges, until=f"at={times[0]}"))) == 1
-    with pytest.raises(DataError, match="--until must be a number"):
-        read_tables(edges, until="at=2020-01-30")
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

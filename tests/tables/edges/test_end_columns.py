@@ -79,23 +79,6 @@ def test_without_a_node_table_columns_called_as_ends_are_taken(tmp_path, shape):
     assert read_tables(edges, source=a, target=b).graph.num_nodes == len({*columns[a], *columns[b]})
 
 
-def test_columns_called_as_ends_are_taken_wherever_they_are(tmp_path):
-    flows = {"Flow ID": [f"f{i // 2}" for i in range(200)]}
-    for what, form in (("IP", "10.0.0.{}"), ("Port", "{}")):
-        for end, name in enumerate(("Source", "Destination")):
-            flows[f"{name} {what}"] = [form.format(pair[end]) for pair in pairs()]
-    read = read_tables(written(tmp_path, "csv", flows, "e"))
-    assert linked(read) == linked(
-        read_tables(written(tmp_path, "csv", flows, "e"), source="Source IP", target="Destination IP")
-    )
-    # Days and times of a start and an end are no ends.
-    shifts = {"who": [f"p{x}" for x, _ in pairs()], "where": [f"r{y}" for _, y in pairs()]}
-    times = {"start_time": [f"{8 + x % 9}:15" for x, _ in pairs()], "end_time": [f"{9 + x % 9}:15" for x, _ in pairs()]}
-    days = {"start_date": [f"2020-01-{1 + x % 9:02}" for x, _ in pairs()], "end_date": ["2020-02-01"] * 200}
-    read = read_tables(written(tmp_path, "csv", shifts | times | days, "e"))
-    assert [info.column for info in read.ingest_report.columns if info.role in ("source", "target")] == ["who", "where"]
-
-
 # -- tables of nodes --------------------------------------------------------------------------------------------------------
 
 STAFF = "staff no,full name,team\n" + "".join(f"{7 * i},Person {i % 19},T{i % 3}\n" for i in range(30))

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.command_line import entry_point
 from tests.tables.files import saved
@@ -86,18 +85,6 @@ def test_named_ends_are_one_kind(tmp_path):
     read = read_tables(ratings(tmp_path), films(tmp_path), source="userId", target="movieId")
     assert read.graph.num_nodes == FILMS
     assert read.ingest_report.hint == ""
-
-
-def test_a_table_that_knows_one_end_alone_is_enough(tmp_path):
-    """Words meet by no chance: without kinds, no edge would be left. Few users are numbers of films, too."""
-    rows = pairs(300, np.array([f"u{i}" for i in range(30)]), np.array([f"m{i}" for i in range(50)]))
-    nodes = table(tmp_path, "n.csv", "movie,year", [(f"m{i}", 1950 + i % 7) for i in range(50)])
-    with pytest.raises(DataError, match=r"n.csv has 100% of the ids in 'movie' and 0% of those in 'user'; no id is in both"):
-        read_tables(table(tmp_path, "e.csv", "user,movie", rows), nodes)
-    rows = pairs(60, np.arange(1000, 1900, 7), np.arange(50))
-    nodes = table(tmp_path, "n.csv", "movie,x", [(i, i % 7) for i in range(50)])
-    with pytest.raises(DataError, match="100% of the ids in 'movie' and 0% of those in 'user'"):
-        read_tables(table(tmp_path, "e.csv", "user,movie", rows), nodes)
 
 
 def test_users_have_no_values_and_films_have_theirs(tmp_path):

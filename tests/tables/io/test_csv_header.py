@@ -6,7 +6,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from tests.tables.files import EDGES, columns_of, saved
+from tests.tables.files import EDGES, saved
 
 HEADERS = [
     "id_1,id_2\n1,2\n2,3\n",
@@ -84,17 +84,3 @@ def test_a_table_of_the_other_sort_is_recognised(tmp_path):
 def test_a_weight_is_named_in_a_file_without_a_header(tmp_path):
     path = saved(tmp_path, "e.txt", "1 2 0.5\n2 3 0.25\n")
     assert read_tables(path, weight="column 3").graph.edges()[2].tolist() == [0.5, 0.5, 0.25, 0.25]
-
-
-@pytest.mark.parametrize("comment", ["#node1\tnode2\tscore", "# made by hand\n# node1\tnode2\tscore"])
-def test_names_of_columns_may_be_in_a_comment(tmp_path, comment):
-    rows = "NUM18\tSEL2\t0.5\nSEL2\tABC1\t0.25\n"
-    for header in (None, True):
-        read = read_tables(saved(tmp_path, "e.tsv", f"{comment}\n{rows}"), header=header)
-        assert [info.column for info in read.ingest_report.columns] == ["node1", "node2", "score"]
-        assert (read.ingest_report.rows, read.graph.num_nodes) == (2, 3)
-        assert not [line for line in read.ingest_report.remarks if "first line" in line]
-    assert read_tables(tmp_path / "e.tsv", weight="score").graph.incoming.weight.max() == 0.5
-    nodes = saved(tmp_path, "n.tsv", "#protein\tsize\tabout\nNUM18\t4\tx\nSEL2\t5\ty\nABC1\t6\tx\n")
-    read = read_tables(tmp_path / "e.tsv", nodes)
-    assert (read.graph.num_nodes, list(columns_of(read))) == (3, ["size", "about"])

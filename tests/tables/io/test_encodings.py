@@ -115,9 +115,7 @@ def test_json(tmp_path, encoding, lines):
 QUERIES = (
     "FROM 'n.csv'",
     "SELECT n.id, n.price, about FROM read_csv('n.csv') n",
-    "SELECT n.id, n.price, about FROM 'n.csv'",
     "SELECT DISTINCT * FROM read_csv(['n.csv', 'parts/b/n2.csv'], header = true, delim = ';')",
-    "SELECT * FROM read_csv('n.csv.gz')",
     "SELECT * FROM read_csv('parts/*/n?.csv', header = true, delim = ';')",
     "FROM 'parts/*/N?.CSV.gz'",
     "WITH n AS (FROM 'n.csv') SELECT * FROM n WHERE id IN (SELECT source FROM read_csv('e.csv'))",
