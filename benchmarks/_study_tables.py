@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from reproduce.table_format import Table, row
 from scipy.stats import spearmanr
 
 from clnr.errors import UnknownName
 from clnr.methods import BASELINES, METHODS, RAW
-from clnr.paper.table_format import Table, row
 
 CHANCE = "chance"
 NODE2VEC = "node2vec"

@@ -12,17 +12,17 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from reproduce.exhibits import EXHIBITS, needs
+from reproduce.paper_runs.run_index import ResultSet, RunFilter, RunIndex
+from reproduce.paper_runs.runs_file import RunsFiles, write_runs
+from reproduce.paper_runs.scope import Scope
 from typer.main import get_command
 
 import clnr
 from clnr import NodeEmbedder, read_tables
 from clnr.cli import app
 from clnr.datasets import DATASETS
-from clnr.paper import authors, claim_report
-from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.paper_runs.run_index import ResultSet, RunFilter, RunIndex
-from clnr.paper.paper_runs.runs_file import RunsFiles, write_runs
-from clnr.paper.paper_runs.scope import Scope
+from reproduce import authors, claim_report
 from tests.conftest import tiny
 
 ROOT = Path(__file__).parents[1]

@@ -20,9 +20,8 @@ MOST_MODULES = 15
 # A module imports only from its own layer and those above it; the package itself and its entry point may name any.
 ORDER = (
     *("version", "errors", "support", "rng", "graph", "datasets", "tables", "engine", "nn", "augment"),
-    *("methods", "training", "evaluation", "experiments", "paper", "bench", "report", "embedding", "cli", "__main__"),
+    *("methods", "training", "evaluation", "experiments", "bench", "report", "embedding", "cli", "__main__"),
 )
-PAPER_COMMAND = "clnr.cli.cmd_paper"
 
 
 class Arrow(NamedTuple):
@@ -101,11 +100,6 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_no_folder_has_more_than_15_modules():
     counts = Counter(path.parent for path in modules().values())
     assert not {str(path.relative_to(SOURCE)): count for path, count in counts.items() if count > MOST_MODULES}
-
-
-def test_only_its_command_imports_what_the_paper_needs():
-    users = {arrow.source for arrow in arrows() if arrow.target.startswith("clnr.paper")}
-    assert {name for name in users if not name.startswith("clnr.paper")} == {PAPER_COMMAND}
 
 
 def test_no_name_of_a_module_occurs_twice():

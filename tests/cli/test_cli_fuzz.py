@@ -21,7 +21,7 @@ from tests.fuzz import examples
 
 # None of these trains, loads data that is not here, or goes on for long.
 pytestmark = pytest.mark.fuzz
-COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "claims", "search", "embed", "nonsense", "")
+COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "search", "embed", "nonsense", "")
 OPTIONS = (
     *("--json", "--help", "--version", "--method", "--dataset", "--device", "--last", "-k", "--format"),
     *("--any-version", "--set", "--grid", "--seeds", "--edges", "--nodes", "--out", "--seed", "--model", "--dry-run"),

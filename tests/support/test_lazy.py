@@ -66,12 +66,3 @@ def test_without_an_extra_it_says_how_to_get_it(without, package, extra, call):
     without(package)
     with pytest.raises(ClnrError, match=rf"needs {package.replace('_', '-')}; install it with: pip install 'clnr\[{extra}\]'$"):
         call()
-
-
-def test_without_matplotlib_figures_say_so_before_any_run_and_are_planned(without, clnr, home, tmp_path):
-    without("matplotlib")
-    words = ["figure", "2", "--quick", "--datasets", "toy", "--out", str(tmp_path)]
-    said = assert_refused(clnr(*words))
-    assert said == "clnr: drawing figures needs matplotlib; install it with: pip install 'clnr[figures]'\n"
-    assert not list(home.rglob("*.jsonl"))
-    assert clnr(*words, "--dry-run").code == 0

@@ -48,12 +48,6 @@ PANELS = {
         "bench": "Time an epoch on this machine against plain PyG.",
         "env": "Show versions, hardware and folders, for a bug report.",
     },
-    "The paper": {
-        "table": "Make a table of the paper.",
-        "figure": "Draw a figure of the paper.",
-        "paper": "Make all tables and figures of the paper, and test its claims.",
-        "claims": "Test the paper's claims with the runs in the run cache.",
-    },
 }
 COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, line in lines.items()}
 
