@@ -1,1 +1,1 @@
-"""Reproducing the paper: its tables and figures from runs, and tests of its claims."""
+"""The paper, made from its record of runs, beside the package that never imports it."""

@@ -6,16 +6,15 @@ import math
 import statistics
 from typing import NamedTuple
 
-from clnr.experiments.results import Summary
+from clnr.methods import CLNR
 from clnr.methods.presets import preset
-from reproduce import result_tables
-from reproduce.paper_runs.run_index import ResultSet, title_of
-from reproduce.paper_runs.scope import SEEDS, SETS, Batch, Scope
-from reproduce.table_format import Cell, Row, Table, row
+from reproduce import tables
+from reproduce.formats import Row, Table, bold
+from reproduce.record import SEEDS, SETS, Record, batch, title_of
+from reproduce.tables import PUBLISHED_CLUSTERS, PUBLISHED_SECONDS, TIMED_METHODS
 
-_METHODS = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED)
+_METHODS = (*tables.SELF_SUPERVISED, *tables.SUPERVISED)
 _BOLD_ERRORS = 3
-
 # Not printed: the authors' own program for CLNR, run on one H200 with our data: accuracy by their rule, and seconds.
 _AUTHORS_PROGRAM = {
     "cora": (83.9, 1.2),
@@ -28,110 +27,93 @@ _AUTHORS_PROGRAM = {
 
 
 class Beside(NamedTuple):
-    """A number of ours and theirs: means, and squared standard errors where they are known."""
+    """A number of ours and theirs; ``error`` is the squared standard error of the difference, where it is known."""
 
     what: str
     method: str
     dataset: str
     ours: float
     theirs: float
-    error: float | None = None
+    error: float = 0.0
 
     @property
     def errors(self) -> float | None:
         """The difference in standard errors."""
         return (self.ours - self.theirs) / math.sqrt(self.error) if self.error else None
 
+    def row(self) -> Row:
+        errors = "-" if self.errors is None else f"{self.errors:+.1f}"
+        if self.errors is not None and abs(self.errors) > _BOLD_ERRORS:
+            errors = bold(errors)
+        digits = 3 if abs(self.ours) < 10 else 2
+        theirs = f"{self.theirs:.1f}" if self.theirs == round(self.theirs, 1) else f"{self.theirs:g}"
+        numbers = (f"{self.ours:.{digits}f}", theirs, f"{self.ours - self.theirs:+.{digits}f}", errors)
+        return (self.what, self.method, title_of(self.dataset), *numbers)
 
-def batches(scope: Scope) -> list[Batch]:
-    """The runs behind it."""
-    accuracies = [scope.batch(method, name) for method in scope.lineup(_METHODS) for name in scope.among(SETS)]
-    return [*accuracies, *result_tables.time_batches(scope), *result_tables.cluster_batches(scope)]
 
-
-def table(scope: Scope, results: ResultSet) -> Table:
+def table(record: Record) -> Table:
     """Every published number that there are runs for: ours, theirs, and the difference in standard errors."""
-    groups_of_lines = [each(scope, results) for each in (_accuracies, _times, _program, _clusters)]
-    groups = tuple(tuple(map(_line, group)) for group in groups_of_lines if group)
-    known = [abs(each.errors) for each in groups_of_lines[0] if each.errors is not None]
-    apart = sum(each > 2 for each in known)
+    accuracies = _accuracies(record)
+    lines = [*accuracies, *_times(record), *_program(record), *_clusters(record)]
+    known = [abs(each.errors) for each in accuracies if each.errors is not None]
     notes = (
-        f"Accuracies are by the authors' rule, in percent. Of {len(known)}, {apart} differ by more than 2 standard errors, "
-        f"where {0.05 * len(known):.0f} would by chance; in bold, those by more than {_BOLD_ERRORS}. The standard error is "
-        f"that of the difference of two means: of our seeds, and of {SEEDS} runs with the spread that the paper prints. CLNR "
-        "and GRACE are the authors' own runs; most other rows of their table come from other papers.",
-        "The paper's seconds are of another machine, and have no error: only the ratio can be compared. *Their program* is the "
-        "authors' own for CLNR, run on our data and one H200 with two to five seeds. Cluster scores were printed without a "
-        "spread; the error is ours alone. Alignment and uniformity were published as a figure, without numbers.",
-        *scope.cautions,
-        results.provenance(f"python -m reproduce paper{scope.words}", batches(scope)),
+        f"Accuracies are by the authors' rule, in percent. Of {len(known)}, {sum(each > 2 for each in known)} differ by "
+        f"more than 2 standard errors, where {0.05 * len(known):.0f} would by chance; in bold, those by more than "
+        f"{_BOLD_ERRORS}. The standard error is that of the difference of two means: of our seeds, and of {SEEDS} runs "
+        "with the spread that the paper prints. CLNR and GRACE are the authors' own runs; most other rows of their "
+        "table come from other papers.",
+        "The paper's seconds are of another machine, and have no error: only the ratio can be compared. *Their program* "
+        "is the authors' own for CLNR, run on our data and one H200 with two to five seeds. Cluster scores were printed "
+        "without a spread; the error is ours alone. Alignment and uniformity were published as a figure, without "
+        "numbers.",
     )
     head = ("What", "Method", "Data set", "ours", "the authors'", "difference", "standard errors")
-    return Table("authors", "Our numbers beside the authors'", head, groups, notes, text_columns=3)
+    return Table("authors", "Our numbers beside the authors'", head, [each.row() for each in lines], notes, text_columns=3)
 
 
-def _line(each: Beside) -> Row:
-    errors = "-" if each.errors is None else f"{each.errors:+.1f}"
-    far = each.errors is not None and abs(each.errors) > _BOLD_ERRORS
-    names = (each.what, each.method, title_of(each.dataset))
-    digits = 3 if abs(each.ours) < 10 else 2
-    theirs = f"{each.theirs:.1f}" if each.theirs == round(each.theirs, 1) else f"{each.theirs:g}"
-    return row(*names, f"{each.ours:.{digits}f}", theirs, f"{each.ours - each.theirs:+.{digits}f}", Cell(errors, far))
-
-
-def _accuracies(scope: Scope, results: ResultSet) -> list[Beside]:
+def _accuracies(record: Record) -> list[Beside]:
     lines = []
-    for method in scope.lineup(_METHODS):
-        for name in scope.among(SETS):
-            summary, printed = results.find(scope.batch(method, name)), preset(method, name).published
-            if isinstance(summary, Summary) and printed is not None:
-                values = [run.paper for run in summary.runs]
-                error = _square(values) + printed.spread**2 / SEEDS
-                lines.append(Beside("accuracy", method.name, name, statistics.fmean(values), printed.accuracy, error))
+    for method in _METHODS:
+        for name in SETS:
+            runs, printed = record.find(batch(method, name)), preset(method, name).published
+            if runs and printed is not None:
+                error = _square(tables.values(runs, "paper")) + printed.spread**2 / SEEDS
+                lines.append(Beside("accuracy", method.name, name, tables.mean(runs, "paper"), printed.accuracy, error))
     return lines
 
 
-def _times(scope: Scope, results: ResultSet) -> list[Beside]:
-    here, lines = results.on_one_platform(result_tables.time_batches(scope)), []
-    for name in scope.among(result_tables.PUBLISHED_SECONDS):
-        summaries = [here.find(result_tables.time_batch(scope, method, name)) for method in result_tables.TIMED_METHODS]
-        known = [each for each in summaries if isinstance(each, Summary)]
-        if len(known) < len(summaries):
-            continue
-        ours = [statistics.median(result_tables.seconds(each)) for each in known]
-        theirs = result_tables.PUBLISHED_SECONDS[name]
-        lines += [
-            Beside("seconds", method.name, name, *pair)
-            for method, *pair in zip(result_tables.TIMED_METHODS, ours, theirs, strict=True)
-        ]
-        lines.append(Beside("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], round(theirs[1] / theirs[0], 1)))
+def _times(record: Record) -> list[Beside]:
+    here, lines = record.on_one_platform(tables.time_batches()), []
+    for name, theirs in PUBLISHED_SECONDS.items():
+        both = [tables.seconds(here.find(tables.time_batch(method, name))) for method in TIMED_METHODS]
+        if all(both):
+            ours = [statistics.median(each) for each in both]
+            for method, *pair in zip(TIMED_METHODS, ours, theirs, strict=True):
+                lines.append(Beside("seconds", method.name, name, *pair))
+            ratio = ours[1] / ours[0], round(theirs[1] / theirs[0], 1)
+            lines.append(Beside("ratio of seconds", "GRACE / CLNR", name, *ratio))
     return lines
 
 
-def _program(scope: Scope, results: ResultSet) -> list[Beside]:
-    clnr, lines = result_tables.CLNR, []
-    for name in scope.among(_AUTHORS_PROGRAM) if scope.lineup([clnr]) else ():
-        accuracy, seconds = _AUTHORS_PROGRAM[name]
-        summary = results.find(scope.batch(clnr, name))
-        if isinstance(summary, Summary):
-            lines.append(Beside("accuracy, their program", clnr.name, name, summary.mean("paper"), accuracy))
-        timed = results.find(result_tables.time_batch(scope, clnr, name))
-        if isinstance(timed, Summary):
-            ours = statistics.median(result_tables.seconds(timed))
-            lines.append(Beside("seconds, their program", clnr.name, name, ours, seconds))
-    return lines
-
-
-def _clusters(scope: Scope, results: ResultSet) -> list[Beside]:
+def _program(record: Record) -> list[Beside]:
     lines = []
-    for batch in result_tables.cluster_batches(scope) if scope.among(("cora",)) else ():
-        summary = results.find(batch)
-        if not isinstance(summary, Summary) or batch.dataset != "cora":
-            continue
-        for score, theirs in zip(result_tables.SCORES, result_tables.PUBLISHED_CLUSTERS[batch.method.name], strict=True):
-            values = result_tables.scores(summary, score)
-            what = score.replace("_", "-")
-            lines.append(Beside(what, batch.method.name, batch.dataset, statistics.fmean(values), theirs, _square(values)))
+    for name, (accuracy, seconds) in _AUTHORS_PROGRAM.items():
+        runs, timed = record.find(batch(CLNR, name)), tables.seconds(record.find(tables.time_batch(CLNR, name)))
+        if runs:
+            lines.append(Beside("accuracy, their program", CLNR.name, name, tables.mean(runs, "paper"), accuracy))
+        if timed:
+            lines.append(Beside("seconds, their program", CLNR.name, name, statistics.median(timed), seconds))
+    return lines
+
+
+def _clusters(record: Record) -> list[Beside]:
+    lines = []
+    for method, published in PUBLISHED_CLUSTERS.items():
+        if runs := record.find(batch(method, "cora", extra="clusters")):
+            for score, theirs in zip(tables.SCORES, published, strict=True):
+                values = tables.scores(runs, score)
+                numbers = (statistics.fmean(values), theirs, _square(values))
+                lines.append(Beside(score.replace("_", "-"), method.name, "cora", *numbers))
     return lines
 
 

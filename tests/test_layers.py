@@ -20,7 +20,7 @@ MOST_MODULES = 15
 # A module imports only from its own layer and those above it; the package itself and its entry point may name any.
 ORDER = (
     *("version", "errors", "support", "rng", "graph", "datasets", "tables", "engine", "nn", "augment"),
-    *("methods", "training", "evaluation", "experiments", "bench", "report", "embedding", "cli", "__main__"),
+    *("methods", "training", "evaluation", "experiments", "report", "embedding", "cli", "__main__"),
 )
 
 
@@ -118,7 +118,7 @@ if TYPE_CHECKING:
 else:
     Graph = lazy("clnr.graph.graph", "Graph")
 def call():
-    '''As clnr.bench does.'''
+    '''As clnr.engine does.'''
     from clnr import rng
     return ["-c", f"from clnr.cli.app import app; {1}"]
 """

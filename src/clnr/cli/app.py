@@ -41,11 +41,9 @@ PANELS = {
     "Methods and data sets": {
         "run": "Train a method on a data set and evaluate it.",
         "compare": "Compare methods on the same seeds and splits.",
-        "search": "Search hyper-parameters by validation accuracy.",
         "ls": "List the methods or the data sets.",
         "recipe": "Show the hyper-parameters of a method on a data set.",
         "runs": "List the runs in the run cache.",
-        "bench": "Time an epoch on this machine against plain PyG.",
         "env": "Show versions, hardware and folders, for a bug report.",
     },
 }

@@ -70,11 +70,6 @@ class Bar:
             self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
         self._progress.update(self._files[name], completed=have, total=total)
 
-    def log(self, text: str) -> None:
-        """A line, if there is no bar."""
-        if self._progress is None:
-            self.note(text)
-
     def slow_stage(self, name: str) -> Callable[[], None]:
         """Show that a stage runs, unless a bar shows something already; returns what ends that."""
         progress = self._progress
@@ -84,16 +79,6 @@ class Bar:
             task = progress.add_task(name, total=None, note="")
             return lambda: progress.remove_task(task)
         return lambda: None
-
-    @contextmanager
-    def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
-        """One bar for many runs: call what is yielded with the number of runs that ended and a note."""
-        progress = self._progress
-        if progress is None:
-            yield lambda more, note: None
-            return
-        task = progress.add_task("runs", total=total, note="")
-        yield lambda more, note: progress.update(task, advance=more, note=note)
 
     @contextmanager
     def training(self, what: str, epochs: int) -> Iterator[Any]:

@@ -5,23 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from reproduce.claim_verdicts import (
-    Contrast,
-    Verdict,
-    at_least,
-    contrast,
-    evaluate_contrasts,
-    everywhere,
-    interval,
-    reaches,
-    seeds_needed,
-    within,
-)
-from reproduce.paper_runs.scope import Scope
+from reproduce.verdicts import Contrast, Verdict, at_least, everywhere, interval, reaches, seeds_needed, within
 from scipy import stats
-
-from clnr.methods import CLNR, GRACE
-from tests.reproduce.made import made, results_of
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 
@@ -46,21 +31,22 @@ def test_the_test_is_wilcoxons_on_pairs_and_mann_and_whitneys_where_there_are_fe
 
 
 def test_too_few_seeds_to_tell_are_no_contrast():
-    assert not Contrast("x", {}, {0: 1.0}).testable
-    assert not Contrast("x", {0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0}).testable
-    assert not Contrast("x", {0: 9.0, 1: 9.0}, dict.fromkeys(range(20), 1.0)).testable
-    assert Contrast("x", dict.fromkeys(range(5), 9.0), dict.fromkeys(range(20), 1.0)).testable
+    assert not Contrast("x", {}, {0: 1.0}).is_testable
+    assert not Contrast("x", {0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0}).is_testable
+    assert not Contrast("x", {0: 9.0, 1: 9.0}, dict.fromkeys(range(20), 1.0)).is_testable
+    assert Contrast("x", dict.fromkeys(range(5), 9.0), dict.fromkeys(range(20), 1.0)).is_testable
 
 
 def test_each_contrast_is_judged_by_its_sign_where_it_is_significant():
-    found = evaluate_contrasts([by(5, what="up"), by(-5, what="down"), by(0, what="level"), Contrast("none", {}, {})])
-    assert {what: each.verdict for what, each in found.items()} == {"up": HOLDS, "down": FAILS, "level": UNDECIDED}
+    found = everywhere([by(5, what="up"), by(-5, what="down"), by(0, what="level"), Contrast("none", {}, {})])
+    assert {each.what: each.verdict for each in found.effects} == {"up": HOLDS, "down": FAILS, "level": UNDECIDED}
+    assert found.missing == ("none",)
 
 
 def test_p_values_are_corrected_for_their_number():
     lone = by(0.7, seed=3)
-    alone = evaluate_contrasts([lone])["x"]
-    beside = evaluate_contrasts([lone, *(by(0, what=f"{i}", seed=i) for i in range(30))])["x"]
+    alone = everywhere([lone]).effects[0]
+    beside = everywhere([lone, *(by(0, what=f"{i}", seed=i) for i in range(30))]).effects[0]
     assert alone.p == pytest.approx(lone.p)
     assert alone.verdict is HOLDS
     assert beside.p == pytest.approx(min(1.0, 31 * lone.p))
@@ -77,7 +63,6 @@ def test_p_values_are_corrected_for_their_number():
         ([5, -5, -5], FAILS, FAILS),
         ([0, 0, 0], UNDECIDED, UNDECIDED),
         ([5, None], UNDECIDED, UNDECIDED),
-        ([], UNDECIDED, UNDECIDED),
     ],
 )
 def test_a_claim_about_all_fails_if_one_does_and_a_claim_about_two_if_too_few_are_left(shifts, of_all, of_two):
@@ -120,7 +105,7 @@ def test_the_seeds_that_are_said_to_decide_do_so_in_four_of_five_trials():
 def test_an_effect_has_the_interval_of_its_kind():
     """Of pairs, or by Welch's t where there are few."""
     pair = by(1.0, what="x")
-    assert evaluate_contrasts([pair])["x"].bounds == interval(pair.differences, 1)
+    assert everywhere([pair]).effects[0].bounds == interval(pair.differences, 1)
     values = np.random.default_rng(1).standard_normal(12)
     few = Contrast("x", dict(enumerate(values[:4])), dict(enumerate(3 * values[4:], 100)))
     expected = stats.ttest_ind(values[:4], 3 * values[4:], equal_var=False).confidence_interval(0.95)
@@ -139,7 +124,6 @@ def test_reaching_a_goal():
     assert reaches(values | {"c": None}, 3.5, nothing=0).verdict is UNDECIDED
     assert "Too few runs: c." in reaches(values | {"c": None}, 3.5, nothing=0).words
     assert reaches(values, 2.5, nothing=0).words == "The largest, 2 on a (1 to 3), reaches 2.5."
-    assert reaches({}, 3.5, nothing=0).verdict is UNDECIDED
 
 
 def test_an_interval_is_students_with_bonferronis_correction():
@@ -156,16 +140,6 @@ def test_being_nothing_to_within_a_margin():
     assert within({"a": small, "b": [1.0, 1.1, 0.9, 1.0]}, 0.05).verdict is FAILS
     assert within({"a": small, "b": [1.0, -1.0, 0.5, 0.0]}, 0.05).verdict is UNDECIDED
     assert within({"a": small, "b": []}, 0.05).verdict is UNDECIDED
-    assert within({}, 0.05).verdict is UNDECIDED
     open_ = within({"a": small, "b": [0.1, -0.1, 0.05, 0.0]}, 0.05)
     assert open_.words.startswith("1 of 2 lie within 0.05 of zero. Open: b +0.0125 (some ")
     assert within({"a": small}, 0.05).words == "All 1 lie within 0.05 of zero, the farthest a +0.0005."
-
-
-def test_a_contrast_of_batches_is_of_their_runs():
-    scope = Scope(seeds=2)
-    first, second = scope.batch(CLNR, "cora"), scope.batch(GRACE, "cora")
-    nan = made(second, 0, strict=float("nan"))
-    results = results_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
-    pair = contrast(results, "Cora", first, second, lambda run: run.strict)
-    assert (pair.larger, pair.smaller) == ({0: 90.0, 1: 91.0}, {1: 80.0})
