@@ -6,7 +6,7 @@ CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: run lint test-unit test test-rest test-full pytest test-lowest docs wheel clean
+.PHONY: run lint test-unit test test-rest test-full pytest test-lowest paper docs wheel clean
 
 # By sampled steps, which are as good here and take a third of the time.
 run: $(VENV)/run.stamp
@@ -36,6 +36,10 @@ pytest: $(VENV)/test.stamp
 
 test-lowest:
 	@$(MAKE) pytest VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+# All of docs/paper but its README, from docs/paper/runs.csv.
+paper: $(VENV)/test.stamp
+	$(BIN)/python -m reproduce paper
 
 docs: $(VENV)/docs.stamp
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

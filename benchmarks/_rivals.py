@@ -128,7 +128,7 @@ def by_plain_pyg(folder: Path, asked: Asked) -> np.ndarray:
     import pyarrow.parquet as pq
     import torch
 
-    from clnr.bench.pyg_baseline import PlainCLNR
+    from benchmarks._plain_pyg import PlainCLNR
     from clnr.embedding.defaults import default_recipe
     from clnr.graph import Graph
     from clnr.methods import CLNR

@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from reproduce.formats import pipe_table
 from scipy.stats import spearmanr
 
 from clnr.errors import UnknownName
 from clnr.methods import BASELINES, METHODS, RAW
-from clnr.paper.table_format import Table, row
 
 CHANCE = "chance"
 NODE2VEC = "node2vec"
@@ -110,7 +110,7 @@ def tables(records: Sequence[Record], ours: str) -> str:
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """A table whose first row is its head; what is too wide becomes several, with the first column in each."""
     head, *lines = rows
-    return Table("", "", tuple(head), (tuple(row(*line) for line in lines),)).pipe_table()
+    return pipe_table(head, lines)
 
 
 def grid(results: Results, methods: Iterable[str], cell: Callable[[str, str], str], graphs: Sequence[str] = ()) -> str:

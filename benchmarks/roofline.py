@@ -20,9 +20,8 @@ from typing import NamedTuple
 import torch
 
 from benchmarks import command
-from benchmarks.epoch import subject
+from benchmarks.epoch import ours, subject
 from clnr import CLNR
-from clnr.bench.timing import ours
 from clnr.engine import Engine, choose
 from clnr.errors import RecipeError
 from clnr.graph import Graph

@@ -11,29 +11,56 @@ Their hubs grow with them, and so does what a sampled step reaches; with --regul
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from benchmarks import command, positive
 from benchmarks._regular import DEGREE, RegularGraph
+from benchmarks.epoch import ours
 from clnr import CLNR, recipe_for
-from clnr.bench.timing import BenchmarkResult, generated, measure
-from clnr.engine import choose
+from clnr.datasets.synthetic import shaped
+from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.graph.csr import CSR
 from clnr.methods.recipe import Recipe, parse
-from clnr.support.machine import environment
+from clnr.support.machine import environment, memory
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
+EDGES_PER_NODE = 14
+FEATURES = 128
 
 
-def slope(rows: list[BenchmarkResult], value: str) -> float:
+class Measured(NamedTuple):
+    """The size of a graph, the median epoch in milliseconds, and the peak of memory."""
+
+    nodes: int
+    edges: int
+    ms: float
+    peak: int
+
+
+def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> Measured:
+    gc.collect()
+    if engine.device.type == "cuda":
+        torch.cuda.empty_cache()
+    meter = memory.MemoryMeter(engine.device)
+    return Measured(graph.num_nodes, graph.num_edges, ours(graph, recipe, engine, epochs), meter.peak())
+
+
+def generated(edges: int) -> tuple[Graph, Recipe]:
+    """A synthetic graph of about ``edges`` directed edges, with the density and feature count of ogbn-arxiv, and its recipe."""
+    return shaped(max(edges // EDGES_PER_NODE, 100), edges // 2, FEATURES), recipe_for(CLNR, "ogbn-arxiv")
+
+
+def slope(rows: list[Measured], value: str) -> float:
     """The exponent of growth over the larger half of sizes: 1 is linear."""
     upper = rows[len(rows) // 2 :]
-    heights = {"time": lambda row: row.ours[1], "memory": lambda row: row.our_bytes}[value]
+    heights = {"time": lambda row: row.ms, "memory": lambda row: row.peak}[value]
     return math.log(heights(upper[-1]) / heights(upper[0])) / math.log(upper[-1].edges / upper[0].edges)
 
 
@@ -42,18 +69,18 @@ def regular(edges: int) -> tuple[Graph, Recipe]:
     made = RegularGraph(edges // DEGREE)
     counts, found = made.neighbours(np.arange(made.nodes))
     links = CSR(np.concatenate([[0], counts.cumsum()]), found, None)
-    x = np.random.default_rng(0).standard_normal((made.nodes, 128), np.float32)
+    x = np.random.default_rng(0).standard_normal((made.nodes, FEATURES), np.float32)
     return Graph(features=x, incoming=links, outgoing=links, name="regular"), recipe_for(CLNR, "ogbn-arxiv")
 
 
-def plot(rows: list[BenchmarkResult], path: str, where: str) -> None:
+def plot(rows: list[Measured], path: str, where: str) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(7, 2.8), constrained_layout=True)
     edges = [row.edges for row in rows]
     for axis, heights, label in (
-        (axes[0], [row.ours[1] for row in rows], "ms per epoch"),
-        (axes[1], [row.our_bytes / 2**30 for row in rows], "peak memory, GiB"),
+        (axes[0], [row.ms for row in rows], "ms per epoch"),
+        (axes[1], [row.peak / 2**30 for row in rows], "peak memory, GiB"),
     ):
         axis.loglog(edges, heights, "o-", color="#0072B2", label="CLNR")
         line = [heights[-1] * each / edges[-1] for each in edges]
@@ -90,13 +117,13 @@ def main() -> None:
     where = f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
     print(where)
     print(f"{'edges':>12}{'nodes':>12}{'ms per epoch':>14}{'GiB':>8}", flush=True)
-    series: dict[str, list[BenchmarkResult]] = {" ".join(each): [] for each in asked.set or [[]]}
+    series: dict[str, list[Measured]] = {" ".join(each): [] for each in asked.set or [[]]}
     for edges in asked.edges:
         graph, recipe = (regular if asked.regular else generated)(round(edges))
         for how, rows in series.items():
-            row = measure(graph, recipe.but(**parse(how.split())), engine, epochs, turns=1, baseline=False)
+            row = measure(graph, recipe.but(**parse(how.split())), engine, epochs)
             rows.append(row)
-            print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}  {how}", flush=True)
+            print(f"{row.edges:>12,}{row.nodes:>12,}{row.ms:>14.3f}{row.peak / 2**30:>8.2f}  {how}", flush=True)
     for how, rows in series.items():
         if len(rows) > 2:
             grown = f"time {slope(rows, 'time'):.2f}, memory {slope(rows, 'memory'):.2f}"

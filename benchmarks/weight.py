@@ -5,7 +5,7 @@
     python -m benchmarks.weight 955f4ba1 .        # a commit, and the working tree
 
 Lines are those of Python files, empty ones too; characters a line are of the others, without their indent. Words of docs are
-those of all Markdown below ``docs``, and of it, apart, the pages that ``clnr paper`` writes. A function is any def, without its
+those of all Markdown below ``docs``, and of it, apart, the pages that ``reproduce`` writes. A function is any def, without its
 docstring; what is nested in it counts for both. Branches are if, loops, except, case, and each further value of and/or. Options
 are the rows of ``clnr embed --help``, as the Python that runs this shows it.
 """
@@ -63,7 +63,7 @@ def weigh(root: Path) -> tuple[dict[str, str], list[str]]:
     written = sum(count for path, count in words.items() if path.parent.name == "paper" and path.name != "README.md")
     rows = {name: f"{lines[name]:,}" for name in sorted(lines)}
     rows |= {"lines of src": f"{lines.total():,}", "lines of tests": f"{tests:,}"}
-    rows |= {"words of docs": f"{sum(words.values()):,}", "of them written by clnr paper": f"{written:,}"}
+    rows |= {"words of docs": f"{sum(words.values()):,}", "of them written by reproduce": f"{written:,}"}
     rows["characters a line of src"] = f"{sum(lengths) / len(lengths):.1f}"
     rows["functions of src"] = f"{len(functions):,}"
     rows["statements a function"] = f"{sum(each[2] for each in functions) / len(functions):.2f}"

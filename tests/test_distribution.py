@@ -36,7 +36,7 @@ def check_wheel(names: set[str]) -> None:
 def check_sdist(names: set[str]) -> None:
     assert {f"src/{name}" for name in package_files()} <= names
     assert {"README.md", "CHANGELOG.md", "Makefile", "constraints.txt", "tests/conftest.py"} <= names
-    assert {name.partition("/")[0] for name in names if "/" in name} == {"src", "tests", "benchmarks", "docs"}
+    assert {name.partition("/")[0] for name in names if "/" in name} == {"src", "tests", "benchmarks", "reproduce", "docs"}
 
 
 def test_the_files_that_a_build_would_take():

@@ -18,11 +18,6 @@ import clnr
 from clnr import NodeEmbedder, read_tables
 from clnr.cli import app
 from clnr.datasets import DATASETS
-from clnr.paper import authors, claim_report
-from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.paper_runs.run_index import ResultSet, RunFilter, RunIndex
-from clnr.paper.paper_runs.runs_file import RunsFiles, write_runs
-from clnr.paper.paper_runs.scope import Scope
 from tests.conftest import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -310,18 +305,3 @@ def test_the_number_of_claims_that_hold_is_that_of_the_claims(page):
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
     counts = rf"{verdicts['holds']} hold, {verdicts['fails']} fail and {verdicts['undecided']} (?:is|are) undecided"
     assert re.search(counts, text), counts
-
-
-@pytest.mark.full
-def test_the_paper_is_what_its_runs_make(tmp_path):
-    """Every table and claim of docs/paper, but for table 4, which counts in the data."""
-    results = ResultSet(RunIndex(RunsFiles([DOCS / "paper" / "runs.csv"]), RunFilter(any_version=True)))
-    results.without["ogbn-arxiv"] = "not there"
-    tables = [exhibit.table(Scope(), results) for exhibit in EXHIBITS if exhibit.name != "table-4"]
-    report = claim_report.report(Scope(), results)
-    made = {f"{table.name}.csv": table.csv() for table in [*tables, authors.table(Scope(), results)]}
-    made |= {"claims.csv": report.csv(), "claims.tex": report.latex()}
-    for name, text in made.items():
-        assert (DOCS / "paper" / name).read_text(encoding="utf-8") == text, name
-    again = write_runs(results, needs(EXHIBITS, Scope()), tmp_path)
-    assert again.read_bytes() == (DOCS / "paper" / "runs.csv").read_bytes()

@@ -20,9 +20,8 @@ MOST_MODULES = 15
 # A module imports only from its own layer and those above it; the package itself and its entry point may name any.
 ORDER = (
     *("version", "errors", "support", "rng", "graph", "datasets", "tables", "engine", "nn", "augment"),
-    *("methods", "training", "evaluation", "experiments", "paper", "bench", "report", "embedding", "cli", "__main__"),
+    *("methods", "training", "evaluation", "experiments", "report", "embedding", "cli", "__main__"),
 )
-PAPER_COMMAND = "clnr.cli.cmd_paper"
 
 
 class Arrow(NamedTuple):
@@ -103,11 +102,6 @@ def test_no_folder_has_more_than_15_modules():
     assert not {str(path.relative_to(SOURCE)): count for path, count in counts.items() if count > MOST_MODULES}
 
 
-def test_only_its_command_imports_what_the_paper_needs():
-    users = {arrow.source for arrow in arrows() if arrow.target.startswith("clnr.paper")}
-    assert {name for name in users if not name.startswith("clnr.paper")} == {PAPER_COMMAND}
-
-
 def test_no_name_of_a_module_occurs_twice():
     """So that it says which file is meant; a package and its main module may share one, as ``graph.graph``."""
     files = [path for path in modules().values() if path.stem not in ("__init__", "__main__")]
@@ -124,7 +118,7 @@ if TYPE_CHECKING:
 else:
     Graph = lazy("clnr.graph.graph", "Graph")
 def call():
-    '''As clnr.bench does.'''
+    '''As clnr.engine does.'''
     from clnr import rng
     return ["-c", f"from clnr.cli.app import app; {1}"]
 """

@@ -9,7 +9,7 @@ from clnr.cli.app import COMMANDS
 from tests.transcripts.__main__ import HERE, transcripts
 
 # Without a transcript: those that leave the package, and env, which prints what the machine is.
-WITHOUT = {"search", "bench", "env", "table", "figure", "paper", "claims"}
+WITHOUT = {"env"}
 KEPT = {file.name: file.read_text(encoding="utf-8") for file in sorted(HERE.glob("*.txt"))}
 
 

@@ -12,7 +12,7 @@ def test_what_is_there_is_counted(tmp_path):
         (tmp_path / name).write_text(text)
     rows, longest = weight.weigh(tmp_path)
     assert [rows[each] for each in ("src/clnr/*.py", "src/clnr/inner/", "lines of src", "lines of tests")] == [*"6172"]
-    assert [rows[each] for each in ("words of docs", "of them written by clnr paper", "functions of src")] == [*"411"]
+    assert [rows[each] for each in ("words of docs", "of them written by reproduce", "functions of src")] == [*"411"]
     assert [rows[f"{each} a function"] for each in ("statements", "branches")] == ["3.00", "3.00"]
     assert rows["characters a line of src"] == f"{(9 + 11 + 15 + 21 + 8 + 5) / 6:.1f}"
     assert longest == ["a.py:f, 6 lines"]

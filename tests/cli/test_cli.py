@@ -14,9 +14,7 @@ import pytest
 import torch
 
 from clnr import __version__, run
-from clnr.bench.timing import BenchmarkResult
 from clnr.cli.app import COMMANDS, JSON_FORMAT
-from clnr.engine import choose
 from clnr.errors import RunCacheError
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
@@ -93,7 +91,6 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
         (["ls", "method"], "unknown list 'method'; did you mean 'methods'?"),
         (["runs", "--device", "banana"], "unknown device 'banana'"),
         (["runs", "--last", "0"], "--last must be at least 1, not 0"),
-        (["bench", "--seconds", "nan"], "--seconds must be a number above 0"),
         (["run", "--seeds", "many"], "--seeds"),
         (["run", "a", "b", "c"], "unexpected"),
         (["ls"], "see: clnr ls --help"),
@@ -200,40 +197,9 @@ def test_version(clnr):
     assert clnr("--version") == (0, f"clnr {__version__}\n", "")
 
 
-TOY = BenchmarkResult("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
-
-
-@pytest.fixture
-def one_graph(monkeypatch):
-    rows = [
-        TOY,
-        BenchmarkResult("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
-    ]
-    asked = []
-    monkeypatch.setattr(
-        "clnr.bench.timing.growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows)
-    )
-    return asked
-
-
-def test_bench_shows_both_contenders_and_their_ratio(clnr, one_graph):
-    ended = clnr("bench", "--device", "cpu", "--seconds", "7")
-    assert ended.code == 0
-    assert one_graph == [("cpu", 7.0, 5)]
-    toy, generated = (line.split() for line in ended.out.splitlines()[2:4])
-    assert toy == ["toy", "2,400", "10,386", "9.00", "(8.00-10.00)", "2.00", "(1.00-3.50)", "4.5", "7", "3"]
-    assert generated == ["generated", "714", "9,974", "-", "2.00", "(1.00-3.50)", "-", "-", "3"]
-
-
 def test_a_changed_recipe_has_no_published_result_beside_it(clnr, real_data):
     words = ["run", "CLNR", "cora", "--data-root", str(real_data), "--device", "cpu", *SET]
     assert "published" not in clnr(*words).out
-
-
-def test_bench_as_json(clnr, one_graph):
-    told = only_json(clnr("bench", "--device", "cpu", "--json", "--quiet"))
-    assert [row["ratio"] for row in told["graphs"]] == [4.5, None]
-    assert (told["precision"], told["versions"]["clnr"]) == (choose("cpu").precision, __version__)
 
 
 def test_a_limit_on_memory_is_named_before_libraries_crash(clnr, monkeypatch):
@@ -253,17 +219,6 @@ def test_what_fails_under_a_limit_on_memory_is_told_by_it(clnr, monkeypatch, err
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (5_000_000_000, resource.RLIM_INFINITY))
     monkeypatch.setattr("clnr.engine.choose", fails)
     assert "is limited to 5.0 GB (ulimit -v)" in assert_refused(clnr(*RUN))
-
-
-def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
-    def growing(*numbers):
-        yield TOY
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("clnr.bench.timing.growing", growing)
-    ended = clnr("bench", "--device", "cpu", "--json", "--quiet")
-    assert (ended.code, ended.err) == (130, "clnr: stopped after 1 graph\n")
-    assert len(json.loads(ended.out)["graphs"]) == 1
 
 
 def test_the_help_of_all_commands_has_whole_lines_in_80_columns():

@@ -12,12 +12,11 @@ from clnr.cli import console_tables
 from clnr.datasets import DATASETS
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.experiments.comparison import Comparison
-from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Summary
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import Published, preset
-from clnr.methods.recipe import Recipe, recipe_keys
+from clnr.methods.recipe import recipe_keys
 from tests.cases import in_tiers
 from tests.command_line import only_json
 from tests.experiments.test_run_cache import made
@@ -79,17 +78,6 @@ def test_the_note_says_how_small_a_p_value_can_get(seeds, count, least):
     assert note.endswith(f"cannot give less than {least}")
     assert ("Holm-corrected for 2 comparisons" in note) is (count == 2)
     assert min(difference.corrected for difference in compared.differences) == pytest.approx(min(1, count * 2.0 ** (1 - seeds)))
-
-
-def test_trials_tell_what_was_changed_and_what_it_gave():
-    runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
-    changes, others = ({"temperature": value, "feature_mask_mode": "columns"} for value in (0.5, 2.0))
-    lines = shown(
-        console_tables.trials([Trial(changes, Recipe(), runs), Trial(others, Recipe(), failure="the loss became nan")])
-    )
-    assert lines[1].split()[:2] == ["temperature", "feature_mask_mode"]
-    assert lines[2].split() == ["0.5", "columns", "75.0±5.0", "12", "0.00"]
-    assert lines[3].split() == ["2", "columns", "failed"]
 
 
 def test_ls_methods_is_the_papers_table_of_architectures(clnr):

@@ -15,7 +15,7 @@ HEAVY = (
 )
 SHOWS = ("ls methods", "ls datasets", "ls methods --json", "recipe", "recipe MVGRL cora", "runs", "runs --device cpu")
 LIGHT = ("", "--help", "--version", *SHOWS, *(f"{command} --help" for command in COMMANDS))
-MISTAKES = ("run clrn", "run CLNR coar", "run --set epoch=3", "run --seeds 0", "compare toy --methods CLNR", "search CLRN")
+MISTAKES = ("run clrn", "run CLNR coar", "run --set epoch=3", "run --seeds 0", "compare toy --methods CLNR")
 MISTAKES += ("recipe CLNR coar", "ls method", "runs --method clrn", "bogus", "run --bogus", "embed", "embed --bogus")
 
 # With the files of ``files`` below.
@@ -34,7 +34,7 @@ MISTAKES_WITH_FILES = (
     *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1"),
     *(f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --features no.npy"),
     *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),
-    *("compare --threads 0", "search --precision half", "bench --device gpu", "table 1 --device gpu"),
+    *("compare --threads 0", "compare --precision half"),
 )
 
 SCRIPT = f"""

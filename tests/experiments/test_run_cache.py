@@ -58,18 +58,14 @@ def test_where_nothing_was_recorded_nothing_is_found_and_nothing_made(run_cache)
     assert not run_cache.path.parent.exists()
 
 
-def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_be_run_again(run_cache):
+def test_a_run_that_is_there_is_not_written_twice_unless_it_was_to_be_run_again(run_cache):
     run_cache.add("key", made())
     run_cache.add("key", made(seconds=7.0))
     assert [run for _, run in run_cache.runs()] == [made()]
-    run_cache.add("key", made(extra_metrics={"time": {}}))
-    run_cache.add("key", made(extra_metrics={"clusters": {}, "time": {}}))
-    run_cache.add("key", made(extra_metrics={"clusters": {}}))
-    assert [sorted(run.extra_metrics) for _, run in run_cache.runs()] == [[], ["time"], ["clusters", "time"]]
     run_cache.add("key", made(1), rerun=True)
     assert run_cache.find("key") == made(1)
     assert run_cache.find("other") is None
-    assert len(run_cache.runs()) == 4
+    assert len(run_cache.runs()) == 2
 
 
 def test_the_time_of_a_run_is_recorded_in_utc(run_cache):
@@ -243,7 +239,7 @@ DAMAGED = [
     *(line(**{name: value}) for name in ("seed", "strict", "epoch_ms") for value in ("5", [], True)),
     *(line(**{name: value}) for name in ("seed", "parallel_seeds", "peak_memory_bytes") for value in (None, 1.5, -1)),
     *(line(**{name: value}) for name in ("strict", "train_seconds") for value in (-0.5, float("inf"), 10**400)),
-    *(line(**{name: 5}) for name in ("key", "made", "method", "content", "recipe", "versions", "extra_metrics")),
+    *(line(**{name: 5}) for name in ("key", "made", "method", "content", "recipe", "versions")),
     *(line(versions=value) for value in ({"code": 5}, {"clnr": "1"})),
     *(line(banana=1), line(machine="\ud800")),
 ]
@@ -270,7 +266,7 @@ def test_a_file_of_somebody_elses_is_not_written_to(run_cache, use):
 
 @pytest.mark.parametrize(
     "run",
-    [made(-1), made(strict=float("inf")), made(machine=None), made(extra_metrics={"x": object()}), made(recipe=7)],
+    [made(-1), made(strict=float("inf")), made(machine=None), made(versions={"code": object()}), made(recipe=7)],
     ids=["negative", "infinite", "no text", "no document", "no recipe"],
 )
 def test_a_run_that_could_not_be_read_again_is_not_written(run_cache, run):

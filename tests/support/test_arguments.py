@@ -61,11 +61,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "load": (clnr.load, {"name": "toy", "root": None, "fetch": None}),
     "run": (
         clnr.run,
-        {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "data_root": None, "progress": None, "extra_metrics": ()},
+        {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "data_root": None, "progress": None},
     ),
     "runs": (
         lambda **arguments: list(clnr.runs(**arguments)),
-        {"method": CLNR, "dataset": GRAPH, "seeds": [0], **ON_CPU, "progress": None, "extra_metrics": (), "parallel_seeds": 1},
+        {"method": CLNR, "dataset": GRAPH, "seeds": [0], **ON_CPU, "progress": None, "parallel_seeds": 1},
     ),
     "embed": (clnr.embed, {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "progress": None}),
     "recipe_for": (clnr.recipe_for, {"method": CLNR, "dataset": "cora"}),
@@ -122,7 +122,6 @@ def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
         (lambda: CLNR.but("mine", "", views=()), "mine, views: there must be 2 of them, not 0"),
         (lambda: clnr.METHODS["DGI"].but("mine", "", views=((),)), "mine, views: there must be 2, 4, ... of them, not 1"),
         (lambda: clnr.run(CLNR, GRAPH, device=["cpu"]), "unknown device '['cpu']'"),
-        (lambda: clnr.run(CLNR, GRAPH, extra_metrics=5), "extra_metrics must be a list, each a name, not a value of type int"),
         (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "parallel_seeds must be a whole number, not a value of type str"),
         (lambda: clnr.embed(CLNR, GRAPH, progress=5), "progress must be a function"),
         (lambda: Recipe.of({5: 5}), "unknown recipe key '5'"),

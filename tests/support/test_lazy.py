@@ -7,11 +7,8 @@ import sys
 import pytest
 
 from clnr import ClnrError
-from clnr.bench.timing import measure
-from clnr.engine import cpu_engine
-from clnr.methods.recipe import Recipe
 from clnr.support.lazy import import_optional
-from tests.command_line import assert_refused, run_script
+from tests.command_line import run_script
 from tests.conftest import tiny
 
 
@@ -45,24 +42,7 @@ def test_a_package_without_an_extra_is_installed_by_its_own_name():
         import_optional("no_such_package.part", "a test")
 
 
-@pytest.mark.parametrize(
-    ("package", "extra", "call"),
-    [
-        ("torch_geometric", "pyg", lambda: tiny().to_pyg()),
-        ("torch_geometric", "pyg", lambda: measure(tiny(), Recipe(hidden=8, dimension=6), cpu_engine(), epochs=1, turns=1)),
-    ],
-    ids=["to_pyg", "bench"],
-)
-def test_without_an_extra_it_says_how_to_get_it(without, package, extra, call):
-    without(package)
-    with pytest.raises(ClnrError, match=rf"needs {package.replace('_', '-')}; install it with: pip install 'clnr\[{extra}\]'$"):
-        call()
-
-
-def test_without_matplotlib_figures_say_so_before_any_run_and_are_planned(without, clnr, home, tmp_path):
-    without("matplotlib")
-    words = ["figure", "2", "--quick", "--datasets", "toy", "--out", str(tmp_path)]
-    said = assert_refused(clnr(*words))
-    assert said == "clnr: drawing figures needs matplotlib; install it with: pip install 'clnr[figures]'\n"
-    assert not list(home.rglob("*.jsonl"))
-    assert clnr(*words, "--dry-run").code == 0
+def test_without_an_extra_it_says_how_to_get_it(without):
+    without("torch_geometric")
+    with pytest.raises(ClnrError, match=r"needs torch-geometric; install it with: pip install 'clnr\[pyg\]'$"):
+        tiny().to_pyg()

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
-from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_paper, cmd_transform
+from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_transform
 from clnr.cli.app import app, print_stderr
 from clnr.cli.options import refused_argument
 from clnr.errors import ClnrError
@@ -18,7 +18,7 @@ from clnr.support.processes.launch import end_process, end_with_parent
 # Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
 _LEAST_BYTES, _SMALL_GRAPH_BYTES = 3_000_000_000, 4_000_000_000
 
-__all__ = ["app", "cmd_embed", "cmd_experiments", "cmd_info", "cmd_ingest", "cmd_paper", "cmd_transform", "main"]
+__all__ = ["app", "cmd_embed", "cmd_experiments", "cmd_info", "cmd_ingest", "cmd_transform", "main"]
 
 
 def main() -> None:

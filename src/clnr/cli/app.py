@@ -42,18 +42,10 @@ PANELS = {
     "Methods and data sets": {
         "run": "Train a method on a data set and evaluate it.",
         "compare": "Compare methods on the same seeds and splits.",
-        "search": "Search hyper-parameters by validation accuracy.",
         "ls": "List the methods or the data sets.",
         "recipe": "Show the hyper-parameters of a method on a data set.",
         "runs": "List the runs in the run cache.",
-        "bench": "Time an epoch on this machine against plain PyG.",
         "env": "Show versions, hardware and folders, for a bug report.",
-    },
-    "The paper": {
-        "table": "Make a table of the paper.",
-        "figure": "Draw a figure of the paper.",
-        "paper": "Make all tables and figures of the paper, and test its claims.",
-        "claims": "Test the paper's claims with the runs in the run cache.",
     },
 }
 COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, line in lines.items()}

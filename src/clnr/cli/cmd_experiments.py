@@ -1,4 +1,4 @@
-"""Commands that train and evaluate: run, compare, search."""
+"""Commands that train and evaluate: run, compare."""
 
 from __future__ import annotations
 
@@ -160,67 +160,6 @@ def compare(
         out.print(f"** {console_tables.test_note(compared)}", style="dim")
     for failure in failures:
         raise failure
-
-
-@app.command()
-@sets_recipe
-@shares(Training)
-def search(
-    training: Training,
-    method: MethodName = None,
-    dataset: DatasetName = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--grid", metavar="KEY=A,B,C", help="Values of one hyper-parameter; repeat it to search all combinations."
-        ),
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option("--trials", metavar="N", help="Number of random combinations to try; all if not given.")
-    ] = None,
-    seeds: Seeds = 3,
-    assign: Assign = None,
-    as_json: Json = False,
-) -> None:
-    """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
-    from clnr.cli import console_tables
-    from clnr.methods.recipe import check_used, parse
-
-    chosen, name = choose_pair(method, dataset)
-    recipe = _recipe(chosen, name, parse(assign or []))
-
-    from clnr.experiments.grid_search import Trial, best_first, grid, some_of, try_all
-    from clnr.support.machine import environment
-
-    trials = [Trial(changes, recipe.but(**changes)) for changes in some_of(grid(values or []), count)]
-    check_used(chosen, trials[0].changes)
-    for key in trials[0].changes:
-        if key in chosen.measuring:
-            raise RecipeError(
-                f"{key} cannot be searched for {chosen.name}: it affects only alignment and uniformity, not the training"
-            )
-    finished: list[Trial] = []
-    machine = ""
-    try:
-        with training.runner(name, seeds, rerun=True) as (runner, graph):
-            machine = environment.describe(runner.engine.device)
-            for trial in try_all(runner, chosen, graph, trials):
-                finished.append(trial)
-    except KeyboardInterrupt:
-        print_stderr(f"stopped after {len(finished)} of {len(trials)} trials; a search is not cached")
-    finished = best_first(finished)
-    if as_json:
-        print_json([each.to_dict() for each in finished])
-    elif finished:
-        out.print(f"{chosen.name} on {name}, {plural(seeds, 'seed')}, {machine}", style="bold")
-        out.print(console_tables.trials(finished))
-    failed = [trial for trial in finished if trial.failure]
-    for trial in failed:
-        print_stderr(f"with {trial}: {trial.failure}")
-    if len(finished) < len(trials):
-        raise typer.Exit(130)
-    if len(failed) == len(finished):
-        raise typer.Exit(2)
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:

@@ -1,9 +1,7 @@
-"""Commands that show something: ls, recipe, runs, env; the speed of this machine: bench; an embedding: similar, clusters,
-export, report."""
+"""Commands that show something: ls, recipe, runs, env; an embedding: similar, clusters, export, report."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +10,8 @@ import typer
 from clnr.cli.app import (
     OPTIMISTIC,
     DatasetName,
-    Device,
     Json,
     MethodName,
-    Precision,
-    Quiet,
     app,
     choose_pair,
     out,
@@ -26,10 +21,7 @@ from clnr.cli.app import (
 )
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.support.arguments import check_choice
-from clnr.support.humanize import plural
 from clnr.version import __version__
-
-_EPOCHS_BY_DEVICE = {"cpu": 5, "cuda": 50}
 
 
 def _check_folder(folder: Path) -> Path:
@@ -150,53 +142,6 @@ def env(as_json: Json = False) -> None:
     else:
         for name, value in facts.items():
             print_stdout(f"{name + ':':<17}{value}")
-
-
-@app.command()
-def bench(
-    seconds: Annotated[float, typer.Option(help="Approximate time in seconds; the toy graph is always measured.")] = 60,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Time an epoch of CLNR on this machine against plain PyG, on graphs of growing size."""
-    import torch
-
-    from clnr.bench.timing import growing
-    from clnr.cli import console_tables
-    from clnr.engine import choose
-    from clnr.support.machine import environment
-    from clnr.support.progress import progress_bar
-
-    if not 0 < seconds < math.inf:
-        raise RecipeError(f"--seconds must be a number above 0, not {seconds:g}")
-    engine = choose(device, precision)
-    rows = []
-    stopped = False
-    try:
-        with progress_bar(quiet) as bar:
-            for row in growing(engine, seconds, _EPOCHS_BY_DEVICE[engine.device.type]):
-                bar.note(f"{row.graph}, {row.nodes:,} nodes: {row.ours[1]:.2f} ms an epoch")
-                rows.append(row)
-    except KeyboardInterrupt:
-        stopped = True
-        print_stderr(f"stopped after {plural(len(rows), 'graph')}")
-    if as_json:
-        where = {
-            "machine": environment.describe(engine.device),
-            "precision": engine.precision,
-            "versions": environment.versions(),
-        }
-        print_json({**where, "graphs": [row.to_dict() for row in rows]})
-    elif rows:
-        out.print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}", style="bold")
-        out.print(console_tables.measured(rows))
-        out.print("an epoch of CLNR: median (lowest-highest) of 3 repeats; ratio: plain PyG's time over clnr's", style="dim")
-        if engine.device.type == "cpu":
-            out.print("both share one process, so memory is that of both; benchmarks/epoch.py measures them apart", style="dim")
-    if stopped:
-        raise typer.Exit(130)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from clnr.datasets import DATASETS
@@ -14,11 +14,9 @@ from clnr.support.console import Table
 from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
-    from clnr.bench.timing import BenchmarkResult
     from clnr.embedding.scoring.baseline_comparison import BaselineComparison
     from clnr.embedding.search.clusters import Clusters
     from clnr.experiments.comparison import Comparison
-    from clnr.experiments.grid_search import Trial
 
 _MIB = 2**20
 _SCORES, _PUBLISHED = ("strict\n%", "paper\nrule % *"), ("publi-\nshed %",)
@@ -110,20 +108,6 @@ def test_note(compared: Comparison) -> str:
     return f"{test}; {plural(seeds, 'seed')} cannot give less than {_p(least)}"
 
 
-def trials(ranked: list[Trial]) -> Table:
-    """One row per trial: what was changed, and the validation accuracy."""
-    table = _table(*ranked[0].changes, numbers=("validation\n%", "epochs\nmade", "train\ns"))
-    for trial in ranked:
-        changes = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()]
-        if not trial.runs:
-            table.add_row(*changes, "failed", "", "")
-            continue
-        summary = Summary(trial.runs)
-        means = (f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}")
-        table.add_row(*changes, _accuracy(summary, "validation"), *means)
-    return table
-
-
 def methods() -> Table:
     """All methods, as in the paper's table of architectures, from their declarations."""
     table = _table("method", "what it does", "target")
@@ -192,21 +176,3 @@ def clusters(found: Clusters) -> Table:
     for each in found.clusters:
         table.add_row(str(each.number), f"{each.size:,}", "; ".join(each.typical_texts), "; ".join(map(str, each.traits)))
     return table
-
-
-def measured(rows: Sequence[BenchmarkResult]) -> Table:
-    """Epoch times of plain PyG and of clnr on each graph."""
-    table = _table("graph", numbers=("nodes", "edges", "plain PyG ms", "clnr ms", "ratio", "PyG MiB", "clnr MiB"))
-    for row in rows:
-        plain, ours = (_spread(times) for times in (row.plain, row.ours))
-        peaks = ("-" if peak is None else f"{peak / _MIB:,.0f}" for peak in (row.plain_bytes, row.our_bytes))
-        ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"
-        table.add_row(row.graph, f"{row.nodes:,}", f"{row.edges:,}", plain, ours, ratio, *peaks)
-    return table
-
-
-def _spread(times: tuple[float, float, float] | None) -> str:
-    if times is None:
-        return "-"
-    low, middle, high = times
-    return f"{middle:,.2f} ({low:,.2f}-{high:,.2f})"

@@ -1,11 +1,9 @@
-"""The geometry of an embedding: alignment, uniformity and effective rank, none by an N x N matrix; classes as clusters."""
+"""The geometry of an embedding: alignment, uniformity and effective rank, none by an N x N matrix."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-from clnr.graph.csr import Array
 
 _BLOCK_ROWS = 2048
 
@@ -52,18 +50,3 @@ def effective_rank(z: Tensor) -> float:
         return 0.0
     p = values / total
     return float((-torch.special.xlogy(p, p).sum()).exp())
-
-
-def clusters(z: Array, labels: Array) -> dict[str, float]:
-    """Three scores of the classes as clusters of the rows of ``z``; needs at least two classes, and more rows than classes.
-
-    The silhouette coefficient (Rousseeuw, 1987; higher is better, at most 1), the Davies-Bouldin index (1979; lower is better)
-    and the Calinski-Harabasz score (1974; higher is better).
-    """
-    from sklearn import metrics
-
-    return {
-        "silhouette": float(metrics.silhouette_score(z, labels)),
-        "davies_bouldin": float(metrics.davies_bouldin_score(z, labels)),
-        "calinski_harabasz": float(metrics.calinski_harabasz_score(z, labels)),
-    }

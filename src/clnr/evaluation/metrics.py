@@ -1,9 +1,8 @@
-"""Metrics of a trained method besides accuracy: its geometry always, the extra metrics on request."""
+"""The geometry of a trained method's embedding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -13,7 +12,6 @@ from clnr.graph import Split
 from clnr.methods import UNIFORM, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
-from clnr.support.arguments import check_choice, check_list
 from clnr.training.loop import TrainingResult
 
 
@@ -29,7 +27,7 @@ class TrainedEmbedding(NamedTuple):
 
 def geometry_metrics(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> dict[str, float]:
     """Alignment, uniformity and effective rank."""
-    u, v = _positive_pairs(method, engine, learned, split)
+    u, v = positive_pairs(method, engine, learned, split)
     return {
         "alignment": geometry.alignment(u, v),
         "uniformity": (geometry.uniformity(u) + geometry.uniformity(v)) / 2,
@@ -37,40 +35,7 @@ def geometry_metrics(method: Method, engine: Engine, learned: TrainedEmbedding, 
     }
 
 
-def clusters(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
-    """Clustering scores of the classes in the embedding, over all nodes with a label."""
-    labelled = labels >= 0
-    return geometry.clusters(learned.z[labelled].cpu().numpy(), labels[labelled].cpu().numpy())
-
-
-def points(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, Any]:
-    """The validation nodes on the unit sphere, in two views unseen in training, and their classes."""
-    u, v = _positive_pairs(method, engine, learned, split)
-    classes = labels[torch.tensor(split.validation, device=labels.device)]
-    return {"u": _rounded(u), "v": _rounded(v), "classes": classes.tolist()}
-
-
-def time(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
-    """The training time, for runs made while nothing else runs on the machine."""
-    return {"train_seconds": learned.fitted.seconds, "parallel_seeds": learned.fitted.parallel_seeds}
-
-
-def _rounded(rows: torch.Tensor) -> list[list[float]]:
-    return [[round(number, 5) for number in row] for row in rows.double().tolist()]
-
-
-ExtraMetrics = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
-EXTRA_METRICS: ExtraMetrics = {"clusters": clusters, "points": points, "time": time}
-
-
-def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
-    return {
-        check_choice("metric", name, EXTRA_METRICS): EXTRA_METRICS[name]
-        for name in check_list("extra_metrics", names, str, "a name")
-    }
-
-
-def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:
+def positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:
     """Validation nodes in two views unseen in training, as unit rows."""
     seed, recipe, device_graph, fitted, z = learned
     nodes = torch.tensor(split.validation, device=z.device)

@@ -1,1 +1,1 @@
-"""Experiments: one run or many, cached, compared and searched."""
+"""Experiments: one run or many, cached and compared."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from clnr.errors import ClnrError
@@ -20,7 +20,7 @@ class Run:
     none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` includes everything but loading data.
     ``parallel_seeds`` is how many seeds were trained in parallel: times are then the share of this one, and the peak of memory
     is that of all. ``threads`` is how many threads of the CPU trained, on which the last bits of a result depend: None on a
-    GPU. ``extra_metrics`` holds metrics besides the usual ones, by name.
+    GPU.
     """
 
     method: str
@@ -45,7 +45,6 @@ class Run:
     versions: dict[str, str]
     machine: str
     seconds: float
-    extra_metrics: dict[str, Any] = field(default_factory=dict)
     threads: int | None = None
 
 

@@ -17,7 +17,7 @@ from clnr import datasets, methods
 from clnr.engine import Engine, choose
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
-from clnr.evaluation.metrics import ExtraMetrics, TrainedEmbedding, find_extra_metrics, geometry_metrics
+from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.learn import check_seeds, learn, learn_seeds
 from clnr.experiments.results import Run
 from clnr.graph import Graph
@@ -41,7 +41,6 @@ def run(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    extra_metrics: Iterable[str] = (),
     threads: int | None = None,
 ) -> Run:
     """Train a method on a data set and evaluate its embedding.
@@ -61,11 +60,10 @@ def run(
         precision: Of training: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         progress: Called now and then with the number of epochs done and the latest known loss.
-        extra_metrics: Metrics to compute besides the usual ones, for ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
         threads: How many threads of the CPU to take; None for as many as the work of a step is worth.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root, "threads": threads}
-    (result,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
+    (result,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, **where)
     return result
 
 
@@ -79,7 +77,6 @@ def runs(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    extra_metrics: Iterable[str] = (),
     parallel_seeds: int | None = None,
     threads: int | None = None,
 ) -> Iterator[Run]:
@@ -97,11 +94,11 @@ def runs(
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted, metrics = choose(device, precision, threads), check_seeds(seeds), find_extra_metrics(extra_metrics)
+    engine, wanted = choose(device, precision, threads), check_seeds(seeds)
     most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
-    in_parallel = partial(_runs, method, graph, recipe, engine, progress, metrics)
+    in_parallel = partial(_runs, method, graph, recipe, engine, progress)
     return (run for group in groups for run in _within_memory(in_parallel, engine, group))
 
 
@@ -172,7 +169,6 @@ def _runs(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    extra_metrics: ExtraMetrics,
     seeds: list[int],
 ) -> list[Run | TrainingError]:
     """Train, evaluate, and put the results together; a seed that failed has its error in place of a run."""
@@ -189,10 +185,6 @@ def _runs(
         rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
         accuracies = probes([Task(each.z, splits[each.seed], rate, decay) for each in trained], labels, recipe.probe_steps)
     geometry = [geometry_metrics(method, engine.float32, each, splits[each.seed]) for each in trained]
-    extra = [
-        {name: metric(method, engine.float32, each, splits[each.seed], labels) for name, metric in extra_metrics.items()}
-        for each in trained
-    ]
     peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
     by_seed = {
         each.seed: Run(
@@ -216,10 +208,9 @@ def _runs(
             versions=environment.versions(),
             machine=environment.describe(engine.device),
             seconds=seconds,
-            extra_metrics=more,
             threads=each.fitted.threads,
         )
-        for each, accuracy, shape, more in zip(trained, accuracies, geometry, extra, strict=True)
+        for each, accuracy, shape in zip(trained, accuracies, geometry, strict=True)
     }
     return [by_seed[each.seed] if isinstance(each, TrainedEmbedding) else each for each in results]
 

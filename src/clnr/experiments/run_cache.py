@@ -78,13 +78,11 @@ class RunCache:
     def add(self, key: str, run: Run, rerun: bool = False) -> None:
         """Write one run, complete or not at all.
 
-        If another process has written the same run in the meantime, with all extra metrics of this one, nothing is written,
-        except with ``rerun``.
+        If another process has written the same run in the meantime, nothing is written, except with ``rerun``.
         """
         with self._writing() as file:
             values = dataclasses.asdict(check_run(run))
-            others = [] if rerun else [entry.run for entry in self._entries() if entry.key == key]
-            if any(run.extra_metrics.keys() <= other.extra_metrics.keys() for other in others):
+            if not rerun and any(entry.key == key for entry in self._entries()):
                 return
             now = datetime.now(UTC).isoformat(timespec="seconds")
             _append(file, (json.dumps({"key": key, "made": now, **values}) + "\n").encode())

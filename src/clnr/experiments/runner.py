@@ -53,14 +53,14 @@ class Runner:
                     failure = error
         return Summary.of(list(runs.values())), failure
 
-    def make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, note: str = "") -> Iterator[Run]:
+    def make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe) -> Iterator[Run]:
         """Make runs now, in parallel as far as the engine allows, and do not add them to the run cache."""
         epochs = recipe.epochs if method.objective else 0
         for line in untrained(method, recipe):
             self.bar.note(line)
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-        what = [f"{method.name} on {graph.name}", *([note] if note else []), which]
-        with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as progress:
+        what = f"{method.name} on {graph.name}, {which}"
+        with first_use(self.engine, self.bar), self.bar.training(what, epochs) as progress:
             engine, device = self.engine, self.engine.device.type
             where: dict[str, Any] = {"device": device, "precision": engine.precision, "threads": engine.threads}
             yield from runs(method, graph, seeds, recipe=recipe, progress=progress, **where)

@@ -84,16 +84,6 @@ class Bar:
         self._stage = None if name is None or progress.tasks else progress.add_task(name, total=None, note="")
 
     @contextmanager
-    def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
-        """One bar for many runs: call what is yielded with the number of runs that ended and a note."""
-        progress = self._progress
-        if progress is None:
-            yield lambda more, note: None
-            return
-        task = progress.add_task("runs", total=total, note="")
-        yield lambda more, note: progress.update(task, advance=more, note=note)
-
-    @contextmanager
     def training(self, what: str, epochs: int) -> Iterator[Any]:
         progress = self._progress
         if progress is None:

@@ -1,0 +1,274 @@
+"""The paper's four figures: the runs that each needs, its numbers as a table, and how it is drawn: legible at column width,
+also if colour-blind."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from clnr import methods
+from clnr.graph.csr import Array
+from clnr.methods import CCA_SSG, CLNR, GRACE, NCLNR, Method
+from reproduce.formats import Row, Table
+from reproduce.record import MISSING, SEEDS, Batch, Record, Run, batch, title_of
+from reproduce.tables import OPTIMISTIC, accuracy, mean, values
+
+CIRCLED_METHODS = (CLNR, GRACE)
+ABLATION = (NCLNR, CLNR, methods.DCLNR, methods.RCLNR, GRACE, methods.GCLNR)
+CURVE_METHODS = (NCLNR, CLNR, GRACE, CCA_SSG)
+FIVE_SETS = ("cora", "citeseer", "pubmed", "computers", "photo")
+SIX_SETS = (*FIVE_SETS, "physics")
+_FEW_SEEDS = 10
+_NO_NUMBERS = "The paper prints no numbers for this figure."
+_HEAD = ("Alignment", "Uniformity", "strict", "paper rule", "seeds")
+
+# Okabe and Ito's colours (2008), each with its own marker.
+_STYLES = {
+    "nCLNR": ("#999999", "s"),
+    "CLNR": ("#D55E00", "o"),
+    "dCLNR": ("#CC79A7", "v"),
+    "rCLNR": ("#F0E442", "^"),
+    "GRACE": ("#0072B2", "D"),
+    "GCLNR": ("#56B4E9", "P"),
+    "CCA-SSG": ("#009E73", "X"),
+}
+_PANELS_PER_ROW = 3
+# Inches and points of a printed page, so that fonts keep their size.
+_WIDTH_INCHES = 6.5
+SMALL_POINTS, LARGE_POINTS = 7, 8.5
+
+
+def _geometry(runs: list[Run]) -> Row:
+    """Alignment, uniformity, both accuracies, and the number of seeds."""
+    means = [f"{mean(runs, name):.3f}" if runs else MISSING for name in ("alignment", "uniformity")]
+    return (*means, accuracy(runs, "strict"), accuracy(runs, "paper"), str(len(runs)))
+
+
+# -- figure 1 -------------------------------------------------------------------------------------------------
+
+
+def circle_batch(method: Method) -> Batch:
+    """Embeddings of two dimensions, with all nodes in the loss."""
+    return batch(method, "cora", _FEW_SEEDS, "points", dimension=2, sampled_nodes=0)
+
+
+def circle_batches() -> list[Batch]:
+    return [circle_batch(method) for method in CIRCLED_METHODS]
+
+
+def circle(record: Record) -> Table:
+    """Figure 1: validation nodes on the circle."""
+    rows = [(each.method.name, title_of(each.dataset), *_geometry(record.find(each))) for each in circle_batches()]
+    notes = (
+        "Embeddings of two dimensions, trained with all nodes in the loss: validation nodes in two views unseen in "
+        "training, after postprocessing and normalisation. The figure shows seed 0. Lower is better for alignment and "
+        f"uniformity. {OPTIMISTIC}",
+        _NO_NUMBERS,
+    )
+    title = "Figure 1. Validation nodes on the circle"
+    return Table("figure-1", title, ("Method", "Data set", *_HEAD), rows, notes, text_columns=2)
+
+
+def draw_circle(record: Record) -> Figure | None:
+    """A row for each method: distances of positive pairs, all nodes by angle, and three single classes."""
+    drawn = [(each.method.name, runs[0]) for each in circle_batches() if (runs := record.find(each))]
+    if not drawn:
+        return None
+    figure, axes = _axes(len(drawn), 5, 1.5)
+    for line, (method, first) in zip(axes, drawn, strict=True):
+        u, v, classes = (np.array(first.extra_metrics["points"][name]) for name in ("u", "v", "classes"))
+        distance = np.linalg.norm(u - v, axis=1)
+        line[0].hist(distance, bins=30, range=(0, 2), color="#0072B2")
+        line[0].axvline(distance.mean(), color="#D55E00", linestyle="--", linewidth=1.5)
+        line[0].set_title(f"positive pairs\nmean distance {distance.mean():.2f}", fontsize=SMALL_POINTS)
+        line[0].set(xlim=(0, 2))
+        line[0].set_xlabel("distance", fontsize=SMALL_POINTS)
+        line[0].set_ylabel(method, fontsize=LARGE_POINTS, fontweight="bold")
+        _ring(line[1], u, f"all nodes\nuniformity {first.uniformity:.2f}", "#0072B2")
+        largest = np.argsort(-np.bincount(classes), kind="stable")[:3]
+        for axis, each in zip(line[2:], sorted(largest), strict=False):
+            _ring(axis, u[classes == each], f"class {each}\n{int((classes == each).sum())} nodes", "#D55E00")
+    return figure
+
+
+def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
+    """Points on the unit circle, with a histogram of their directions around it."""
+    angle = np.arctan2(points[:, 1], points[:, 0])
+    count, edge = np.histogram(angle, bins=36, range=(-math.pi, math.pi))
+    height = 0.9 * count / max(1, count.max())
+    for direction, length in zip((edge[:-1] + edge[1:]) / 2, height, strict=True):
+        wedge = direction + np.array([-1, 1, 1, -1]) * math.pi / 40
+        radius = 1.08 + np.array([0, 0, length, length])
+        axis.fill(radius * np.cos(wedge), radius * np.sin(wedge), color=colour, linewidth=0)
+    axis.scatter(points[:, 0], points[:, 1], s=3, color="#000000", alpha=0.4, linewidths=0)
+    axis.set(xlim=(-2.05, 2.05), ylim=(-2.05, 2.05), aspect="equal", xticks=[], yticks=[])
+    axis.set_title(title, fontsize=SMALL_POINTS)
+    for side in axis.spines.values():
+        side.set_visible(False)
+
+
+# -- figure 2 -------------------------------------------------------------------------------------------------
+
+
+def plane_batches() -> list[Batch]:
+    return [batch(method, name) for name in SIX_SETS for method in ABLATION]
+
+
+def plane(record: Record) -> Table:
+    """Figure 2: alignment against uniformity."""
+    rows = [(title_of(each.dataset), each.method.name, *_geometry(record.find(each))) for each in plane_batches()]
+    notes = (
+        "Measured on validation nodes in two views unseen in training, after postprocessing and normalisation; lower is "
+        "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran as "
+        f"dCLNR. A number in brackets is an alignment beyond its panel. {OPTIMISTIC}",
+        _NO_NUMBERS,
+    )
+    title = "Figure 2. Alignment against uniformity"
+    return Table("figure-2", title, ("Data set", "Method", *_HEAD), rows, notes, text_columns=2)
+
+
+def draw_plane(record: Record) -> Figure | None:
+    """A panel for each data set, a mark for each method, coloured by strict accuracy."""
+    means: dict[str, dict[str, list[float]]] = {}
+    for each in plane_batches():
+        if runs := record.find(each):
+            numbers = [mean(runs, metric) for metric in ("uniformity", "alignment", "strict")]
+            means.setdefault(each.dataset, {})[each.method.name] = numbers
+    if not means:
+        return None
+    figure, axes = panels(len(means), 2.05)
+    for axis, (name, marks) in zip(axes, means.items(), strict=True):
+        accuracies, top = [strict for _, _, strict in marks.values()], _top([y for _, y, _ in marks.values()])
+        # A method that fails outright would leave one colour for all others.
+        low = max(min(accuracies), sorted(accuracies)[len(accuracies) // 2] - 5)
+        for method, (x, y, strict) in marks.items():
+            drawn = axis.scatter(
+                x, min(y, top), c=[strict], vmin=low, vmax=max(accuracies), cmap="viridis", marker=_STYLES[method][1],
+                s=36, edgecolors="#000000", linewidths=0.6, zorder=3,
+            )  # fmt: skip
+            if y > top:
+                axis.annotate(f"({y:.2f})", (x, top), (6, -2), textcoords="offset points", fontsize=SMALL_POINTS)
+        axis.set_title(title_of(name), fontsize=LARGE_POINTS)
+        axis.grid(alpha=0.25)
+        axis.margins(0.22)
+        bar = figure.colorbar(drawn, ax=axis, pad=0.02)
+        bar.ax.tick_params(labelsize=SMALL_POINTS)
+        if axis in axes[_PANELS_PER_ROW - 1 :: _PANELS_PER_ROW] or axis is axes[-1]:
+            bar.set_label("strict accuracy, %", fontsize=SMALL_POINTS)
+    figure.supxlabel("uniformity (lower is better)", fontsize=LARGE_POINTS)
+    figure.supylabel("alignment (lower is better)", fontsize=LARGE_POINTS)
+    names = dict.fromkeys(method for marks in means.values() for method in marks)
+    style: dict[str, Any] = {"linestyle": "", "color": "#FFFFFF", "markeredgecolor": "#000000", "markeredgewidth": 0.6}
+    handles = [Line2D([], [], marker=_STYLES[each][1], label=each, **style) for each in names]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(names), frameon=False, fontsize=LARGE_POINTS)
+    return figure
+
+
+def _top(values: list[float]) -> float:
+    """Where a panel ends: at the largest value, unless that is far above all others and would leave them no room."""
+    *rest, largest = sorted(values)
+    return 1.6 * rest[-1] if rest and largest > 2 * rest[-1] > 0 else largest
+
+
+# -- figures 3 and 4 ------------------------------------------------------------------------------------------
+
+
+class Curves(NamedTuple):
+    """A figure with a panel for each data set and a curve for each method: accuracy against ``axis``."""
+
+    number: int
+    title: str
+    values: tuple[Any, ...]
+    batch: Callable[[Method, str, Any], Batch]
+    about: str
+    axis: str
+
+    def table(self, record: Record) -> Table:
+        """The curve of each method under both protocols."""
+        rows = []
+        for name in FIVE_SETS:
+            for method in CURVE_METHODS:
+                batches = [self.batch(method, name, value) for value in self.values]
+                for protocol, title in (("strict", "strict"), ("paper", "paper rule")):
+                    cells = [accuracy(record.find(each), protocol, each.seeds) for each in batches]
+                    rows.append((title_of(name), method.name, title, *cells))
+        head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in self.values))
+        notes = (f"Accuracy in percent against {self.about} {OPTIMISTIC}", _NO_NUMBERS)
+        title = f"Figure {self.number}. {self.title}"
+        return Table(f"figure-{self.number}", title, head, rows, notes, text_columns=3)
+
+    def draw(self, record: Record) -> Figure | None:
+        """Strict accuracies, with their standard deviation as a band."""
+        curves: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+        for name in FIVE_SETS:
+            for method in CURVE_METHODS:
+                for value in self.values:
+                    if strict := values(record.find(self.batch(method, name, value)), "strict"):
+                        points = curves.setdefault(name, {}).setdefault(method.name, [])
+                        points.append((value, statistics.fmean(strict), statistics.pstdev(strict)))
+        if not curves:
+            return None
+        figure, axes = panels(len(curves), 1.9)
+        for axis, (name, lines) in zip(axes, curves.items(), strict=True):
+            for label, points in lines.items():
+                colour, marker = _STYLES[label]
+                x, y, spread = (np.array(part) for part in zip(*points, strict=True))
+                axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=label)
+                axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
+            axis.set_title(title_of(name), fontsize=LARGE_POINTS)
+            axis.grid(alpha=0.25)
+            if self is DIMENSIONS:
+                axis.set_xscale("log", base=2)
+                axis.minorticks_off()
+            axis.set_xticks(self.values, [str(each) for each in self.values])
+        figure.supxlabel(self.axis, fontsize=LARGE_POINTS)
+        figure.supylabel("strict accuracy, %", fontsize=LARGE_POINTS)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=LARGE_POINTS)
+        return figure
+
+
+DIMENSIONS = Curves(
+    3,
+    "Accuracy against dimension",
+    (64, 128, 256, 512),
+    lambda method, name, value: batch(method, name, _FEW_SEEDS, dimension=value, hidden=value),
+    f"the embedding dimension, which is also the hidden width; over {_FEW_SEEDS} seeds, or the number in brackets.",
+    "dimension",
+)
+NOISES = Curves(
+    4,
+    "Accuracy against edge noise",
+    (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    lambda method, name, value: batch(method, name, edge_noise=value),
+    "p: for each edge, p random edges are added before training, different ones for each seed; the clean graph is "
+    f"embedded and evaluated; over {SEEDS} seeds, or the number in brackets.",
+    "random edges added, per edge",
+)
+
+
+def panels(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
+    """So many panels, each ``height`` inches high."""
+    figure, axes = _axes(-(-count // columns), columns, height)
+    flat = [axis for line in axes for axis in line]
+    for axis in flat[count:]:
+        axis.remove()
+    return figure, flat[:count]
+
+
+def _axes(rows: int, columns: int, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """Panels that fill the width of a page."""
+    figure = Figure(figsize=(_WIDTH_INCHES, rows * height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.tick_params(labelsize=SMALL_POINTS)
+    return figure, [list(line) for line in axes]

@@ -1,0 +1,229 @@
+"""The pages of the paper: each table and figure, ours beside the authors', and all claims, tested."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+from clnr.support.storage import write_bytes
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reproduce import authors, figures, tables
+from reproduce.claims import CLAIMS, SECTIONS, Claim
+from reproduce.figures import DIMENSIONS, NOISES, SMALL_POINTS
+from reproduce.formats import Row, Table, pipe_table, wrapped
+from reproduce.record import Batch, Record
+from reproduce.verdicts import ClaimResult, Effect, Verdict
+
+TABLES: tuple[Callable[[Record], Table], ...] = (
+    *(tables.architectures, tables.accuracies, tables.times, tables.sizes, tables.settings, tables.clusters),
+)
+FIGURES: tuple[tuple[Callable[[Record], Table], Callable[[Record], Figure | None]], ...] = (
+    (figures.circle, figures.draw_circle),
+    (figures.plane, figures.draw_plane),
+    (DIMENSIONS.table, DIMENSIONS.draw),
+    (NOISES.table, NOISES.draw),
+)
+_COLOURS = {Verdict.HOLDS: "#0072B2", Verdict.FAILS: "#D55E00", Verdict.UNDECIDED: "#999999"}
+
+
+def needs() -> list[Batch]:
+    """All runs behind the paper, the most important first: what its tables and figures ask an empty record for."""
+    record = Record()
+    order = (tables.accuracies, figures.plane, tables.clusters, figures.circle, tables.times, NOISES.table, DIMENSIONS.table)
+    for fill in order:
+        fill(record)
+    return list(dict.fromkeys(record.asked))
+
+
+def table(number: int, record: Record) -> Table:
+    """A table of the paper, with a note on where its numbers come from."""
+    return _sourced(TABLES[number - 1], f"table {number}", record)
+
+
+def _sourced(fill: Callable[[Record], Table], command: str, record: Record) -> Table:
+    asked = Record(record.lines)
+    filled = fill(asked)
+    return filled._replace(notes=(*filled.notes, asked.provenance(command)))
+
+
+def write_table(filled: Table, folder: Path) -> None:
+    _write(folder / f"{filled.name}.md", filled.markdown())
+    _write(folder / f"{filled.name}.csv", filled.csv())
+
+
+def write_figure(number: int, record: Record, folder: Path) -> None:
+    """Write a figure as PNG and SVG, its numbers as CSV, and a page that shows it."""
+    fill, draw = FIGURES[number - 1]
+    filled, drawn = _sourced(fill, f"figure {number}", record), draw(record)
+    _write(folder / f"{filled.name}.csv", filled.csv())
+    shown = [f"![{filled.title}]({filled.name}.png)"] if drawn else []
+    parts = [f"## {filled.title}", *shown, f"All numbers: [{filled.name}.csv]({filled.name}.csv).", *filled.notes]
+    _write(folder / f"{filled.name}.md", _page(parts))
+    if drawn:
+        write_picture(drawn, folder / f"{filled.name}.png")
+        write_picture(drawn, folder / f"{filled.name}.svg")
+
+
+def write_paper(record: Record, folder: Path) -> None:
+    """Write all pages."""
+    for number in range(1, len(TABLES) + 1):
+        write_table(table(number, record), folder)
+    for number in range(1, len(FIGURES) + 1):
+        write_figure(number, record, folder)
+    write_table(_sourced(authors.table, "paper", record), folder)
+    tested, provenance = judge(record)
+    for each in tested:
+        if drawn := draw_effects(each.result, each.claim.effect):
+            write_picture(drawn, folder / f"{each.name}.svg")
+    _write(folder / "claims.md", claims_page(tested, provenance))
+    _write(folder / "claims.csv", claims_table(tested).csv())
+
+
+def _write(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def _page(parts: Sequence[str]) -> str:
+    return "\n\n".join(map(wrapped, parts)) + "\n"
+
+
+def write_picture(figure: Figure, path: Path) -> None:
+    """Write a figure in the form of the path's ending; the same numbers give the same file: no dates, no random names."""
+    out, form = io.BytesIO(), path.suffix[1:]
+    with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
+        figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
+    write_bytes(path, out.getvalue())
+
+
+# -- claims ---------------------------------------------------------------------------------------------------
+
+
+class Judged(NamedTuple):
+    """A claim with its number and what its test gave."""
+
+    number: int
+    claim: Claim
+    result: ClaimResult
+
+    @property
+    def name(self) -> str:
+        return f"claim-{self.number:02}"
+
+    def paragraphs(self) -> list[str]:
+        """Its part of the page."""
+        claim, result = self.claim, self.result
+        picture = f"![{claim.effect}, with 95 % intervals]({self.name}.svg)" if result.effects else ""
+        says = f"#### {self.number}. {claim.says[0].upper()}{claim.says[1:]}"
+        verdict = f"**{result.verdict.capitalize()}.** {result.words}"
+        return [*filter(None, [says, verdict, claim.aside, picture]), f"*Tested by:* {claim.tested}."]
+
+    def rows(self) -> list[Row]:
+        """Every difference behind it."""
+        names, rows = (str(self.number), self.claim.says, str(self.result.verdict)), []
+        for each in self.result.effects:
+            p = "" if each.p is None else f"{each.p:.3g}"
+            bounds = (f"{each.bounds[i]:.6g}" for i in (1, 0, 2))
+            rows.append((*names, each.what, *bounds, p, str(each.verdict), str(each.seeds or ""), str(each.needed or "")))
+        return rows + [(*names, what, *[""] * 4, "too few runs", "", "") for what in self.result.missing]
+
+
+def judge(record: Record) -> tuple[list[Judged], str]:
+    """Every claim, tested on runs of one platform, and where these come from."""
+    here, batches = record.on_one_platform(needs()), needs()
+    tested = [Judged(number, claim, claim.test(here)) for number, claim in enumerate(CLAIMS, 1)]
+    here.asked = batches
+    return tested, here.provenance("paper")
+
+
+def claims_page(tested: Sequence[Judged], provenance: str) -> str:
+    counts = Counter(each.result.verdict for each in tested)
+    hold, fail, open_ = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED))
+    numbers = {one: [str(each.number) for each in tested if each.result.verdict is one] for one in Verdict}
+    parts = [
+        "## The paper's claims",
+        f"Of {len(tested)} claims {hold} hold, {fail} fail and {open_} are undecided. A picture shows what was measured: "
+        "means with 95 % intervals, blue where they are as the paper says, orange where they are the other way, grey "
+        "where the seeds do not tell. A triangle at the edge is a mean beyond it. [Every difference](claims.csv) is a "
+        "line of a table.",
+        pipe_table(("Verdict", "Claims"), [(one, ", ".join(listed) or "none") for one, listed in numbers.items()], 2),
+    ]
+    numbered = iter(tested)
+    for title, claims in SECTIONS.items():
+        parts.append(f"### {title}")
+        parts += [part for each in itertools.islice(numbered, len(claims)) for part in each.paragraphs()]
+    parts += [
+        "### How they are tested",
+        "Differences are tested by Wilcoxon's signed-rank test on pairs of equal seeds, two-sided and exact; where a "
+        "method has half as many seeds or fewer, by the Mann-Whitney test on all seeds. Only runs of one machine and "
+        "precision are compared. The level is 5 %, corrected within each claim for the number of comparisons by Holm's "
+        "method. A comparison that is not significant, or that has too few runs, is undecided. Intervals are Student's "
+        "t, with Bonferroni's correction: they may touch zero where the test does not.",
+        'For an open claim, "some 100 seeds" would decide it in four of five trials, if mean and spread are as measured.',
+        provenance,
+    ]
+    return _page(parts)
+
+
+def claims_table(tested: Sequence[Judged]) -> Table:
+    """Every difference behind the claims, one a line."""
+    head = ("claim", "says", "verdict", "what", "mean", "low", "high", "p", "this one", "seeds", "seeds to decide it")
+    return Table("claims", "", head, [row for each in tested for row in each.rows()])
+
+
+def draw_effects(result: ClaimResult, what: str) -> Figure | None:
+    """What was measured for a claim: a line for each mean with its interval, coloured by what it says.
+
+    Effects named "A on B" of several A and several B have a panel for each B; others are in one panel.
+    """
+    if not result.effects:
+        return None
+    pairs = [(effect.what.rpartition(" on ")[::2], effect) for effect in result.effects]
+    is_grid = all(len({names[side] for names, _ in pairs}) > 1 for side in (0, 1))
+    panels: dict[str, dict[str, Effect]] = {}
+    for (one, other), effect in pairs:
+        panels.setdefault(other if is_grid else "", {})[one if is_grid else effect.what] = effect
+    columns = min(len(panels), 4)
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    height = 0.17 * len(names) + (0.35 if len(panels) > 1 else 0.2) + 0.35 / -(-len(panels) // columns)
+    figure, axes = figures.panels(len(panels), height, columns)
+    for place, (axis, (title, panel)) in enumerate(zip(axes, panels.items(), strict=True)):
+        left, right = _limits(list(panel.values()), result.line, result.margin)
+        if title:
+            axis.set_title(title, fontsize=SMALL_POINTS)
+        if result.margin:
+            axis.axvspan(result.line - result.margin, result.line + result.margin, color="#009E73", alpha=0.15, linewidth=0)
+        axis.axvline(result.line, color="#000000", linewidth=0.7)
+        for name, effect in panel.items():
+            _draw_effect(axis, names.index(name), effect, left, right)
+        axis.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
+        axis.set(xlim=(left, right), ylim=(len(names) - 0.5, -0.5))
+        axis.locator_params(axis="x", nbins=8 if columns == 1 else 4)
+        axis.grid(axis="x", alpha=0.25)
+        axis.tick_params(length=2)
+    figure.supxlabel(what, fontsize=SMALL_POINTS)
+    return figure
+
+
+def _limits(panel: Sequence[Effect], line: float, margin: float) -> tuple[float, float]:
+    """The ends of the scale: those of the intervals, but no farther than four times as far as the middle one."""
+    far = sorted(max(abs(end - line) for end in effect.bounds if math.isfinite(end)) for effect in panel)
+    most = 4 * max(far[len(far) // 2], margin) or 1.0
+    ends = [line - margin, line + margin, *(end for effect in panel for end in effect.bounds if math.isfinite(end))]
+    low, high = max(min(ends), line - most), min(max(ends), line + most)
+    room = 0.08 * (high - low or 1.0)
+    return low - room, high + room
+
+
+def _draw_effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -> None:
+    low, middle, high = effect.bounds
+    colour, marker = _COLOURS[effect.verdict], "<" if middle < left else ">" if middle > right else "o"
+    axis.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.2)
+    axis.plot([min(max(middle, left), right)], [place], color=colour, marker=marker, markersize=4, clip_on=False)

@@ -1,0 +1,102 @@
+"""Grid search: choosing a recipe by validation accuracy, with the test labels hidden."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import clnr
+from clnr import datasets, runs
+from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.graph import Graph, Split
+from clnr.methods import Method
+from clnr.methods.presets import preset
+from clnr.methods.recipe import Recipe, check_used, parse
+from reproduce.formats import pipe_table
+
+
+class Trial(NamedTuple):
+    """Changes to a recipe, and the runs made with it; none if training failed. Their test nodes are validation nodes."""
+
+    changes: dict[str, Any]
+    recipe: Recipe
+    runs: tuple[clnr.Run, ...] = ()
+    failure: str = ""
+
+    @property
+    def validation(self) -> float:
+        """The mean of validation accuracies in percent; -1 if training failed."""
+        return statistics.fmean(run.validation for run in self.runs) if self.runs else -1.0
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{key}={value}" for key, value in self.changes.items())
+        return f"{changes}: {self.failure or f'{self.validation:.2f} %'}"
+
+
+def grid(values: Iterable[str]) -> list[dict[str, Any]]:
+    """All combinations of ``key=a,b,c`` values."""
+    axes: dict[str, list[dict[str, Any]]] = {}
+    for word in values:
+        name, equals, listed = word.partition("=")
+        if not equals:
+            raise RecipeError(f"--grid '{word}' is not of the form key=a,b,c")
+        if name in axes:
+            raise RecipeError(f"{name} is in --grid twice; put all its values into one")
+        axes[name] = [parse([f"{name}={value}"]) for value in listed.split(",")]
+    return [dict(itertools.chain(*map(dict.items, each))) for each in itertools.product(*axes.values())]
+
+
+def trials(method: Method, dataset: str, assigned: list[str], values: Iterable[str], count: int | None = None) -> list[Trial]:
+    """The recipes of a grid around a preset with some changes; or a random sample of them, the same at every call."""
+    combinations = grid(values)
+    if count is not None:
+        combinations = random.Random(0).sample(combinations, min(count, len(combinations)))
+    changes = parse(assigned)
+    check_used(method, changes | combinations[0])
+    if unused := [key for key in combinations[0] if key in method.measuring]:
+        raise RecipeError(f"{unused[0]} affects only alignment and uniformity of {method.name}, not its training")
+    recipe = preset(method, dataset).recipe.but(**changes)
+    return [Trial(each, recipe.but(**each)) for each in combinations]
+
+
+def hide_test_labels(graph: Graph, seed: int) -> Graph:
+    """The graph with the split of a seed and no test labels: validation nodes take the place of test nodes."""
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels to choose a recipe by")
+    train, validation, _ = datasets.split_of(graph, seed)
+    labels = np.full_like(graph.labels, -1)
+    for nodes in (train, validation):
+        labels[nodes] = graph.labels[nodes]
+    return dataclasses.replace(graph, labels=labels, split=Split(train, validation, validation))
+
+
+def try_all(method: Method, graph: Graph, planned: Iterable[Trial], seeds: int, **where: Any) -> Iterator[Trial]:
+    """Run every trial on every seed, those with the same split in parallel; each is yielded when it is finished."""
+    wanted = list(range(seeds))
+    groups = [wanted] if graph.split is not None else [[seed] for seed in wanted]
+    hidden = [(hide_test_labels(graph, group[0]), group) for group in groups]
+    for each in planned:
+        try:
+            made = [run for seen, group in hidden for run in runs(method, seen, group, recipe=each.recipe, **where)]
+            yield each._replace(runs=tuple(made))
+        except TrainingError as error:
+            yield each._replace(failure=str(error))
+
+
+def outcome(finished: Iterable[Trial]) -> str:
+    """A table of trials, sorted by mean validation accuracy, ties in their order, failed ones last."""
+    rows, ranked = [], sorted(finished, key=lambda trial: -trial.validation)
+    for trial in ranked:
+        cells = ["failed", "", "", ""]
+        if trial.runs:
+            spread = statistics.pstdev(run.validation for run in trial.runs)
+            means = (statistics.fmean(getattr(run, name) for run in trial.runs) for name in ("epochs", "train_seconds"))
+            cells = [f"{trial.validation:.2f}", f"{spread:.2f}", *(f"{each:.1f}" for each in means)]
+        rows.append([*(f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()), *cells])
+    return pipe_table([*ranked[0].changes, "validation %", "±", "epochs", "train s"], rows, len(ranked[0].changes))

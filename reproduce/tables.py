@@ -1,0 +1,234 @@
+"""The paper's six tables: the runs that each needs, and its rows, ours beside the published."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from clnr import datasets, methods
+from clnr.datasets import DATASETS
+from clnr.errors import DataError
+from clnr.methods import BASELINES, CCA_SSG, CLNR, GRACE, METHODS, SVD_MIX, VARIANTS, Method
+from clnr.methods.presets import preset
+from reproduce.formats import Row, Table, bold
+from reproduce.record import MISSING, SEEDS, SETS, Batch, Record, Run, batch, title_of
+
+SELF_SUPERVISED = (methods.GAE, methods.DGI, methods.MVGRL, CCA_SSG, methods.BGRL, GRACE, CLNR)
+SUPERVISED = (methods.SUPERVISED_GCN, methods.SUPERVISED_GAT)
+_OURS = (*VARIANTS, SVD_MIX, *BASELINES)
+OTHER_METHODS = tuple(each for each in METHODS.values() if each not in (*SELF_SUPERVISED, *SUPERVISED, *_OURS))
+TIMED_SETS = ("ogbn-arxiv", "photo", "computers", "pubmed")
+TIMED_METHODS = (CLNR, GRACE)
+
+# The paper's numbers; its accuracies are in ``methods/recipes``, the sizes of its data sets in their catalogue.
+# Table 1: target, MI estimator, projection or prediction head, asymmetric, negative samples.
+_PUBLISHED_ARCHITECTURES = {
+    methods.DGI: ("N-G", True, False, False, True),
+    methods.MVGRL: ("N-G", True, True, True, True),
+    methods.BGRL: ("N-N", False, True, True, False),
+    CCA_SSG: ("F-F", False, False, False, False),
+    GRACE: ("N-N", False, True, False, True),
+    CLNR: ("N-N", False, False, False, True),
+}
+# Table 2: what stands there in place of an accuracy.
+_PUBLISHED_INSTEAD = {("MVGRL", "ogbn-arxiv"): "OOM"}
+# Table 3: seconds of CLNR and of GRACE.
+PUBLISHED_SECONDS = {
+    "ogbn-arxiv": (2879.75, 7286.71),
+    "photo": (7.87, 143.25),
+    "computers": (25.62, 104.59),
+    "pubmed": (134.51, 538.75),
+}
+# Table 5: its columns as keys of a recipe, and its rows.
+_SETTINGS = (
+    *("epochs", "layers", "dimension", "temperature", "learning_rate", "weight_decay", "feature_mask", "edge_drop"),
+    *("probe_learning_rate", "probe_weight_decay"),
+)
+_PUBLISHED_SETTINGS = {
+    "cora": (50, 2, 512, 0.5, 1e-3, 0, 0.2, 0.5, 5e-3, 1e-4),
+    "citeseer": (50, 1, 512, 0.5, 1e-3, 0, 0.2, 0.5, 1e-2, 1e-2),
+    "pubmed": (600, 2, 512, 0.5, 1e-3, 0, 0.3, 0.5, 1e-2, 1e-4),
+    "computers": (200, 2, 512, 0.5, 1e-3, 0, 0.0, 0.5, 1e-2, 1e-4),
+    "photo": (100, 2, 512, 0.5, 1e-3, 0, 0.0, 0.5, 1e-2, 1e-4),
+    "cs": (600, 2, 512, 0.5, 1e-3, 0, 0.3, 0.1, 5e-3, 1e-2),
+    "physics": (50, 2, 512, 0.5, 1e-3, 0, 0.2, 0.4, 5e-3, 1e-4),
+    "ogbn-arxiv": (5000, 3, 512, 0.5, 1e-2, 0, 0.0, 0.5, 1e-2, 1e-4),
+}
+# Table 6, on Cora.
+SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
+PUBLISHED_CLUSTERS = {CLNR: (0.105, 2.248, 63.066), GRACE: (0.041, 2.686, 49.503), CCA_SSG: (0.089, 2.002, 70.760)}
+
+OPTIMISTIC = (
+    "*strict*: the probe's step is chosen by validation accuracy, and the test set is read once. *paper rule*: the "
+    "authors' rule, which is optimistic, since the test set takes part in choosing the step."
+)
+
+
+def values(runs: Sequence[Run], name: str) -> list[float]:
+    return [getattr(run, name) for run in runs]
+
+
+def mean(runs: Sequence[Run], name: str) -> float:
+    return statistics.fmean(values(runs, name))
+
+
+def accuracy(runs: Sequence[Run], protocol: str, usual: int | None = None) -> str:
+    """Mean and standard deviation, and the number of seeds if it is not the usual one."""
+    if not runs:
+        return MISSING
+    spread = f" ± {statistics.pstdev(values(runs, protocol)):.2f}" if len(runs) > 1 else ""
+    return f"{mean(runs, protocol):.2f}{spread}" + ("" if usual in (None, len(runs)) else f" ({len(runs)})")
+
+
+def _finding(what: str, differing: Sequence[str]) -> str:
+    return f"differs from the paper for {', '.join(differing)}" if differing else f"every {what} is as in the paper"
+
+
+def architectures(record: Record) -> Table:
+    """Table 1, derived from the declarations of the methods."""
+    rows, differing = [], []
+    for method, printed in _PUBLISHED_ARCHITECTURES.items():
+        architecture = method.architecture()
+        assert architecture is not None
+        differing += [method.name] if tuple(architecture) != printed else []
+        rows.append((method.name, architecture.target, *("✓" if trait else "-" for trait in architecture[1:])))
+    head = ("Method", "Target", "MI estimator", "Proj./pred. head", "Asymmetric", "Negative samples")
+    note = f"Derived from the declarations in `src/clnr/methods/registry.py`: {_finding('cell', differing)}."
+    return Table("table-1", "Table 1. Architectures", head, rows, (note,), text_columns=2)
+
+
+def accuracies(record: Record) -> Table:
+    """Table 2: every method on every data set, under both protocols and as published."""
+    lineup = (*SELF_SUPERVISED, *SUPERVISED, *OTHER_METHODS)
+    found = {method: {name: record.find(batch(method, name)) for name in SETS} for method in lineup}
+    best = {name: _best({each.name: found[each][name] for each in SELF_SUPERVISED}) for name in SETS}
+    rows: list[Row] = []
+    for method, runs in found.items():
+        strict = {name: accuracy(runs[name], "strict", SEEDS) for name in SETS}
+        cells = [bold(cell) if best[name] == method.name else cell for name, cell in strict.items()]
+        rows.append((method.name, "strict", *cells))
+        if not method.supervised:
+            rows.append(("", "paper rule", *(accuracy(runs[name], "paper", SEEDS) for name in SETS)))
+        printed = [_published(method, name) for name in SETS]
+        if any(printed):
+            rows.append(("", "published", *(cell or "-" for cell in printed)))
+    notes = (
+        OPTIMISTIC + " *published*: the paper's table 2.",
+        f"Means and population standard deviations over {SEEDS} seeds, or the number in brackets; in bold, "
+        "the best strict mean of the self-supervised methods in the paper's table. GCN and GAT are evaluated by their "
+        f"own predictions, for which both protocols agree. Rows from {OTHER_METHODS[0].name} on are not in the paper's "
+        "table.",
+    )
+    head = ("Method", "Protocol", *map(title_of, SETS))
+    return Table("table-2", "Table 2. Accuracy in percent", head, rows, notes, text_columns=2)
+
+
+def _best(runs_by_method: dict[str, list[Run]]) -> str | None:
+    means = {name: mean(runs, "strict") for name, runs in runs_by_method.items() if runs}
+    return max(means, key=means.__getitem__) if means else None
+
+
+def _published(method: Method, dataset: str) -> str | None:
+    result = preset(method, dataset).published
+    if result is None:
+        return _PUBLISHED_INSTEAD.get((method.name, dataset))
+    return f"{result.accuracy:.1f} ± {result.spread:.1f}"
+
+
+def time_batches() -> list[Batch]:
+    return [time_batch(method, name) for name in TIMED_SETS for method in TIMED_METHODS]
+
+
+def time_batch(method: Method, dataset: str) -> Batch:
+    return batch(method, dataset, 5, "time")
+
+
+def times(record: Record) -> Table:
+    """Table 3: training times of CLNR and GRACE, on one machine."""
+    here, rows = record.on_one_platform(time_batches()), []
+    for name in TIMED_SETS:
+        batches = [time_batch(method, name) for method in TIMED_METHODS]
+        both = [seconds(here.find(each)) for each in batches]
+        ours = [f"{statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})" if each else MISSING for each in both]
+        ratio = f"{statistics.median(both[1]) / statistics.median(both[0]):.1f}" if all(both) else MISSING
+        then = PUBLISHED_SECONDS[name]
+        printed = (f"{then[0]:,.2f}", f"{then[1]:,.2f}", f"{then[1] / then[0]:.1f}")
+        epochs, seeds = " / ".join(str(each.recipe.epochs) for each in batches), " / ".join(str(len(x)) for x in both)
+        rows.append((title_of(name), epochs, seeds, *ours, ratio, *printed))
+    head = ("Data set", "epochs", "seeds", "CLNR, s", "GRACE, s", "GRACE / CLNR")
+    paper = ("paper: CLNR, s", "paper: GRACE, s", "paper: ratio")
+    note = (
+        "Training time only, each run alone on the machine after a warm-up: median over seeds, with lowest and highest "
+        "in brackets. Epochs and seeds are those of CLNR / GRACE. The paper's times are from another machine and "
+        "program: only the ratios can be compared."
+    )
+    return Table("table-3", "Table 3. Training time", (*head, *paper), rows, (note,), text_columns=3)
+
+
+def seconds(runs: Sequence[Run]) -> list[float]:
+    """Training times of timed runs."""
+    return [run.extra_metrics["time"]["train_seconds"] for run in runs]
+
+
+def sizes(record: Record) -> Table:
+    """Table 4: the data sets, counted in the data if it is available; nothing is downloaded."""
+    rows, differing = [], []
+    for name in SETS:
+        known = DATASETS[name]
+        printed = (known.nodes, known.edges, known.features, known.classes)
+        try:
+            graph = datasets.load(name, fetch=_refuse)
+        except DataError:
+            cells = [MISSING] * 4
+        else:
+            counts = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
+            cells = [f"{count:,}" for count in counts]
+            differing += [f"{title_of(name)} ({' / '.join(cells)})"] if counts != printed else []
+        rows.append((title_of(name), *cells, " / ".join(f"{count:,}" for count in printed)))
+    finding = f"They differ for {', '.join(differing)}." if differing else "They agree wherever the data is available."
+    head = ("Data set", "Nodes", "Edges", "Features", "Classes", "paper: the same four")
+    note = f"Counted in the graphs as loaded; an undirected edge counts twice. {finding}"
+    return Table("table-4", "Table 4. Data sets", head, rows, (note,))
+
+
+def _refuse(url: str, target: Path) -> None:
+    raise DataError(f"not downloaded from {url}")
+
+
+def settings(record: Record) -> Table:
+    """Table 5: the recipes of CLNR."""
+    rows, differing = [], []
+    for name, printed in _PUBLISHED_SETTINGS.items():
+        shipped = tuple(getattr(preset(CLNR, name).recipe, key) for key in _SETTINGS)
+        differing += [title_of(name)] if shipped != printed else []
+        rows.append((title_of(name), *(f"{value:g}" for value in shipped)))
+    head = ("Data set", "epochs", "layers", "dimension", "tau", "lr1", "wd1", "p_f", "p_e", "lr2", "wd2")
+    note = f"From the shipped recipes (`clnr recipe CLNR NAME`): {_finding('value', differing)}."
+    return Table("table-5", "Table 5. Hyper-parameters of CLNR", head, rows, (note,))
+
+
+def clusters(record: Record) -> Table:
+    """Table 6: how well the classes are clusters of the raw embeddings."""
+    rows = []
+    for method, printed in PUBLISHED_CLUSTERS.items():
+        runs = record.find(batch(method, "cora", extra="clusters"))
+        cells = [_spread(scores(runs, score)) for score in SCORES]
+        rows.append((method.name, title_of("cora"), *cells, str(len(runs)), *(f"{value:.3f}" for value in printed)))
+    head = ("Method", "Data set", "SC", "DB", "CH", "seeds", "paper: SC", "paper: DB", "paper: CH")
+    note = (
+        "SC: silhouette coefficient (higher is better); DB: Davies-Bouldin index (lower); CH: Calinski-Harabasz score "
+        "(higher). Of the raw embeddings of all nodes against their classes: means and standard deviations over seeds."
+    )
+    return Table("table-6", "Table 6. Clustering scores", head, rows, (note,), text_columns=2)
+
+
+def scores(runs: Sequence[Run], score: str) -> list[float]:
+    return [run.extra_metrics["clusters"][score] for run in runs]
+
+
+def _spread(values: list[float]) -> str:
+    if not values:
+        return MISSING
+    spread = f" ± {statistics.pstdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"

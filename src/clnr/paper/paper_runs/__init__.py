@@ -1,1 +1,0 @@
-"""The runs behind the paper's tables and figures: planned, made, found again."""
