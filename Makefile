@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 # By sampled steps, which are as good here and take a third of the time.
 run: $(VENV)/run.stamp
-	@$(BIN)/clnr run --sampled-nodes 512 --set moments=sampled
+	@$(BIN)/clnr run --set sampled_nodes=512 --set moments=sampled
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

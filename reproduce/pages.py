@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
-from clnr.support.storage import write_bytes
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from clnr.support.storage import write_bytes
 from reproduce import authors, figures, tables
 from reproduce.claims import CLAIMS, SECTIONS, Claim
 from reproduce.figures import DIMENSIONS, NOISES, SMALL_POINTS

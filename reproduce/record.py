@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from clnr.support.storage import lock, write_bytes
 from sklearn import metrics
 
 import clnr
@@ -27,6 +26,7 @@ from clnr.methods import Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.support.humanize import plural
+from clnr.support.storage import lock, write_bytes
 
 PAPER = Path(__file__).parents[1] / "docs" / "paper"
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")

@@ -443,7 +443,7 @@ def test_a_report_is_drawn_again_only_if_something_changed(clnr, files, monkeypa
 @pytest.mark.full
 @pytest.mark.usefixtures("files")
 def test_a_purpose_is_told_and_kept(clnr):
-    said = clnr(*EMBED, "--for", "labels", "--effort", "quick", "--out", "o", "--no-report", "--dimension", "8")
+    said = clnr(*EMBED, "--for", "labels", "--effort", "quick", "--out", "o", "--no-report", "--set", "dimension=8")
     assert said.code == 0
     assert re.search(r"labels choose (mix=|all columns|[A-Z])", said.out + said.err)
 

@@ -104,9 +104,9 @@ def test_lists_recipes_and_the_environment(clnr):
 def test_runs_and_comparisons(clnr):
     small = ["--set", "hidden=8", "--set", "probe_steps=5"]
     for epochs in ("0", "2"):
-        ran = ["run", "CLNR", "toy", "--dimension", "4", "--epochs", epochs, *small, *QUIET]
+        ran = ["run", "CLNR", "toy", "--set", "dimension=4", "--set", f"epochs={epochs}", *small, *QUIET]
         check("clnr run", only_json(clnr(*ran)), unseen=set())
-    compared = ["compare", "toy", "--methods", "CLNR,GRACE", "--seeds", "2", "--dimension", "4", "--epochs", "2", *small]
+    compared = ["compare", "toy", "--methods", "CLNR,GRACE", "--seeds", "2", *ran[3:7], *small]
     check("clnr compare", only_json(clnr(*compared, *QUIET)))
     check("clnr runs", only_json(clnr("runs", "--json")))
 
@@ -128,11 +128,11 @@ def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     monkeypatch.chdir(tables)
     clnr = entry_point(monkeypatch, capsys)
     named = ["--edges", "e.csv", "--nodes", "n.csv", "--label", "label", "--name", "name"]
-    sampled = ["--epochs", "2", "--dimension", "8", "--set", "moments=sampled", "--set", "sampled_nodes=30"]
+    sampled = ["--set", "epochs=2", "--set", "dimension=8", "--set", "moments=sampled", "--set", "sampled_nodes=30"]
     graph, model, new = tmp_path / "graph", tmp_path / "model", ["--edges", "new.csv"]
     check("clnr ingest", only_json(clnr("ingest", *named, "--out", str(graph), "--json", "-q")))
     from_files = ["embed", "--graph", str(graph), "--memory", "1 GB", *sampled, *QUIET]
-    in_memory = ["embed", *named, "--epochs", "2", "--dimension", "8", *QUIET]
+    in_memory = ["embed", *named, "--set", "epochs=2", "--set", "dimension=8", *QUIET]
     extended = ["transform", str(model), *new, *QUIET]
     plain = ["embed", "--edges", "e.csv", "--effort", "quick", "--hold-out", "0", "--no-baselines", *QUIET]
     outputs = {model: in_memory, tmp_path / "files": from_files, tmp_path / "more": extended, tmp_path / "plain": plain}

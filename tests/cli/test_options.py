@@ -14,12 +14,11 @@ from typer.main import get_command
 from clnr import NodeEmbedder
 from clnr.cli import app, cmd_embed, cmd_ingest, worker_options
 from clnr.cli.app import PANELS
-from clnr.cli.options import SHORT_FORMS, parameters_of, tables_by_name
+from clnr.cli.options import parameters_of, tables_by_name
 from clnr.errors import ClnrError
-from clnr.methods.recipe import recipe_keys
 from tests.command_line import assert_refused, outside
 
-SMALL = ["--method", "SVD", "--dimension", "4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
+SMALL = ["--method", "SVD", "--set", "dimension=4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
 ENDS = ("user", "source"), ("item", "target")
 SHOP = [
     *("--edges", "user,bought,item=bought.csv", "--edges", "user,knows,user=knows.csv"),
@@ -102,25 +101,22 @@ def test_a_kind_is_asked_for_by_its_name():
         embedder.fit("knows.csv").similar(3, kind="item")
 
 
-def test_short_forms_are_keys_of_recipes_and_no_option_is_there_twice():
-    assert set(SHORT_FORMS) <= set(recipe_keys())
+def test_no_option_is_there_twice():
     for command in get_command(app).commands.values():
         options = [option for each in command.params for option in (*each.opts, *each.secondary_opts)]
         assert len(options) == len(set(options))
-        if "--set" in options:
-            assert {f"--{key.replace('_', '-')}" for key in SHORT_FORMS} <= set(options)
 
 
-def test_a_short_form_is_what_set_gives(clnr):
-    words = ["run", "CLNR", "toy", "--device", "cpu", "--json", "--quiet", "--set", "hidden=16", "--set", "probe_steps=9"]
-    recipe = json.loads(clnr(*words, "--epochs", "1", "--dimension=8", "--learning-rate", "0.01").out)["recipe"]
-    assert (recipe["epochs"], recipe["dimension"], recipe["learning_rate"], recipe["hidden"]) == (1, 8, 0.01, 16)
+def test_the_help_of_embed_fits_two_screens():
+    assert len(get_command(app).commands["embed"].params) <= 35
+    assert outside("embed", "--help", COLUMNS="100").out.count("\n") <= 100
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["embed", "--dimensoin", "3"], "clnr embed has no option --dimensoin; did you mean --dimension?"),
+        (["embed", "--dimensoin", "3"], "clnr embed has no option --dimensoin; did you mean --set dimension=VALUE?"),
+        (["embed", "--threads", "3"], "did you mean --set threads=VALUE?"),
         (["embed", "--egdes=e.csv"], "clnr embed has no option --egdes; did you mean --edges?"),
         (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
         (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
@@ -135,7 +131,6 @@ def test_a_short_form_is_what_set_gives(clnr):
         (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
         (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter: delimiters, quotes and decimal"),
         (["embd"], "unknown command 'embd'; did you mean 'embed'?"),
-        (["run", "--epochs", "3", "--set", "epochs=4"], "epochs is set twice: by --epochs and by --set"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -147,7 +142,7 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     handed = {}
     monkeypatch.setattr(worker_options, "run_on_ray", lambda command, options: handed.update(options) or 0)
     tables = ["--edges", "e.csv", "--weight", "a", "--weight", "b", "--directed"]
-    assert clnr("embed", *tables, "--out", "o", "--ray", "auto", "--workers", "2", "--epochs", "3").code == 0
+    assert clnr("embed", *tables, "--out", "o", "--ray", "auto", "--workers", "2", "--set", "epochs=3").code == 0
     assert handed["tables"] == {"edges": "e.csv", "nodes": None, "weight": ["a", "b"], "directed": True}
     assert handed["assign"] == ["epochs=3"]
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()
@@ -157,10 +152,9 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
 def test_every_option_of_a_long_list_has_a_place_in_its_help(name):
     module, command = (cmd_embed, cmd_embed.embed) if name == "embed" else (cmd_ingest, cmd_ingest.ingest)
     placed = [each for names in module.PANELS.values() for each in names]
-    more = ["Hyper-parameters (short for --set)"] if name == "embed" else []
-    assert sorted([*placed, *(SHORT_FORMS if more else ())]) == sorted(each.name for each in parameters_of(command))
+    assert sorted(placed) == sorted(each.name for each in parameters_of(command))
     wide, narrow = (outside(name, "--help", COLUMNS=width, PYTHONUTF8="1").out for width in ("130", "80"))
-    assert re.findall("─ ([A-Z].*?) ─", wide) == re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == [*module.PANELS, *more]
+    assert re.findall("─ ([A-Z].*?) ─", wide) == re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == [*module.PANELS]
     # What other commands share with it stays where it was.
     assert "Method ─" not in outside("run", "--help", COLUMNS="130", PYTHONUTF8="1").out
 

@@ -29,7 +29,7 @@ MISTAKES_WITH_FILES = (
     "embed --edges no.csv --out new --workers 2",
     *("embed --edges e.csv --out new --method GCN", "embed --edges e.csv"),
     *(f"{EMBED} --device gpu", f"{EMBED} --set precision=half", f"{EMBED} --set threads=0", f"{EMBED} --set epoch=3"),
-    *(f"{EMBED} --set epochs=-1", f"{EMBED} --epochs x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
+    *(f"{EMBED} --set epochs=-1", f"{EMBED} --set epochs=x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
     *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR"),
     *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1"),
     *(f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --features no.npy"),

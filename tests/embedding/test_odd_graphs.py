@@ -12,7 +12,7 @@ import pytest
 from clnr.graph.csr import draw_neighbours
 from tests.command_line import Ended, assert_refused, outside
 
-SHORT = ("--epochs", "3")
+SHORT = ("--set", "epochs=3")
 FILES = ("--memory", "2 GB")
 
 

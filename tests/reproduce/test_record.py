@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from clnr.support.storage import lock
 from reproduce.pages import needs
 from reproduce.record import PAPER, SETS, Record, batch, cluster_scores, make, make_missing
 
@@ -15,6 +14,7 @@ from clnr.engine import cpu_engine
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation.geometry import alignment
 from clnr.methods import BASELINES, GRACE, METHODS
+from clnr.support.storage import lock
 from reproduce import record
 from tests.reproduce.made import made
 

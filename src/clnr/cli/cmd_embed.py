@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Device, Json, Quiet, app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, sets_recipe, settings_of
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, settings_of
 from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
@@ -67,7 +67,6 @@ PANELS = {
 
 @app.command()
 @in_panels(PANELS)
-@sets_recipe
 @reads_tables()
 @by_workers(_check)
 def embed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,14 +26,11 @@ from clnr.cli.app import (
     print_json,
     print_stderr,
 )
-from clnr.cli.options import sets_recipe, shares
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
     from clnr.experiments.results import Summary
-    from clnr.experiments.runner import Runner
-    from clnr.graph import Graph
     from clnr.methods import Method
     from clnr.methods.presets import Published
     from clnr.methods.recipe import Recipe
@@ -46,46 +42,19 @@ DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files,
 Rerun = Annotated[bool, typer.Option("--rerun", help="Ignore the run cache and run again.")]
 
 
-@dataclass(frozen=True)
-class Training:
-    """How to train: options of all commands that do."""
-
-    device: Device = "auto"
-    precision: Precision = "auto"
-    threads: Threads = None
-    data_root: DataRoot = None
-    quiet: Quiet = False
-
-    @contextmanager
-    def runner(self, dataset: str, seeds: int, rerun: bool) -> Iterator[tuple[Runner, Graph]]:
-        """What makes runs of several seeds, and the graph of a data set."""
-        if seeds < 1:
-            raise RecipeError(f"--seeds must be at least 1, not {seeds}")
-
-        from clnr import datasets
-        from clnr.datasets.download import download
-        from clnr.engine import choose
-        from clnr.experiments.run_cache import RunCache
-        from clnr.experiments.runner import Runner
-        from clnr.support.progress import progress_bar
-
-        engine = choose(self.device, self.precision, self.threads)
-        with progress_bar(self.quiet) as bar:
-            graph = datasets.load(dataset, self.data_root, partial(download, progress=bar.fetched))
-            yield Runner(seeds, engine, RunCache(), rerun, bar), graph
-
-
 @app.command(name="run")
-@sets_recipe
-@shares(Training)
 def run_command(
-    training: Training,
     method: MethodName = None,
     dataset: DatasetName = None,
     seeds: Seeds = 1,
     assign: Assign = None,
     rerun: Rerun = False,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    data_root: DataRoot = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in toy graph.
 
@@ -100,7 +69,8 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, training, rerun)
+    asked = device, precision, threads
+    rows, failures = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
     if as_json:
         print_json(rows[-1][0].to_dict())
     else:
@@ -112,10 +82,7 @@ def run_command(
 
 
 @app.command()
-@sets_recipe
-@shares(Training)
 def compare(
-    training: Training,
     dataset: DatasetName = None,
     names: Annotated[
         str, typer.Option("--methods", help="Two or more, separated by commas; the first is tested against each of the others.")
@@ -123,7 +90,12 @@ def compare(
     seeds: Seeds = 5,
     assign: Assign = None,
     rerun: Rerun = False,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    data_root: DataRoot = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare methods on DATASET with the same seeds and splits, with a paired test of the first against each of the others."""
     from clnr import datasets, methods
@@ -141,11 +113,12 @@ def compare(
         without = [each.name for each in chosen if key not in each.keys]
         if len(without) == len(chosen):
             raise RecipeError(f"{key} is not a hyper-parameter of {', '.join(without)}")
-        if without and not training.quiet:
+        if without and not quiet:
             print_stderr(f"{key} does not apply to {', '.join(without)}")
     applied = ({key: value for key, value in changes.items() if key in each.keys} for each in chosen)
     lineup = [(each, _recipe(each, name, some)) for each, some in zip(chosen, applied, strict=True)]
-    rows, failures = _all_runs(lineup, name, seeds, training, rerun)
+    asked = device, precision, threads
+    rows, failures = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
 
     from clnr.experiments.comparison import Comparison
 
@@ -182,13 +155,27 @@ def _all_runs(
     lineup: list[tuple[Method, Recipe]],
     dataset: str,
     seeds: int,
-    training: Training,
     rerun: bool,
+    asked: tuple[str, str, int | None],
+    data_root: Path | None,
+    quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
-    from clnr.methods.presets import preset
+    if seeds < 1:
+        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
 
-    with stoppable(_STOPPED_MESSAGE), training.runner(dataset, seeds, rerun) as (runner, graph):
+    from clnr import datasets
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.run_cache import RunCache
+    from clnr.experiments.runner import Runner
+    from clnr.methods.presets import preset
+    from clnr.support.progress import progress_bar
+
+    engine = choose(*asked)
+    with stoppable(_STOPPED_MESSAGE), progress_bar(quiet) as bar:
+        graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
+        runner = Runner(seeds, engine, RunCache(), rerun, bar)
         runner.run_cache.prepare()
         summaries, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     presets = [preset(method, dataset) for method, _ in lineup]

@@ -1,5 +1,5 @@
-"""Options that several commands share and that are made from declarations: those of tables, and hyper-parameters, short for
-``--set``; and what to say of an option that there is not."""
+"""Options that several commands share: those of tables, made from their declarations, and what ``--set`` gives; and what to
+say of an option that there is not."""
 
 from __future__ import annotations
 
@@ -20,23 +20,9 @@ from clnr.support.machine.devices import check_precision, check_threads
 from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
 from clnr.tables.table_arguments import TableArguments
 
-SHORT_FORMS = {
-    "dimension": "Width of the embedding.",
-    "epochs": "Training steps.",
-    "hidden": "Width of hidden layers.",
-    "layers": "Layers of the encoder.",
-    "learning_rate": "Learning rate of Adam.",
-    "temperature": "Temperature of the contrastive loss.",
-    "edge_drop": "Share of edges that a view leaves out.",
-    "feature_mask": "Share of features that a view leaves out.",
-    "sampled_nodes": "Nodes in the loss of a step; 0 for all.",
-    "max_neighbors": "Maximum neighbours per node in a sampled step; 0 for all.",
-}
-"""The keys of recipes that are options; all others are set by ``--set``."""
 _UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")
 """Options that commands for tables have elsewhere."""
 _OPTION_CHARACTERS = 80
-_PANEL = "Hyper-parameters (short for --set)"
 
 
 def with_options(
@@ -52,19 +38,6 @@ def with_options(
 
 def parameters_of(command: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(command, eval_str=True).parameters.values())
-
-
-def shares(options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose first argument holds options that others have, too, fields of a dataclass; they follow its own."""
-    shared = parameters_of(options)
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            command(options(**{each.name: given.pop(each.name) for each in shared}), **given)
-
-        return with_options(run, command, [*parameters_of(command)[1:], *shared])
-
-    return decorate
 
 
 def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
@@ -174,24 +147,6 @@ def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any
         else:
             recipe.append(each)
     return parse(recipe), engine
-
-
-def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with these options; what they give is added to what ``--set`` gives it as ``assign``."""
-
-    def run(**given: Any) -> None:
-        values = {key: value for key in SHORT_FORMS if (value := given.pop(key, None)) is not None}
-        assigned = given.get("assign") or []
-        for key in values:
-            if key in (each.partition("=")[0].strip() for each in assigned):
-                raise ClnrError(f"{key} is set twice: by {_written(key)} and by --set; leave out one of them")
-        command(**given | {"assign": [*assigned, *(f"{key}={value}" for key, value in values.items())] or None})
-
-    short = (
-        _parameter(key, str, typer.Option(metavar="VALUE", help=meaning, rich_help_panel=_PANEL))
-        for key, meaning in SHORT_FORMS.items()
-    )
-    return with_options(run, command, [*parameters_of(command), *short])
 
 
 def refused_argument(error: Any) -> str:
