@@ -100,8 +100,8 @@ def faster(goal: float, sets: Iterable[str]) -> Test:
 
 
 def rounder(record: Record) -> ClaimResult:
-    sides = (figures.circle_batch(method) for method in (CLNR, GRACE))
-    return everywhere([contrast(record, "uniformity on Cora", *sides, evenness)])
+    ours, theirs = (figures.circle_batch(method) for method in (CLNR, GRACE))
+    return everywhere([contrast(record, "uniformity on Cora", ours, theirs, evenness)])
 
 
 def like_none(method: Method) -> Test:
@@ -159,9 +159,9 @@ def clusters(record: Record) -> ClaimResult:
     found = []
     for name, sign, order in orders:
         for better, worse in itertools.pairwise(order):
-            sides = (batch(method, "cora", extra="clusters") for method in (better, worse))
+            larger, smaller = (batch(method, "cora", extra="clusters") for method in (better, worse))
             what = f"{name.replace('_', '-')}: {better.name} before {worse.name}"
-            found.append(contrast(record, what, *sides, score(name, sign)))
+            found.append(contrast(record, what, larger, smaller, score(name, sign)))
     return everywhere(found)
 
 
