@@ -42,6 +42,7 @@ from torch_geometric.nn import Node2Vec
 from benchmarks import append, command, positive
 from benchmarks._rivals import uniform_walks
 from clnr import datasets, methods
+from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
 from clnr.evaluation import hold_out, link_cosines, logistic_probe, score_cosines
@@ -168,7 +169,7 @@ def run_one(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[s
     found = {"seconds": time.process_time() - began, "bytes": meter.peak(), "dimension": z.shape[1]}
     if not asked.links_only:
         assert graph.labels is not None
-        found["strict"] = logistic_probe(z.numpy(), graph.labels, datasets.split_of(graph, seed), seed).strict
+        found["strict"] = logistic_probe(z.numpy(), graph.labels, split_of(graph, seed), seed).strict
     held = hold_out(seen, asked.share, seed)
     assert held is not None
     of_links = score_cosines(link_cosines(unit_rows(embed(who, held.graph, seed, asked)), held))

@@ -29,6 +29,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks import append, command, positive
 from clnr import CLNR, datasets, embed, recipe_for
+from clnr.datasets.splits import split_of
 from clnr.evaluation import logistic_probe
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -130,7 +131,7 @@ def main() -> None:
         recipe = recipe_for(CLNR, name).but(epochs=asked.epochs, dimension=asked.dimension, hidden=asked.dimension)
         found: dict[tuple[str, str], list[float]] = {}
         for seed in range(asked.seeds):
-            split = datasets.split_of(graph, seed)
+            split = split_of(graph, seed)
             for which, each in variants(graph, np.random.default_rng(seed)).items():
                 z = embed(CLNR, each, seed=seed, recipe=recipe, device="cpu", threads=asked.threads)
                 accuracy = logistic_probe(z, graph.labels, split, seed).strict

@@ -30,6 +30,7 @@ from benchmarks import _study_graphs as graphs
 from benchmarks import append, bipartite, command, positive, read
 from benchmarks.baselines import BATCH, NODE2VEC, node2vec
 from clnr import datasets
+from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring.held_out import training_graph
@@ -109,7 +110,7 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
     trial = Trial(graph, table_graph.feature_encoder is not None, seed, engine, LABELS)
     measure = "roc_auc" if name in graphs.BY_AUC else "accuracy"
     for labels in ("10 %", *map(str, FEW)):
-        split = datasets.split_of(graph, seed) if "%" in labels else few(graph, int(labels), seed)
+        split = split_of(graph, seed) if "%" in labels else few(graph, int(labels), seed)
         judge, _ = JUDGES[LABELS].judge(dataclasses.replace(graph, split=split), None, seed)
         assert judge is not None
         taken, rows = trial.chosen(judge)

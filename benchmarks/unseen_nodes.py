@@ -24,6 +24,7 @@ import torch
 from benchmarks import append, command, positive
 from benchmarks._fit_graph import fit_graph
 from clnr import CLNR, datasets, recipe_for, rng
+from clnr.datasets.splits import split_of
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.result import EmbeddingResult
 from clnr.engine import Engine, choose
@@ -96,7 +97,7 @@ def accuracies(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Reci
 
 def run_seed(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -> dict[str, Any]:
     """All results of one seed."""
-    split = datasets.split_of(graph, seed)
+    split = split_of(graph, seed)
     hidden = hidden_nodes(graph, split, share, seed)
     seen, left = before(graph, hidden)
     result = train(seen, recipe, seed, engine)

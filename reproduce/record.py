@@ -16,6 +16,7 @@ from sklearn import metrics
 import clnr
 from clnr import datasets, runs
 from clnr.datasets import DATASETS
+from clnr.datasets.splits import split_of
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation.metrics import positive_pairs
@@ -255,7 +256,7 @@ def extra_metrics(batch: Batch, graph: Graph, run: clnr.Run, engine: Engine) -> 
         labelled = graph.labels >= 0
         extra["clusters"] = cluster_scores(learned.z.cpu().numpy()[labelled], graph.labels[labelled])
     if "points" in batch.extra:
-        split = datasets.split_of(graph, run.seed)
+        split = split_of(graph, run.seed)
         views = positive_pairs(batch.method, engine.float32, learned, split)
         u, v = ([[round(x, 5) for x in row] for row in view.double().tolist()] for view in views)
         extra["points"] = {"u": u, "v": v, "classes": graph.labels[split.validation].tolist()}

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import clnr
-from clnr import datasets, runs
+from clnr import runs
+from clnr.datasets.splits import split_of
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.graph import Graph, Split
 from clnr.methods import Method
@@ -69,7 +70,7 @@ def hide_test_labels(graph: Graph, seed: int) -> Graph:
     """The graph with the split of a seed and no test labels: validation nodes take the place of test nodes."""
     if graph.labels is None:
         raise DataError(f"{graph.name} has no labels to choose a recipe by")
-    train, validation, _ = datasets.split_of(graph, seed)
+    train, validation, _ = split_of(graph, seed)
     labels = np.full_like(graph.labels, -1)
     for nodes in (train, validation):
         labels[nodes] = graph.labels[nodes]

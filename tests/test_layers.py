@@ -59,7 +59,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def named(node: ast.AST) -> list[str]:
-    """The modules that an import or a text names: ``lazy("clnr.graph")``, ``import_module(...)``, or a script."""
+    """The modules that an import or a text names: ``import_module(...)``, or a script."""
     if isinstance(node, ast.Import):
         words = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
@@ -116,7 +116,7 @@ def test_the_ways_to_name_a_module_are_seen():
 if TYPE_CHECKING:
     from clnr.graph import Graph
 else:
-    Graph = lazy("clnr.graph.graph", "Graph")
+    Graph = import_module("clnr.graph.graph").Graph
 def call():
     '''As clnr.engine does.'''
     from clnr import rng

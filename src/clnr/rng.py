@@ -14,9 +14,8 @@ import math
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from clnr.support.lazy import torch
-
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 Integer = TypeVar("Integer", int, "Tensor", Any)
@@ -58,6 +57,8 @@ def key(seed: int, *path: str | int | Tensor) -> Key:
 
 def branch(key: Key, *path: str | int | Tensor) -> Key:
     """The key of a stream below another's."""
+    import torch
+
     for word in path:
         a, b, _ = settled(key)
         if isinstance(word, torch.Tensor):
@@ -93,23 +94,31 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
 def threshold(rate: float | Tensor) -> int | Tensor:
     """What a draw must reach to be kept."""
+    import torch
+
     return (rate.double() * _RANGE).long() if isinstance(rate, torch.Tensor) else int(rate * _RANGE)
 
 
 def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:
     """``count`` float32 numbers in [0, 1), each a multiple of 2^-24."""
+    import torch
+
     word = draw(key, torch.arange(count, device=device))
     return (word >> 8).to(torch.float32) * 2.0**-24
 
 
 def normal(key: Key, count: int, device: torch.device | None = None) -> Tensor:
     """``count`` float32 numbers of the standard normal distribution, by Box and Muller's formula (1958)."""
+    import torch
+
     radius = (-2 * torch.log1p(-uniform(branch(key, "radius"), count, device))).sqrt()
     return radius * torch.cos(2 * math.pi * uniform(branch(key, "angle"), count, device))
 
 
 def shuffle(key: Key, total: int, device: torch.device | None = None) -> Tensor:
     """All of ``0 .. total - 1`` in hashed order. Where only a few are wanted, ``permute`` finds them without a sort."""
+    import torch
+
     return draw(key, torch.arange(total, device=device)).argsort(stable=True)
 
 
@@ -120,6 +129,8 @@ def permute(key: Key, position: Tensor, total: int) -> Tensor:
     lands outside with probability below ``1 / sqrt(total)``, so the walk's length is fixed beforehand at what leaves a
     chance of 2^-64 per element: no data-dependent loop, hence nothing that waits for a device.
     """
+    import torch
+
     a = math.isqrt(max(total - 1, 0)) + 1
     b = -(-total // a)
     outside = a * b - total
@@ -146,6 +157,8 @@ def sample(
     seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, device: torch.device, kept: Kept | None = None
 ) -> Tensor:
     """``count`` distinct indices below ``total`` for one of several epochs, in hashed order; the epoch may be a counter."""
+    import torch
+
     if kept is not None and isinstance(epoch, int):
         size = max(1, min(_BLOCK, _TABLE // count))
         block = epoch // size
@@ -166,6 +179,8 @@ def samples(seed: int, epochs: int, total: int, count: int, device: torch.device
 
 def _samples(seed: int, block: int, size: int, total: int, count: int, device: torch.device, kept: Kept) -> Tensor:
     # Many epochs at a time: hundreds of tiny operations an epoch would cost more than the training step on a GPU.
+    import torch
+
     name = (seed, block, size, total, count, device)
     if name not in kept:
         epochs = torch.arange(block * size, (block + 1) * size, device=device)[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.unseen_nodes import before, beyond, change, hidden_nodes, run_seed
 
-from clnr import datasets
+from clnr.datasets.splits import split_of
 from clnr.engine import cpu_engine
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
@@ -15,7 +15,7 @@ SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10, epochs=3, probe_steps=20
 
 def test_hidden_nodes_are_no_nodes_that_a_probe_learns_from():
     graph = tiny(200, 400)
-    split = datasets.split_of(graph, 3)
+    split = split_of(graph, 3)
     hidden = hidden_nodes(graph, split, 0.2, 3)
     assert len(set(hidden)) == len(hidden) == 40
     assert not set(hidden) & {*split.train, *split.validation}
@@ -25,7 +25,7 @@ def test_hidden_nodes_are_no_nodes_that_a_probe_learns_from():
 @pytest.mark.parametrize("form", [{}, {"sparse": True, "weighted": True}, {"undirected": False}])
 def test_hidden_nodes_and_their_edges_are_not_trained_on(form):
     graph = tiny(50, **form)
-    hidden = hidden_nodes(graph, datasets.split_of(graph, 0), 0.1, 0)
+    hidden = hidden_nodes(graph, split_of(graph, 0), 0.1, 0)
     seen, left = before(graph, hidden)
     assert set(left) == set(range(50)) - set(hidden)
     assert seen.labels is seen.split is None

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from clnr import rng
-from clnr.datasets import noise, pair_keys, sample_non_edges, with_noise
+from clnr.datasets import noise
+from clnr.datasets.noise import pair_keys, sample_non_edges, with_noise
 from clnr.errors import DataError
 from clnr.graph import Graph
 from tests.conftest import tiny

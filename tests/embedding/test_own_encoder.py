@@ -9,7 +9,8 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from clnr import CLNR, Graph, NodeEmbedder, datasets, ingest, load, read_tables
+from clnr import CLNR, Graph, NodeEmbedder, ingest, load, read_tables
+from clnr.datasets.splits import split_of
 from clnr.embedding.embedder_parameters import embedder_settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.stages.graph_in_memory import recipe_beside
@@ -67,7 +68,7 @@ def test_pygs_graphsage_learns_the_classes_of_a_graph_without_seeing_them():
     assert made.embedding_.shape == (graph.num_nodes, 32)
     assert made.recipe_.dimension == 32
     assert np.mean(made.losses_[-3:]) < np.mean(made.losses_[:3]) - 0.1
-    z, labels, split = made.embedding_ / made.embedding_.std(0), graph.labels, datasets.split_of(graph, 0)
+    z, labels, split = made.embedding_ / made.embedding_.std(0), graph.labels, split_of(graph, 0)
     right = LogisticRegression().fit(z[split.train], labels[split.train]).score(z[split.test], labels[split.test])
     assert right > 2 * np.bincount(labels).max() / len(labels)
     twice = [fitted(2) for _ in range(2)]

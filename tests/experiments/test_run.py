@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, load, recipe_for, run, runs
-from clnr.datasets import split_of, with_noise
+from clnr.datasets.noise import with_noise
+from clnr.datasets.splits import split_of
 from clnr.engine import View, cpu_engine, unit_rows
 from clnr.errors import DataError, OutOfMemory
 from clnr.evaluation import geometry

@@ -192,16 +192,6 @@ def test_a_half_written_line_is_passed_over_and_damages_no_other(run_cache, left
     assert [run for _, run in RunCache(run_cache.path).runs()] == [run for _, run in run_cache.runs()] == [made(1), made(2)]
 
 
-def test_what_another_process_writes_or_removes_is_seen(run_cache):
-    other = RunCache(run_cache.path)
-    for seed in range(3):
-        other.add(str(seed), made(seed))
-        assert [run.seed for _, run in run_cache.runs()] == list(range(seed + 1))
-    first, *_ = run_cache.path.read_bytes().splitlines(keepends=True)
-    run_cache.path.write_bytes(first)
-    assert [run.seed for _, run in run_cache.runs()] == [0]
-
-
 # -- where it cannot be used -----------------------------------------------------------------------------------------------
 
 USES = {
@@ -230,18 +220,9 @@ def test_a_place_below_a_regular_file_is_a_run_cache_error(tmp_path, use):
 LINE = json.dumps({"key": "key", "made": "2026-01-01", **dataclasses.asdict(made())})
 
 
-def line(**changes) -> str:
-    return json.dumps(json.loads(LINE) | changes)
-
-
 DAMAGED = [
     *("garbage", "[]", "{}", "{", "", "null", "\0", "[" * 100_000, LINE[:-1], LINE.replace("{", "{{", 1)),
-    *(line(**{name: value}) for name in ("seed", "strict", "epoch_ms") for value in ("5", [], True)),
-    *(line(**{name: value}) for name in ("seed", "parallel_seeds", "peak_memory_bytes") for value in (None, 1.5, -1)),
-    *(line(**{name: value}) for name in ("strict", "train_seconds") for value in (-0.5, float("inf"), 10**400)),
-    *(line(**{name: 5}) for name in ("key", "made", "method", "content", "recipe", "versions")),
-    *(line(versions=value) for value in ({"code": 5}, {"clnr": "1"})),
-    *(line(banana=1), line(machine="\ud800")),
+    *(json.dumps(json.loads(LINE) | changes) for changes in ({"banana": 1}, {"machine": "\ud800"})),
 ]
 
 
@@ -264,31 +245,23 @@ def test_a_file_of_somebody_elses_is_not_written_to(run_cache, use):
     assert run_cache.path.read_bytes() == b"years of work"
 
 
-@pytest.mark.parametrize(
-    "run",
-    [made(-1), made(strict=float("inf")), made(machine=None), made(versions={"code": object()}), made(recipe=7)],
-    ids=["negative", "infinite", "no text", "no document", "no recipe"],
-)
-def test_a_run_that_could_not_be_read_again_is_not_written(run_cache, run):
+def test_a_run_that_is_no_json_is_not_written(run_cache):
     run_cache.add("key", made())
     before = run_cache.path.read_bytes()
-    assert_unusable(run_cache, lambda run_cache: run_cache.add("other", run))
+    assert_unusable(run_cache, lambda run_cache: run_cache.add("other", made(versions={"code": object()})))
     assert run_cache.path.read_bytes() == before
 
 
-@pytest.mark.parametrize("room", [0, 1, 300])
-@WRITE
-def test_on_a_full_disk_the_file_is_as_before(run_cache, use, room, monkeypatch):
+def test_on_a_full_disk_the_file_is_as_before(run_cache, monkeypatch):
     run_cache.add("another key", made())
-    before, write = run_cache.path.read_bytes(), os.write
+    before = run_cache.path.read_bytes()
 
-    def full(file, content):
-        if os.fstat(file).st_size >= len(before) + room:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(file, bytes(content)[:room])
+    def full(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        assert os.strerror(errno.ENOSPC) in assert_unusable(run_cache, use)
+        patch.setattr(os, "fsync", full)
+        assert os.strerror(errno.ENOSPC) in assert_unusable(run_cache, USES["add"])
     assert run_cache.path.read_bytes() == before
-    use(run_cache)
+    USES["add"](run_cache)
+    assert run_cache.find("key") == made()

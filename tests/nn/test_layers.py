@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from clnr import rng
+from clnr.engine.dense import PLAIN
 from clnr.nn.autograd import prelu_linear
 from clnr.nn.layers import add_prefix, batch_norm, bilinear, glorot, linear_layers, norms, prelu, sub_dict
 
@@ -71,7 +72,7 @@ def test_a_layer_after_prelu_keeps_only_what_it_was_given():
 
 def test_a_constant_column_survives_batch_norm():
     h = torch.full((50, 2), 0.1, requires_grad=True)
-    z = batch_norm(norms([2]), 0, h)
+    z = batch_norm(norms([2]), 0, h, None, PLAIN)
     (z * torch.arange(50)[:, None]).sum().backward()
     assert z.abs().max() < 1e-4
     assert h.grad.isfinite().all()

@@ -285,7 +285,7 @@ def weighed(monkeypatch):
         asked.append([read(np.arange(count)).numpy() for read in own])
         return 0.3
 
-    monkeypatch.setattr("clnr.nn.readout.edge_weight", measured)
+    monkeypatch.setattr("clnr.nn.edge_information.edge_weight", measured)
     return asked
 
 

@@ -9,7 +9,7 @@ from reproduce.pages import needs
 from reproduce.record import PAPER, SETS, Record, batch, cluster_scores, make, make_missing
 
 from clnr import CLNR, embed, load, methods, run
-from clnr.datasets import split_of
+from clnr.datasets.splits import split_of
 from clnr.engine import cpu_engine
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation.geometry import alignment

@@ -7,7 +7,7 @@ import pytest
 from reproduce.search import Trial, grid, hide_test_labels, outcome, trials, try_all
 
 from clnr import METHODS, load, run
-from clnr.datasets import split_of
+from clnr.datasets.splits import split_of
 from clnr.errors import DataError, RecipeError, UnknownName
 from clnr.methods.recipe import Recipe
 from reproduce import search

@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
-from clnr.support.lazy import lazy, np, torch
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
     from torch import Tensor
 
-    from clnr import engine
-    from clnr.augment import centrality, diffusion
     from clnr.engine import DeviceGraph, View
     from clnr.graph import Graph
     from clnr.graph.csr import Array
-else:
-    engine = lazy("clnr.engine")
-    centrality, diffusion = (lazy(f"clnr.augment.{name}") for name in ("centrality", "diffusion"))
 
 # What augmentations share.
 EDGE_DROP = HyperParameter(0.5, 0.0, 1.0, "chance that a view drops an edge", second_view=True)
@@ -66,6 +60,8 @@ class DropEdges(Augmentation):
     stream: ClassVar[str] = "DropEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr import engine
+
         return view if self.edge_drop == 0 else view.but(drop=engine.Drop(key, self.edge_drop, self.edge_drop_mode == "pairs"))
 
 
@@ -84,6 +80,8 @@ class MaskFeatures(Augmentation):
     stream: ClassVar[str] = "MaskFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr import engine
+
         if self.feature_mask == 0:
             return view
         return view.but(mask=engine.Mask(key, self.feature_mask, self.feature_mask_mode == "elements"))
@@ -100,9 +98,16 @@ class AdaptiveDropEdges(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr import engine
+
         return view.but(drop=engine.Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
+        import numpy as np
+        import torch
+
+        from clnr.augment import centrality
+
         rows, columns = device_graph.edges.rows.cpu().numpy(), device_graph.edges.columns.cpu().numpy()
         between = rows != columns
         each = np.zeros(len(rows))
@@ -124,14 +129,22 @@ class AdaptiveMaskFeatures(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr import engine
+
         return view.but(mask=engine.Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
+        import torch
+
+        from clnr.augment import centrality
+
         importance = abs(device_graph.graph.features).T @ _centrality(device_graph, self.centrality)
         return torch.tensor(centrality.rates(importance, self.feature_mask), device=device_graph.device)
 
 
 def _centrality(device_graph: DeviceGraph, name: str) -> Array:
+    from clnr.augment import centrality
+
     measure = centrality.CENTRALITIES[name]
     return device_graph.once(measure, lambda: measure(device_graph.graph))
 
@@ -164,6 +177,8 @@ class Diffuse(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr import engine
+
         device_graph = view.device_graph
         return view.but(
             propagation_matrix=device_graph.once(
@@ -172,6 +187,8 @@ class Diffuse(Augmentation):
         )
 
     def _matrix(self, graph: Graph) -> sp.csr_array:
+        from clnr.augment import diffusion
+
         plain = diffusion.personalised_pagerank(graph, self.ppr_alpha, self.diffusion_error)
         return diffusion.columns_to_one(plain) if self.diffusion_scale == "columns" else plain
 
@@ -185,6 +202,8 @@ class EncoderDropout(Augmentation):
     stream: ClassVar[str] = "DropOut"
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr import engine
+
         if self.dropout == 0:
             return view
         mask = engine.Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))

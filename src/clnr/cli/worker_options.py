@@ -21,7 +21,7 @@ from clnr.cli.app import exits, print_stderr
 from clnr.cli.options import settings_of
 from clnr.errors import ClnrError, LostWorker, command_line
 from clnr.support.humanize import describe_error
-from clnr.support.lazy import import_optional
+from clnr.support.optional import import_optional
 from clnr.support.processes.launch import FAILED, RESUME, STOPPED, Place, launch, launched_here
 
 _CONNECT_SECONDS = 20.0

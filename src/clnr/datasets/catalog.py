@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError, UnknownName
-from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
-    from clnr.datasets import download, formats, synthetic
-    from clnr.graph import Graph, graph_folder
-else:
-    download, formats = lazy("clnr.datasets.download"), lazy("clnr.datasets.formats")
-    synthetic, graph_folder = lazy("clnr.datasets.synthetic"), lazy("clnr.graph.graph_folder")
+    from clnr.datasets import download
+    from clnr.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,7 @@ class Dataset:
         about: One line for ``clnr ls datasets``.
         layouts: Alternative lists of files below a data root; the first complete one is read, and the first is downloaded.
         urls: Where the files of the first layout are published.
-        reader: Reads a graph from those files.
+        reader: The key of ``formats.READERS`` that reads a graph from those files.
         nodes: Number of nodes in the paper's table, like the next three; its directed edges count an undirected one twice.
         split: Description of the split.
         content: The digest of the graph as read, the same for every packing of the data; None if unknown.
@@ -40,7 +36,7 @@ class Dataset:
     about: str
     layouts: tuple[tuple[str, ...], ...]
     urls: tuple[str, ...]
-    reader: formats.Reader
+    reader: str
     nodes: int
     edges: int
     features: int
@@ -52,8 +48,11 @@ class Dataset:
 
     def load(self, root: str | Path | None = None, fetch: download.Fetch | None = None) -> Graph:
         """Read and verify the graph."""
+        from clnr.datasets import download, formats
+
         files = download.locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
-        graph = replace(self.verify(formats.read(self.reader, files), files), name=self.name, dataset=self.name)
+        graph = self.verify(formats.read(formats.READERS[self.reader], files), files)
+        graph = replace(graph, name=self.name, dataset=self.name)
         return graph.row_normalize() if self.rows_sum_to_one else graph
 
     def verify(self, graph: Graph, files: list[Path]) -> Graph:
@@ -96,7 +95,7 @@ def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int) 
         about="papers that cite each other, bags of words",
         layouts=(tuple(f"Planetoid/{title}/raw/{file}" for file in files),),
         urls=tuple(f"https://github.com/kimiyoung/planetoid/raw/master/data/{file}" for file in files),
-        reader=lambda files: formats.planetoid(files),
+        reader="planetoid",
         nodes=nodes,
         edges=edges,
         features=features,
@@ -115,7 +114,7 @@ def _npz(collection: str, title: str, file: str, nodes: int, edges: int, feature
         about=about[collection],
         layouts=((f"{collection}/{title}/raw/{file}.npz",),),
         urls=(f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
-        reader=lambda files: formats.npz(files),
+        reader="npz",
         nodes=nodes,
         edges=edges,
         features=features,
@@ -143,7 +142,7 @@ _CATALOG = (
         about="built in: a small synthetic citation graph, no download",
         layouts=(),
         urls=(),
-        reader=lambda files: synthetic.toy(),
+        reader="toy",
         nodes=2400,
         edges=10_386,
         features=720,
@@ -164,7 +163,7 @@ _CATALOG = (
         about="computer-science papers on arXiv that cite each other, averaged word vectors",
         layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in OGB_TABLES)),
         urls=("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
-        reader=lambda files: formats.ogb(files, OGB_TABLES),
+        reader="ogb",
         nodes=169_343,
         edges=1_166_243,
         features=128,
@@ -211,5 +210,7 @@ def load(name: str = "toy", root: str | Path | None = None, fetch: download.Fetc
         fetch: How to download, for tests and progress bars.
     """
     if _is_folder(name):
-        return graph_folder.GraphFolder.open(Path(name)).graph().named(Path(name).resolve().name)
+        from clnr.graph.graph_folder import GraphFolder
+
+        return GraphFolder.open(Path(name)).graph().named(Path(name).resolve().name)
     return find(name).load(root, fetch)

@@ -14,20 +14,12 @@ from clnr.methods.registry import method_of
 from clnr.nn.edge_blocks import MIXES
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
-from clnr.support.lazy import lazy, sp, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
     from clnr.graph import Graph
     from clnr.graph.csr import Array
-    from clnr.nn.edge_information import edge_weight, some_nodes
-else:
-    draw_stored_neighbours, map_folder = (
-        lazy("clnr.engine.files.mapped_graph", name) for name in ("draw_stored_neighbours", "map_folder")
-    )
-    edge_weight, some_nodes = (lazy("clnr.nn.edge_information", name) for name in ("edge_weight", "some_nodes"))
 
 _SMALL_NODES = 1_000
 _MIDDLE_NODES = 50_000
@@ -155,7 +147,11 @@ def _structure(graph: Graph, featureless: bool) -> Choice:
 
 def _edge_weight(graph: Graph) -> float:
     """What edges should weigh beside the features, each of these scaled by its deviation."""
+    import torch
+
+    from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
     from clnr.graph.graph_folder import GraphFolder
+    from clnr.nn.edge_information import edge_weight, some_nodes
 
     count = graph.num_nodes
     if isinstance(graph, GraphFolder):
@@ -168,6 +164,9 @@ def _edge_weight(graph: Graph) -> float:
 
 
 def _dense(graph: Graph, nodes: Array) -> Tensor:
+    import scipy.sparse as sp
+    import torch
+
     rows = graph.features[nodes]
     return torch.from_numpy(rows.toarray() if sp.issparse(rows) else rows)
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
-from clnr.datasets import pair_keys, sample_non_edges
+from clnr.datasets.noise import pair_keys, sample_non_edges
 from clnr.graph import Graph
 from clnr.graph.csr import Array, are_among, distinct, to_csr, transpose
 from clnr.graph.kind_rows import kind_cosines

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import torch
 
-from clnr import datasets
+from clnr.datasets.noise import with_noise
+from clnr.datasets.splits import split_of
 from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import DataError, MethodError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
@@ -128,7 +129,7 @@ class _Prepared:
         """The context of the first step of a training."""
         noise, graph = recipe.edge_noise if self.model.objective else 0, self.device_graph
         if noise:
-            graph = self._engine.to_device(datasets.with_noise(graph.graph, noise, seed))
+            graph = self._engine.to_device(with_noise(graph.graph, noise, seed))
         return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
     def embed(
@@ -152,7 +153,7 @@ def supervision_of(graph: Graph, seed: int, device: torch.device) -> tuple[Super
     """
     if graph.labels is None:
         raise DataError(f"{graph.name} has no labels, which a supervised method needs")
-    split = datasets.split_of(graph, seed)
+    split = split_of(graph, seed)
     classes = int(graph.labels[split.train].max()) + 1
     validation = split.validation[graph.labels[split.validation] < classes]
     if not len(validation):

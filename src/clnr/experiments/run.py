@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from clnr import datasets, methods
+from clnr.datasets.splits import split_of
 from clnr.engine import Engine, choose
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
@@ -174,7 +175,7 @@ def _runs(
     """Train, evaluate, and put the results together; a seed that failed has its error in place of a run."""
     assert graph.labels is not None
     began = time.perf_counter()
-    splits = {seed: datasets.split_of(graph, seed) for seed in seeds}
+    splits = {seed: split_of(graph, seed) for seed in seeds}
     meter = memory.MemoryMeter(engine.device)
     results = learn_seeds(method, graph, seeds, recipe, engine, progress)
     labels = torch.tensor(graph.labels, device=engine.device)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from clnr.errors import RunCacheError, shorten
 from clnr.experiments.results import Run
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.machine import environment
 from clnr.support.machine.paths import state_folder
 from clnr.support.storage import lock, parse_json
 from clnr.training.fingerprint import fingerprint, key_of
@@ -27,14 +24,12 @@ if TYPE_CHECKING:
     from clnr.graph import Graph
 
 _FIRST_BYTES = b'{"key": '
-_RESERVE_BYTES = 1 << 16
-_LARGEST_FLOAT = sys.float_info.max
-# Smallest and largest valid values; those of all other numbers are finite and not negative.
-_BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST_FLOAT)}
 
 
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
     """The key of a run: of its fingerprint, threads and hardware."""
+    from clnr.support.machine import environment
+
     where = {"threads": engine.thread_rule, "hardware": environment.hardware(engine.device)}
     loops = graph.loop_weight
     return key_of(fingerprint(graph.digest, method, recipe, seed, engine, loop_weight=loops, **where))
@@ -47,14 +42,6 @@ class _Entry(NamedTuple):
     made: str
     run: Run
 
-    @classmethod
-    def of(cls, line: bytes) -> _Entry:
-        values = parse_json(line.decode())
-        key, made = values.pop("key"), values.pop("made")
-        if not (isinstance(key, str) and isinstance(made, str)):
-            raise ValueError("its key and its time are text")
-        return cls(key, made, check_run(Run(**values)))
-
 
 class RunCache:
     """The runs made so far: a file, by default in the user's state folder, or in CLNR_HOME.
@@ -65,27 +52,25 @@ class RunCache:
 
     def __init__(self, path: Path | None = None):
         self.path = path or state_folder() / "runs.jsonl"
-        self._known: list[_Entry] = []
-        self._file: tuple[int, int] | None = None
-        self._end = 0
 
     def prepare(self) -> None:
-        """Make sure before hours of training that runs can be written: by writing something and removing it."""
-        with self._writing() as file:
-            _append(file, b" " * _RESERVE_BYTES)
-            os.ftruncate(file, self._end)
+        """Fail before hours of training where runs could not be written."""
+        with self._writing():
+            pass
 
     def add(self, key: str, run: Run, rerun: bool = False) -> None:
         """Write one run, complete or not at all.
 
         If another process has written the same run in the meantime, nothing is written, except with ``rerun``.
         """
+        made = datetime.now(UTC).isoformat(timespec="seconds")
         with self._writing() as file:
-            values = dataclasses.asdict(check_run(run))
             if not rerun and any(entry.key == key for entry in self._entries()):
                 return
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            _append(file, (json.dumps({"key": key, "made": now, **values}) + "\n").encode())
+            line = (json.dumps({"key": key, "made": made, **dataclasses.asdict(run)}) + "\n").encode()
+            if file.write(line) < len(line):
+                raise OSError("the disk is full")
+            os.fsync(file.fileno())
 
     def find(self, key: str) -> Run | None:
         """The latest run of this key, if there is one."""
@@ -96,57 +81,44 @@ class RunCache:
         self, method: str | None = None, dataset: str | None = None, device: str | None = None, last: int | None = None
     ) -> list[tuple[str, Run]]:
         """Runs with the time when each was made, oldest first, filtered by the arguments."""
+        asked = {"method": method, "dataset": dataset, "device": device}
         with self._errors():
             found = [
                 (entry.made, entry.run)
                 for entry in self._entries()
-                if method in (None, entry.run.method)
-                and dataset in (None, entry.run.dataset)
-                and device in (None, entry.run.device)
+                if all(value in (None, getattr(entry.run, name)) for name, value in asked.items())
             ]
         return found if last is None else found[-last:]
 
     def _entries(self) -> list[_Entry]:
-        """All runs, of which only those are read that were not there before."""
-        if not self.path.exists():
-            return []
-        with self.path.open("rb") as file:
-            now = os.fstat(file.fileno())
-            if self._file != (now.st_dev, now.st_ino) or now.st_size < self._end:
-                self._known, self._end, self._file = [], 0, (now.st_dev, now.st_ino)
-            file.seek(self._end)
-            content = file.read()
-        *lines, _ = content.split(b"\n")
-        for line in lines:
+        *lines, _ = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
+        entries = []
+        for number, line in enumerate(lines, 1):
             try:
-                self._known.append(_Entry.of(line))
+                values = parse_json(line.decode())
+                entries.append(_Entry(values.pop("key"), values.pop("made"), Run(**values)))
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-                raise ValueError(f"its line {len(self._known) + 1} is not a run: {error}") from None
-            self._end += len(line) + 1
-        return self._known
+                raise ValueError(f"its line {number} is not a run: {error}") from None
+        return entries
 
     @contextmanager
-    def _writing(self) -> Iterator[int]:
-        """The descriptor of the file, locked, at the end of its last run. If writing fails, the file is as before."""
+    def _writing(self) -> Iterator[IO[bytes]]:
+        """The file, locked, at the end of its last run. If writing fails, it is as before."""
         with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with lock(self.path, wait=True):
+            with lock(self.path, wait=True), self.path.open("ab+", buffering=0) as file:
                 self._entries()
-                # Not to append: a half-written line has to be removed.
-                file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+                file.seek(0)
+                whole, _, half = file.read().rpartition(b"\n")
+                if not _FIRST_BYTES.startswith(half[: len(_FIRST_BYTES)]):
+                    raise ValueError("it ends with something else than a run")
+                end = len(whole) + bool(whole)
+                file.truncate(end)
                 try:
-                    os.lseek(file, self._end, os.SEEK_SET)
-                    if not _FIRST_BYTES.startswith(os.read(file, len(_FIRST_BYTES)).rstrip(b" ")):
-                        raise ValueError("it ends with something else than a run")
-                    os.ftruncate(file, self._end)
-                    os.lseek(file, self._end, os.SEEK_SET)
-                    try:
-                        yield file
-                    except BaseException:
-                        os.ftruncate(file, self._end)
-                        raise
-                finally:
-                    os.close(file)
+                    yield file
+                except BaseException:
+                    file.truncate(end)
+                    raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -157,34 +129,3 @@ class RunCache:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             problem = f"cannot be used: {shorten(' '.join(reason.split()), 200)}; set CLNR_HOME to another folder"
             raise RunCacheError(f"the run cache, {self.path}, {problem}") from None
-
-
-def _append(file: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(file, content) :]
-    os.fsync(file)
-
-
-def check_run(run: Run) -> Run:
-    """The run, if all its values are valid: a ValueError where it could not be read back."""
-    for field in dataclasses.fields(Run):
-        value = getattr(run, field.name)
-        if not _is_valid(field.name, str(field.type), value):
-            raise ValueError(f"a run has {shorten(repr(value), 60)} for its {field.name}")
-    return run
-
-
-def _is_valid(name: str, declared: str, value: Any) -> bool:
-    kind, optional, _ = declared.partition(" | None")
-    if value is None:
-        return bool(optional)
-    if kind == "str":
-        return isinstance(value, str)
-    if name == "versions":
-        return isinstance(value, dict) and "code" in value and all(isinstance(each, str) for each in value.values())
-    if kind.startswith("dict"):
-        return isinstance(value, dict)
-    if isinstance(value, bool) or not isinstance(value, int if kind == "int" else int | float):
-        return False
-    least, most = _BOUNDS.get(name, (0, _LARGEST_FLOAT))
-    return least <= value <= most or value != value  # NaN

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from scipy.special import ndtri
+from torch import Tensor
 
+from clnr import rng
 from clnr.graph.csr import Array
-from clnr.support.lazy import lazy, torch
-
-if TYPE_CHECKING:
-    from scipy.special import ndtri
-    from torch import Tensor
-
-    from clnr import rng
-else:
-    ndtri, rng = lazy("scipy.special", "ndtri"), lazy("clnr.rng")
 
 RANDOM = 128
 # So many rows at a time are drawn.

@@ -14,7 +14,7 @@ from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
 from clnr.graph.validation import Matrix
 from clnr.support.arguments import check_type
-from clnr.support.lazy import import_optional
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     import networkx

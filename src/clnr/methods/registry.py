@@ -24,7 +24,6 @@ from clnr.nn.edge_blocks import EdgeWeight, Mix, Walks
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
 from clnr.nn.encoders.gcn import GAT, GCN, GaussianGCN, PReLUGCN
 from clnr.nn.encoders.mlp import Backbone
-from clnr.nn.encoders.own_encoder import OwnEncoder
 from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
@@ -36,6 +35,7 @@ from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
     from clnr.methods.model import Model
+    from clnr.nn.encoders.own_encoder import OwnEncoder
 
 __all__ = ["BASELINES", "METHODS", "QUICK_BASELINES", "VARIANTS", "Architecture", "Method", "find"]
 __all__ += ["ADAPTIVE", "MASK", "SHUFFLE", "UNIFORM"]
@@ -75,6 +75,8 @@ class Method:
 
     def __post_init__(self) -> None:
         if hasattr(self.encoder, "forward") and not isinstance(self.encoder, type | Encoder):
+            from clnr.nn.encoders.own_encoder import OwnEncoder
+
             object.__setattr__(self, "encoder", OwnEncoder.of(self.encoder))
         if self.own_encoder is not None and self.objective is not None and not self.objective.any_encoder:
             raise MethodError(f"{self.name}: {self.objective.__name__} needs an encoder made for it, not one of your own")
@@ -109,7 +111,7 @@ class Method:
         if place == "views":
             return tuple(part for view in held for part in view)
         if place == "encoder":
-            return (held if self.own_encoder is None else OwnEncoder,)
+            return (held if self.own_encoder is None else type(held),)
         if place == "objective":
             return () if held is None else (held,)
         return held
@@ -117,10 +119,16 @@ class Method:
     @property
     def own_encoder(self) -> OwnEncoder | None:
         """The encoder, where it is a module of the user's."""
+        if isinstance(self.encoder, type):
+            return None
+        from clnr.nn.encoders.own_encoder import OwnEncoder
+
         return self.encoder if isinstance(self.encoder, OwnEncoder) else None
 
     def with_encoder(self, module: Any) -> Method:
         """This method with an encoder of your own: a ``torch.nn.Module``, of which a copy is trained."""
+        from clnr.nn.encoders.own_encoder import OwnEncoder
+
         own = module if isinstance(module, OwnEncoder) else OwnEncoder.of(module)
         if self.objective is None:
             raise MethodError(f"{self.name} trains no encoder; take a method that does, such as {CLNR.name}")

@@ -9,7 +9,6 @@ from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.readout_blocks import Block, Family, Measure, Product, Source
 from clnr.nn.structure import STEPS
-from clnr.support.lazy import torch
 
 _NEARLY_EQUAL = 0.95
 
@@ -61,6 +60,8 @@ class EdgeWeight(Block):
         return []
 
     def weigh(self, sizes: list[float], families: list[Family], measure: Measure) -> tuple[list[float], Parameters]:
+        import torch
+
         if self.edge_weight == "equal":
             return sizes, {}
         own = tuple(number for number, each in enumerate(families) if each.of_node)

@@ -12,23 +12,13 @@ from clnr.errors import DataError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.nn.low_rank import principal_directions
 from clnr.nn.structure import STEPS, neighbour_matrix, put_walks, random_rows, walks
-from clnr.support.lazy import lazy, np, sp, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, View, unit_rows
-    from clnr.engine.products import empty_rows
+    from clnr.engine import DeviceGraph, Engine
     from clnr.graph.csr import Array
-    from clnr.graph.id_vectors import id_words
-    from clnr.graph.rarity import idf
-else:
-    View, unit_rows = (lazy("clnr.engine", name) for name in ("View", "unit_rows"))
-    empty_rows = lazy("clnr.engine.products", "empty_rows")
-    id_words = lazy("clnr.graph.id_vectors", "id_words")
-    idf = lazy("clnr.graph.rarity", "idf")
 
 _BAG = 0.5
 _ROWS = 1 << 15
@@ -98,6 +88,12 @@ class WeightFeatures(Input):
     by_rows: ClassVar[bool] = True
 
     def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
+        import numpy as np
+        import scipy.sparse as sp
+        import torch
+
+        from clnr.graph.rarity import idf
+
         weight, centre, bag = np.ones(features, np.float32), np.zeros(features, np.float32), False
         if self.feature_weights != "none":
             present, total, negative, sparse = np.zeros(features, np.int64), np.zeros(features), False, False
@@ -117,12 +113,17 @@ class WeightFeatures(Input):
         return {name: torch.tensor(value) for name, value in learned.items()}
 
     def empty(self, features: int, nodes: int) -> Parameters:
+        import torch
+
         return {"weight": torch.empty(features), "centre": torch.empty(features), "bag": torch.empty(())}
 
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         return device_graph.with_features(self.change_rows(parameters, device_graph.graph.features))
 
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
+        import numpy as np
+        import scipy.sparse as sp
+
         weight, centre = (parameters[name].cpu().numpy() for name in ("weight", "centre"))
         if float(parameters["bag"]):
             x = sp.csr_array(x, dtype=np.float32)
@@ -140,6 +141,8 @@ class WeightFeatures(Input):
 
 def _squares(blocks: Blocks, mean: Array) -> Array:
     """The sum of the squared deviations of each column from its mean."""
+    import numpy as np
+
     total = np.zeros(len(mean))
     for x in blocks():
         deviation = x - mean
@@ -172,15 +175,25 @@ class AddStructure(Input):
         return self.structure
 
     def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
+        import numpy as np
+        import scipy.sparse as sp
+        import torch
+
         if not self.structure:
             return {}
         total = sum(np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() for x in blocks())
         return {"length": torch.tensor((total / max(1, nodes)) ** 0.5 or 1.0, dtype=torch.float32)}
 
     def empty(self, features: int, nodes: int) -> Parameters:
+        import torch
+
         return {"length": torch.empty(())} if self.structure else {}
 
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
+        import torch
+
+        from clnr.engine.products import empty_rows
+
         if not self.structure:
             return device_graph
         x = device_graph.graph.features
@@ -193,11 +206,16 @@ class AddStructure(Input):
         return device_graph.with_features(both)
 
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
+        import numpy as np
+
         if walked is None:
             return x
         return np.concatenate([self._own_columns(parameters, x), walked / np.float32(len(STEPS) ** 0.5)], 1)
 
     def _own_columns(self, parameters: Parameters, x: Any) -> Array:
+        import numpy as np
+        import scipy.sparse as sp
+
         return (x.toarray() if sp.issparse(x) else x) / np.float32(parameters["length"].item())
 
 
@@ -211,6 +229,8 @@ class StructureInput(Input):
         return self.dimension
 
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
+        import torch
+
         with torch.no_grad():
             return device_graph.with_features(self.rows(parameters, engine.float32, device_graph))
 
@@ -241,6 +261,10 @@ class FastRP(StructureInput):
     degree_power: float = hyper_parameter(-0.5, -2.0, 2.0, "of the scale of random rows")
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        import torch
+
+        from clnr.engine import View, unit_rows
+
         matrix = neighbour_matrix(device_graph, -1.0, 0.0)
         operators = engine.operators(View(device_graph, propagation_matrix=matrix))
         # Row i of the unscaled matrix sums to the degree of node i.
@@ -262,6 +286,12 @@ class Spectral(StructureInput):
     """
 
     def fit(self, device_graph: DeviceGraph, engine: Engine) -> Parameters:
+        import torch
+
+        from clnr.engine import View
+        from clnr.graph.id_vectors import id_words
+        from clnr.nn.low_rank import principal_directions
+
         graph = device_graph.graph
         matrix = neighbour_matrix(device_graph, -0.5, -0.5)
 
@@ -274,9 +304,16 @@ class Spectral(StructureInput):
         return {"rows": rows, "ids": torch.tensor(id_words(graph.node_ids), device=engine.device)}
 
     def empty(self, features: int, nodes: int) -> Parameters:
+        import torch
+
         return {"rows": torch.empty(nodes, self.dimension), "ids": torch.empty(nodes, dtype=torch.int64)}
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        import torch
+
+        from clnr.engine import View
+        from clnr.graph.id_vectors import id_words
+
         known = {word: row for row, word in enumerate(parameters["ids"].tolist())}
         words = id_words(device_graph.graph.node_ids).tolist()
         place = torch.tensor([known.get(word, -1) for word in words], dtype=torch.int64)

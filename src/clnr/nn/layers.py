@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 
 from clnr import rng
 from clnr.nn.hyper_parameters import HyperParameter
-from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clnr.engine.dense import PLAIN, Dense
-else:
-    PLAIN = lazy("clnr.engine.dense", "PLAIN")
+    from clnr.engine.dense import Dense
 
 Parameters = dict[str, "Tensor"]
 
@@ -68,6 +65,8 @@ def bilinear(key: rng.Key, width: int) -> Tensor:
 
 def convolution_layers(widths: list[int], key: rng.Key) -> Parameters:
     """Graph convolutions between the given widths, initialised as PyG's ``GCNConv``: Glorot-uniform weights, zero biases."""
+    import torch
+
     parameters: Parameters = {}
     for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
         parameters[f"{layer}.weight"] = glorot(rng.branch(key, layer), rows, columns)
@@ -87,16 +86,22 @@ def linear_layers(widths: list[int], key: rng.Key) -> Parameters:
 
 def prelu_weights(layers: int) -> Parameters:
     """The slope of each layer's ``prelu``, initially 0.25."""
+    import torch
+
     return {f"{layer}.slope": torch.tensor(0.25) for layer in range(layers)}
 
 
 def prelu(h: Tensor, slope: Tensor) -> Tensor:
     """ReLU with a learned slope below zero (He et al., 2015)."""
+    import torch
+
     return torch.prelu(h, slope.to(h.dtype).reshape(1))
 
 
 def norms(widths: list[int]) -> Parameters:
     """Scale and shift of each layer's ``batch_norm``."""
+    import torch
+
     ones = {f"{layer}.scale": torch.ones(width) for layer, width in enumerate(widths)}
     return ones | {f"{layer}.shift": torch.zeros(width) for layer, width in enumerate(widths)}
 
@@ -105,8 +110,8 @@ def batch_norm(
     parameters: Parameters,
     layer: int,
     h: Tensor,
-    statistics: Parameters | None = None,
-    dense: Dense = PLAIN,
+    statistics: Parameters | None,
+    dense: Dense,
     nodes: Callable[[], Tensor | None] = lambda: None,
 ) -> Tensor:
     """Columns standardised, then scaled and shifted (Ioffe and Szegedy, 2015).
@@ -115,6 +120,8 @@ def batch_norm(
     ``statistics`` where that is given. Where workers share a step, a batch has the rows of all of them, each node's once;
     ``nodes`` gives those that the rows are of, as ``Operators.nodes``.
     """
+    import torch
+
     scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
     if mean is not None and variance is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from clnr import rng
-from clnr.support.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _EXTRA_COLUMNS = 16
 _ITERATIONS = 4

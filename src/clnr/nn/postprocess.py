@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import HEAD_WIDTH, Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_weights, sub_dict
-from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clnr.engine.dense import constant, inverse_deviation
-    from clnr.nn.autograd import InverseRoot, prelu_linear
     from clnr.nn.lazy_linear import LazyLinear
-else:
-    constant, inverse_deviation = (lazy("clnr.engine.dense", name) for name in ("constant", "inverse_deviation"))
-    InverseRoot, prelu_linear = (lazy("clnr.nn.autograd", name) for name in ("InverseRoot", "prelu_linear"))
-    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 FLOOR = 1e-5
 
@@ -49,6 +42,8 @@ class Postprocess(ABC):
 
     def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
         """The same map of rows that may not be computed yet; where ``of_moments``, also of some rows only."""
+        from clnr.nn.lazy_linear import LazyLinear
+
         return LazyLinear(self(parameters, rows.materialize()), dense=rows.dense)
 
 
@@ -58,6 +53,8 @@ class MomentPostprocess(Postprocess):
     of_moments: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        from clnr.nn.lazy_linear import LazyLinear
+
         return self.apply(parameters, LazyLinear(z)).materialize()
 
     @abstractmethod
@@ -72,6 +69,10 @@ def whiten(z: Tensor) -> Tensor:
     small, with finite values and gradients at any rank; a column that is constant up to rounding gives zeros. Covariance and
     root are computed in float64.
     """
+    import torch
+
+    from clnr.engine.dense import constant
+
     variance, mean = torch.var_mean(z.double(), 0, correction=0)
     centred = torch.where(constant(variance, mean), 0, z.double() - mean)
     covariance = centred.T @ centred / z.shape[0]
@@ -86,6 +87,8 @@ def inverse_root(matrix: Tensor) -> Tensor:
 
     On a GPU no eigenvalue may be below ``FLOOR`` times the mean of the matrix without that floor.
     """
+    from clnr.nn.autograd import InverseRoot
+
     # The Frobenius norm is at most the trace.
     return InverseRoot.apply(matrix, FLOOR / (1 + FLOOR) / max(1, len(matrix)))
 
@@ -109,6 +112,8 @@ class Rescale(MomentPostprocess):
     """All numbers to mean 0 and standard deviation 1, as if they were one column: what the authors ran for whitening."""
 
     def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        from clnr.engine.dense import inverse_deviation
+
         variances, means = rows.column_moments()
         mean = means.mean()
         scale = inverse_deviation((variances + (means - mean).square()).mean(), mean)
@@ -137,6 +142,10 @@ class ShortcutHead(Postprocess):
         return add_prefix("deep", deep) | add_prefix("shortcut", linear_layers([width, width], rng.branch(key, "shortcut")))
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        import torch
+
+        from clnr.nn.autograd import prelu_linear
+
         deep, shortcut = sub_dict(parameters, "deep"), sub_dict(parameters, "shortcut")
         h = torch.addmm(deep["0.bias"], z, deep["0.weight"])
         for layer in range(1, self._LAYERS):
@@ -157,4 +166,6 @@ class Head(Postprocess):
         return linear_layers([width, self.head_width or 2 * width, width], key)
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        import torch
+
         return perceptron(parameters, z, torch.nn.functional.elu)

@@ -12,19 +12,13 @@ from clnr import rng
 from clnr.errors import RecipeError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.low_rank import axes_of_inner_products, orthonormal
 from clnr.nn.readout_blocks import Block, Family, Measure, Product, ReadoutContext, Source
-from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from clnr.graph.csr import Array
-    from clnr.nn import edge_information
-    from clnr.nn.edge_information import edge_weight
-else:
-    edge_information = lazy("clnr.nn.edge_information")
-    edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 ROWS = 1 << 13
 # The most rows from which is estimated what other read-outs would make.
@@ -85,6 +79,8 @@ class Readout:
         return self.try_rows(fitted, others, rows, context.engine.device)
 
     def _fitted_rows(self, sized: list[tuple[float, Product]], context: ReadoutContext) -> FittedRows:
+        from clnr.nn.edge_information import edge_weight
+
         products, graph = [product for _, product in sized], context.device_graph.graph
 
         def measure(numbers: tuple[int, ...]) -> float:
@@ -119,6 +115,8 @@ class Readout:
 
         None for one that has no columns. The moments of all columns are computed once, from some of the rows.
         """
+        import torch
+
         fitted = fitted._replace(measure=functools.cache(fitted.measure))
         sizes, _ = self.weigh(fitted)
         some, widths = [_some(each) for each in fitted.rows], [each.shape[1] for each in rows]
@@ -145,6 +143,10 @@ class Readout:
 
     def _components(self, moments: _Moments, device: torch.device) -> Parameters:
         """The map of the blocks' columns to the embedding."""
+        import torch
+
+        from clnr.nn.low_rank import axes_of_inner_products, orthonormal
+
         mean, scale, covariance = moments
         directions = axes_of_inner_products(covariance, self.dimension, rng.key(0, "components"))
         count = directions.shape[1]
@@ -190,6 +192,8 @@ class Readout:
 
         What a block makes itself stands there beside the encoders' outputs.
         """
+        import torch
+
         sized: list[tuple[float, Product]] = []
         encoded = list(context.encoded)
         for place, block in self.places():
@@ -222,6 +226,10 @@ class Readout:
 
 def _reader(context: ReadoutContext, product: Product) -> Callable[[Array], Tensor]:
     """What reads rows of a matrix that is not propagated: of all nodes where these are few, else of those that are read."""
+    import torch
+
+    from clnr.nn import edge_information
+
     x, weight, device = context.device_graph.features, product.weight, context.engine.device
     if weight is not None and isinstance(x, torch.Tensor) and len(x) > edge_information.MOST_COMPARED:
         return lambda nodes: x[torch.from_numpy(nodes).to(device)] @ weight
@@ -245,6 +253,8 @@ def _plus(total: Tensor | None, rows: Tensor, weight: Tensor) -> Tensor:
 
 def _length(matrix: Tensor, mean: Tensor) -> Tensor:
     """The root mean square length of centred rows; infinite where they are all equal, up to rounding."""
+    import torch
+
     length, offset = (torch.linalg.vector_norm(each, dtype=torch.float64) for each in (matrix - mean, mean))
     length = length / max(1, len(matrix)) ** 0.5
     return torch.where(length > 1e-5 * offset, length, torch.inf).to(torch.float32)
@@ -257,6 +267,8 @@ def _some(rows: Tensor) -> Tensor:
 
 def _moments(sizes: list[float], matrices: list[Tensor]) -> _Moments:
     """The moments of matrices side by side, each centred and scaled so that its root mean square row length is its size."""
+    import torch
+
     means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for matrix in matrices]
     scales = [size / _length(matrix, mean) for size, matrix, mean in zip(sizes, matrices, means, strict=True)]
     mean = torch.cat(means)
@@ -266,6 +278,8 @@ def _moments(sizes: list[float], matrices: list[Tensor]) -> _Moments:
 
 def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor) -> Tensor:
     """The covariance of all centred and scaled columns, computed in blocks of rows to save memory."""
+    import torch
+
     covariance = torch.zeros(len(mean), len(mean), device=mean.device)
     count = len(matrices[0])
     for begin in range(0, count, ROWS):

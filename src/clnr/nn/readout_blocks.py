@@ -12,18 +12,13 @@ from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.nn.low_rank import principal_axes, principal_directions
 from clnr.nn.structure import STEPS, walks
-from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
+    from clnr.engine import DeviceGraph, Engine, Operators, View
     from clnr.engine.streams import IdentityKey
-else:
-    unit_rows = lazy("clnr.engine", "unit_rows")
-    IdentityKey = lazy("clnr.engine.streams", "IdentityKey")
 
 Measure = Callable[[tuple[int, ...]], float]
 """What columns that come from edges should weigh, by the matrices with these numbers, which come from nodes alone."""
@@ -39,6 +34,8 @@ _REDUCED = HyperParameter(
 
 def fitted_nodes(count: int) -> Tensor:
     """The nodes that stand for all where a read-out is fitted, sorted: the same at every call."""
+    import torch
+
     return rng.permute(rng.key(0, "read-out"), torch.arange(min(count, FITTED_NODES)), count).sort().values
 
 
@@ -126,6 +123,8 @@ class ReadoutContext:
     @property
     def has_dense_features(self) -> bool:
         """Whether the features are at hand as they are."""
+        import torch
+
         return self.view.is_whole and isinstance(self.device_graph.features, torch.Tensor)
 
     def width(self, product: Product) -> int:
@@ -139,6 +138,8 @@ class ReadoutContext:
 
     def rows(self, source: Source, weight: Tensor | None = None) -> list[Tensor]:
         """The rows of a source, times a weight if it is features: matrices that stand side by side."""
+        from clnr.engine import unit_rows
+
         if source.walk_columns:
             return walks(self.engine, self.device_graph, source.walk_columns, STEPS)
         if source.encoder is None:
@@ -148,6 +149,8 @@ class ReadoutContext:
 
     def matrices(self, products: Sequence[Product], nodes: Tensor | slice = slice(None)) -> list[Tensor]:
         """Matrices of blocks: the rows of all nodes, or of some."""
+        from clnr.engine.streams import IdentityKey
+
         chains: dict[tuple[Source, IdentityKey], list[int]] = {}
         for number, product in enumerate(products):
             chains.setdefault((product.source, IdentityKey(product.weight)), []).append(number)
@@ -170,6 +173,7 @@ class ReadoutContext:
 
         Methods with the same features share them.
         """
+        import torch
 
         def make() -> Tensor:
             x, width, parts = self.device_graph.features, self.num_features, []
@@ -188,6 +192,8 @@ class ReadoutContext:
 
 def _hops(operators: Operators, parts: list[Tensor], hops: Collection[int], nodes: Tensor | slice) -> dict[int, Tensor]:
     """The rows of some nodes, after each number of propagations, of matrices that stand side by side."""
+    import torch
+
     found: dict[int, Tensor] = {}
     last = max(hops)
     for hop in range(last + 1):
@@ -262,6 +268,8 @@ class ReducedFeatures(Block):
     steps: ClassVar[int]
 
     def fit(self, context: ReadoutContext) -> Parameters:
+        from clnr.nn.low_rank import principal_directions
+
         if not self.reduced:
             return {}
 
@@ -280,6 +288,8 @@ class ReducedFeatures(Block):
 
     def directions(self, rows: Tensor) -> Tensor:
         """The principal directions, given the propagated features of the nodes that stand for all."""
+        from clnr.nn.low_rank import principal_axes
+
         return principal_axes(rows, self._count, self._key)
 
     @property

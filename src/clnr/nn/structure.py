@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from clnr.support.lazy import lazy, np, sp, torch
-
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, SparseMatrix, View, to_sparse_matrix, unit_rows_
+    from clnr.engine import DeviceGraph, Engine, SparseMatrix
     from clnr.graph.csr import Array
-    from clnr.graph.id_vectors import random_features
-else:
-    View, to_sparse_matrix, unit_rows_ = (lazy("clnr.engine", name) for name in ("View", "to_sparse_matrix", "unit_rows_"))
-    random_features = lazy("clnr.graph.id_vectors", "random_features")
 
 STEPS = (4, 8, 16)
 """Lengths of walks, in steps: near neighbours, the neighbourhood, the region."""
@@ -24,6 +18,10 @@ _ROWS = 1 << 12
 
 def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: float) -> SparseMatrix:
     """A scaled by powers of the degrees: edges in both directions, no self-loops."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from clnr.engine import to_sparse_matrix
 
     def make() -> SparseMatrix:
         source, target, weight = device_graph.graph.edges()
@@ -42,11 +40,15 @@ def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: 
 
 def _power(degree: Array, power: float) -> Array:
     """Zero stays zero."""
+    import numpy as np
+
     return np.where(degree > 0, np.maximum(degree, 1e-30) ** power, 0).astype(np.float32)
 
 
 def random_rows(device_graph: DeviceGraph, width: int) -> Tensor:
     """A random vector for each node, which follows from its id alone: of unseen nodes as well."""
+    from clnr.graph.id_vectors import random_features
+
     return random_features(device_graph.graph.node_ids, width, device_graph.device)
 
 
@@ -58,6 +60,8 @@ class _Walked(NamedTuple):
 
     def over(self, divisor: float) -> Tensor:
         """The same rows over another divisor."""
+        import torch
+
         if divisor == self.divisor:
             return self.rows
         rows = self.rows if self.divisor == 1 else self.rows * self.divisor
@@ -98,6 +102,10 @@ def _walk(
     engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int], take: Callable[[int, Tensor], None]
 ) -> None:
     """Walk, unless all is kept that is asked for; what is not is taken."""
+    import torch
+
+    from clnr.engine import View, unit_rows_
+
     missing = set(steps) - _kept(device_graph, width).keys()
     if not missing:
         return

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-from clnr.support.lazy import torch
+if TYPE_CHECKING:
+    import torch
 
 process_began: float | None = None
 """When the command line began, before its imports; None in a process of another program."""
@@ -43,9 +45,12 @@ class StageClock:
 
     def switch(self, name: str | None) -> str | None:
         """Let another stage run, or none; returns the one that ran."""
-        # What starting the GPU takes belongs to the stage that first uses it.
-        if self._device is not None and self._device.type == "cuda" and torch.cuda.is_initialized():
-            torch.cuda.synchronize(self._device)
+        if self._device is not None and self._device.type == "cuda":
+            import torch
+
+            # What starting the GPU takes belongs to the stage that first uses it.
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize(self._device)
         before, now = self._running, self._now()
         if before is not None:
             self.seconds[before] += now - self._began

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from clnr.support.machine import code_digest, environment
+from clnr.support.machine import code_digest
 
 if TYPE_CHECKING:
     from clnr.engine import Engine
@@ -22,6 +22,8 @@ _LETTERS_SHOWN = 40
 
 def fingerprint(graph: str, method: Method, recipe: Recipe, seed: int, engine: Engine, **more: Any) -> Fingerprint:
     """All that decides a result on the graph with a digest, wherever it is; as JSON reads it back."""
+    from clnr.support.machine import environment
+
     parts = {
         "graph": graph,
         "method": method.parts(),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import datasets
+from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS, choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring import judges
@@ -32,7 +32,7 @@ def labelled(nodes=200, classes=2):
 
 def test_test_nodes_do_not_choose(monkeypatch):
     graph = labelled()
-    split = datasets.split_of(graph, 3)
+    split = split_of(graph, 3)
     monkeypatch.setattr(judges, "of_labels", lambda *given: given)
     (nodes, labels), links = JUDGES[LABELS].judge(graph, None, 3)
     assert links is None

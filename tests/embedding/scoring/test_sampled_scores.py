@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from clnr import methods
-from clnr.datasets import split_of
+from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.job import embed_folder

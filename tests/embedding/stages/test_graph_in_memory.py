@@ -11,7 +11,7 @@ import torch
 from benchmarks._fit_graph import fit_graph
 
 from clnr import Recipe, evaluation
-from clnr.datasets import split_of
+from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.graph_sources import as_table_graph

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from clnr import evaluation, rng
-from clnr.datasets import pair_keys
+from clnr.datasets.noise import pair_keys
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.stored_columns import first_of_kinds
 from clnr.engine import DeviceGraph

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from clnr import datasets
+from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_warnings
@@ -82,7 +82,7 @@ class Scorer:
         """The scorer of a graph, which computes on a device; a DataError says why its labels cannot be used."""
         if not by_labels or graph.labels is None:
             return cls(links, None, seed, device)
-        split = datasets.split_of(graph, seed)
+        split = split_of(graph, seed)
         if len(np.unique(graph.labels[split.train])) < 2:
             raise DataError("the training nodes are of one class")
         return cls(links, (graph.labels, split), seed, device)

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clnr import datasets, rng
+from clnr import rng
+from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring.baseline_comparison import NOISE
@@ -93,7 +94,7 @@ _NO_EDGES = "--for links needs held-out edges: leave out --hold-out 0"
 
 def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | None = None) -> Made:
     assert labelled.labels is not None
-    split = datasets.split_of(labelled, seed)
+    split = split_of(labelled, seed)
     nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), most or MOST_NODES)
     _, labels = np.unique(labelled.labels[nodes], return_inverse=True)
     return of_labels(nodes, labels.astype(np.int64)), links

@@ -9,24 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from clnr.errors import ClnrError, DataError
 from clnr.support.arguments import check_choice
-from clnr.support.lazy import lazy, np
 from clnr.support.storage import write_file
 
 if TYPE_CHECKING:
     import pyarrow
 
     from clnr.embedding.result import EmbeddingResult
-    from clnr.embedding.search.node_ids import has_lasting_text, text_of
     from clnr.graph import Graph
     from clnr.graph.csr import Array
-    from clnr.graph.validation import as_ids
-else:
-    has_lasting_text, text_of = (lazy("clnr.embedding.search.node_ids", name) for name in ("has_lasting_text", "text_of"))
-    as_ids = lazy("clnr.graph.validation", "as_ids")
 
 
 def vector_table(ids: pyarrow.Array, z: Array, kinds: pyarrow.Table | None = None) -> pyarrow.Table:
     """An Arrow table of ``id``, and ``vector`` as a fixed-size list; between them, the columns of ``kinds``, if given."""
+    import numpy as np
     import pyarrow as pa
 
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
@@ -44,6 +39,8 @@ def id_column(graph: Graph) -> pyarrow.Array:
 
 def _as_column(names: Array) -> pyarrow.Array:
     import pyarrow as pa
+
+    from clnr.embedding.search.node_ids import has_lasting_text, text_of
 
     try:
         ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
@@ -65,8 +62,11 @@ def _as_column(names: Array) -> pyarrow.Array:
 
 def read_vectors(path: Path) -> tuple[Array, Array]:
     """Ids and vectors from a Parquet file of ``vector_table``; missing or infinite numbers and duplicate ids are refused."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from clnr.graph.validation import as_ids
 
     table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     vector = table["vector"].type
@@ -94,9 +94,15 @@ def _csv(result: EmbeddingResult, path: Path) -> None:
             writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
 
 
+def _npy(result: EmbeddingResult, path: Path) -> None:
+    import numpy as np
+
+    np.save(path, result.z, allow_pickle=False)
+
+
 EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {
     "csv": ("embeddings.csv", _csv),
-    "npy": ("embeddings.npy", lambda result, path: np.save(path, result.z, allow_pickle=False)),
+    "npy": ("embeddings.npy", _npy),
 }
 
 

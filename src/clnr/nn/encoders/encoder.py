@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 from clnr import rng
 from clnr.nn.hyper_parameters import HyperParameter
 from clnr.nn.layers import Parameters
-from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
     import torch
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from clnr.engine import Operators
     from clnr.nn.lazy_linear import LazyLinear
-else:
-    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 # What encoders share.
 _PAPER = "paper, section 3"
@@ -122,6 +119,8 @@ class PlainEncoder(Encoder):
 
     def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
         """The same rows, the last layer not yet computed where it is linear."""
+        from clnr.nn.lazy_linear import LazyLinear
+
         return LazyLinear(self(parameters, operators), dense=operators.dense)
 
     def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:

@@ -10,17 +10,12 @@ from clnr import rng
 from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, LazyEncoder, PlainEncoder
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, glorot, norms, prelu, prelu_weights
-from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import Operators
-    from clnr.engine.products import at_least_float32
     from clnr.nn.lazy_linear import LazyLinear
-else:
-    at_least_float32 = lazy("clnr.engine.products", "at_least_float32")
-    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 def _convolutions(parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor]) -> Tensor:
@@ -43,6 +38,8 @@ class GCN(Layered, LazyEncoder):
         return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
     def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
+        from clnr.nn.lazy_linear import LazyLinear
+
         h: Tensor | None = None
         for layer in range(self.layers):
             maps = operators.within(self.layers - layer)
@@ -88,6 +85,8 @@ class BatchGCN(Layered, BatchNormEncoder):
         return plain | norms([*[self.hidden] * (self.layers - 1), self.dimension])
 
     def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
+        from clnr.nn.lazy_linear import LazyLinear
+
         maps = operators.unpadded()
 
         def after(h: Tensor, layer: int) -> Tensor:
@@ -113,6 +112,8 @@ class GaussianGCN(Layered, PlainEncoder):
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         # In the authors' program means and deviations are two layers, each drawn by its own width.
+        import torch
+
         last = f"{self.layers - 1}.weight"
         parameters = self._both.init(inputs, key)
         rows = len(parameters[last])
@@ -141,6 +142,8 @@ class GAT(Layered, PlainEncoder):
     output_heads: int = hyper_parameter(1, 1, 1024, "of attention in the last layer, averaged", source="GAT's authors")
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
+        import torch
+
         parameters: Parameters = {}
         for layer in range(self.layers):
             heads, width = self._shape(layer)
@@ -156,6 +159,10 @@ class GAT(Layered, PlainEncoder):
         return parameters
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        import torch
+
+        from clnr.engine.products import at_least_float32
+
         h = at_least_float32(operators.project(parameters["0.weight"]))
         for layer in range(self.layers):
             if layer:

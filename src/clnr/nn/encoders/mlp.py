@@ -11,13 +11,10 @@ from clnr.nn.encoders.encoder import BatchNormEncoder, Encoder, Layered
 from clnr.nn.encoders.gcn import GCN, BatchGCN
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
-from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
     from clnr.engine import Operators
     from clnr.nn.lazy_linear import LazyLinear
-else:
-    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,8 @@ class MLP(Layered, BatchNormEncoder):
         return (0,)
 
     def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
+        from clnr.nn.lazy_linear import LazyLinear
+
         maps = operators.within(0)
         h = maps.project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(1, self.layers):

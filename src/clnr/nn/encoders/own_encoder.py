@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
+from torch import Tensor
+
 from clnr import rng
 from clnr.errors import MethodError, shorten, show
 from clnr.nn.encoders.encoder import PlainEncoder
 from clnr.nn.layers import Parameters
-from clnr.support.lazy import torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from clnr.engine import Operators, View
 
 _WEIGHTS = "edge_weight"

@@ -12,7 +12,6 @@ from clnr.nn.encoders.gcn import GCN, BatchGCN, PReLUGCN
 from clnr.nn.encoders.mlp import MLP
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.support.lazy import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,6 +53,8 @@ class MomentumEncoder(Layered, Encoder):
         return parameters | add_prefix("online", self._one.finalize(sub_dict(parameters, "online"), eval_views))
 
     def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        import torch
+
         online = self._one.rows(sub_dict(parameters, "online"), operators, index)
         with torch.no_grad():
             return online + self._one.rows(sub_dict(parameters, "target"), operators, index)
@@ -62,6 +63,8 @@ class MomentumEncoder(Layered, Encoder):
         return self._one.embed(sub_dict(parameters, "online"), eval_views)
 
     def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
+        import torch
+
         step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor((epoch + 1) / epochs))) / 2
         with torch.no_grad():
             for name, value in sub_dict(parameters, "target").items():
@@ -92,6 +95,8 @@ class MultiViewEncoder(Layered, Encoder):
         return self._one.rows(self._side(parameters, index), operators, index)
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
+        import torch
+
         return torch.stack([self._one(self._side(parameters, i), view) for i, view in enumerate(eval_views)]).sum(0)
 
     def _side(self, parameters: Parameters, index: int) -> Parameters:
@@ -146,4 +151,6 @@ class GCNAndMLP(Encoder):
         return [self._gcn(gcn, eval_views[0]), self._mlp(mlp, eval_views[0])]
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
+        import torch
+
         return torch.cat(self.outputs(parameters, eval_views), 1)

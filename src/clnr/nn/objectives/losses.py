@@ -11,19 +11,9 @@ from clnr import rng
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import HEAD_WIDTH, Parameters, bilinear, linear_layers, perceptron, prelu, prelu_weights
 from clnr.nn.objectives.objective import SOME, Objective, SampledObjective, StepContext
-from clnr.support.lazy import lazy, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.nn.functional import cross_entropy, softplus
-
-    from clnr.engine import unit_rows
-    from clnr.engine.torch_ntxent import blocked_nt_xent
-    from clnr.nn.autograd import RowDots
-else:
-    cross_entropy, softplus = (lazy("torch.nn.functional", name) for name in ("cross_entropy", "softplus"))
-    unit_rows, blocked_nt_xent = lazy("clnr.engine", "unit_rows"), lazy("clnr.engine.torch_ntxent", "blocked_nt_xent")
-    RowDots = lazy("clnr.nn.autograd", "RowDots")
 
 
 @dataclass(frozen=True)
@@ -46,11 +36,16 @@ class NTXent(SampledObjective):
     shares: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        import torch
+
         # Of several encoders, each one's two views.
         losses = [self._of_rows(torch.cat(views[i : i + 2]), step) for i in range(0, len(views), 2)]
         return functools.reduce(torch.add, losses)
 
     def _of_rows(self, rows: Tensor, step: StepContext) -> Tensor:
+        from clnr.engine import unit_rows
+        from clnr.engine.torch_ntxent import blocked_nt_xent
+
         if step.workers.alone:
             return step.engine.nt_xent(rows, self.temperature)
         return blocked_nt_xent(unit_rows(rows), self.temperature, workers=step.workers)
@@ -74,9 +69,14 @@ class Infomax(SampledObjective):
     shares: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
+        import torch
+
         return {"weight": bilinear(key, width), "bias": torch.zeros(())}
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        import torch
+        from torch.nn.functional import softplus
+
         real, corrupted = views[: len(views) // 2], views[len(views) // 2 :]
         means = step.workers.all_reduce_with_grad(torch.stack([step.workers.mean(h, 0) for h in real]))
         summaries = [parameters["weight"] @ mean.sigmoid() for mean in means]
@@ -106,6 +106,8 @@ class CCA(SampledObjective):
     shares: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        import torch
+
         u, v = views
         n = step.workers.num_rows(u)
         agreement = (u * v).sum() / n
@@ -144,6 +146,8 @@ class Bootstrap(SampledObjective):
 
 
 def _cosines(a: Tensor, b: Tensor) -> Tensor:
+    from clnr.engine import unit_rows
+
     return (unit_rows(a) * unit_rows(b)).sum(1)
 
 
@@ -154,6 +158,11 @@ def reconstruction(z: Tensor, step: StepContext) -> Tensor:
     as there are edges and nodes, and has the same expectation. A sampled pair that is an edge is left out, and so is a node
     with itself, which they count as an edge.
     """
+    import torch
+    from torch.nn.functional import softplus
+
+    from clnr.nn.autograd import RowDots
+
     links = step.device_graph.edges
     nodes = z.shape[0]
     apart = links.rows != links.columns
@@ -218,9 +227,13 @@ class CrossEntropy(Objective):
     views: ClassVar[range] = range(1, 2)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        from torch.nn.functional import cross_entropy
+
         assert step.supervision is not None
         return cross_entropy(views[0][step.supervision.train_nodes], step.supervision.train_labels)
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
+        from torch.nn.functional import cross_entropy
+
         assert step.supervision is not None
         return cross_entropy(embedded()[step.supervision.validation_nodes], step.supervision.validation_labels)

@@ -9,7 +9,8 @@ import platform
 from importlib import import_module
 from pathlib import Path
 
-from clnr.support.lazy import torch
+import torch
+
 from clnr.support.machine.code_digest import code_version
 from clnr.version import __version__
 

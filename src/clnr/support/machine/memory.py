@@ -11,10 +11,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clnr.errors import OutOfMemory
-from clnr.support.lazy import torch
 from clnr.support.machine.processors import cgroups
+
+if TYPE_CHECKING:
+    import torch
 
 
 def total_memory() -> int | None:
@@ -37,6 +40,8 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
 
     On Linux, memory limits of cgroups count, as in a container. ``root`` is where ``proc`` and ``sys`` are.
     """
+    import torch
+
     if device.type == "cuda":
         # What torch holds and nobody uses counts as used where the driver is asked.
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -86,6 +91,8 @@ def release_freed() -> None:
 @contextlib.contextmanager
 def enough_memory() -> Iterator[None]:
     """Turn torch's out-of-memory errors into ``OutOfMemory``."""
+    import torch
+
     try:
         yield
     except RuntimeError as error:
@@ -106,6 +113,8 @@ class MemoryMeter:
     """
 
     def __init__(self, device: torch.device):
+        import torch
+
         self._device = device
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
@@ -114,6 +123,8 @@ class MemoryMeter:
                 Path("/proc/self/clear_refs").write_text("5")
 
     def peak(self) -> int:
+        import torch
+
         if self._device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._device)
         return lifetime_peak()
@@ -121,6 +132,8 @@ class MemoryMeter:
 
 def process_peaks(device: torch.device) -> dict[str, int]:
     """The peak of this process's memory and, if it computes on a GPU, of its memory there."""
+    import torch
+
     gpu = {"device_peak_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
     return {"peak_bytes": lifetime_peak(), **gpu}
 

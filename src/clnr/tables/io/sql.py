@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from clnr.errors import DataError, one_line
-from clnr.support.lazy import np
 from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes
 
 if TYPE_CHECKING:
@@ -123,6 +122,8 @@ def fetch_table(db: Connection, sql: str, name: str) -> Any:
 
 def fetch_numpy(db: Connection, sql: str, name: str) -> dict[str, Array]:
     """The columns of a query without nulls, as NumPy arrays."""
+    import numpy as np
+
     columns = _guarded(lambda: db.execute(sql).fetchnumpy(), name)
     return {column: np.ma.getdata(values) for column, values in columns.items()}
 

@@ -1,4 +1,4 @@
-"""Modules that are imported when they are first used; without an optional package, what needs it says how to install it."""
+"""Without an optional package, what needs it says how to install it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,8 @@ import sys
 import pytest
 
 from clnr import ClnrError
-from clnr.support.lazy import import_optional
-from tests.command_line import run_script
+from clnr.support.optional import import_optional
 from tests.conftest import tiny
-
-
-def test_a_module_is_imported_at_its_first_use():
-    script = """
-import sys
-from clnr.support.lazy import lazy
-colors, name = lazy("colorsys"), lazy("colorsys", "rgb_to_hsv")
-print("colorsys" in sys.modules, repr(colors), repr(name))
-print(name(0, 0, 0) == colors.rgb_to_hsv(0, 0, 0), "colorsys" in sys.modules)
-"""
-    assert run_script(script).stdout.splitlines() == ["False lazy('colorsys') lazy('colorsys', 'rgb_to_hsv')", "True True"]
 
 
 @pytest.fixture
