@@ -2,11 +2,11 @@
 
     python -m benchmarks.papers_sized FOLDER --share 0.001    # 111,000 nodes
     python -m benchmarks.papers_sized FOLDER --share 0.1 --memory '4 GB' --dtype float16
-    python -m benchmarks.papers_sized FOLDER --share 0.3 --without-tables --device cuda -v --no-report
+    python -m benchmarks.papers_sized FOLDER --share 0.3 --without-tables --device cuda --no-report
 
 Writes Parquet files of edges and nodes (at share 1: 111 million nodes, 1.6 billion edges in both directions, 128 features and
 172 classes), then runs clnr ingest, and clnr embed, each as a process of its own. Tables and folders stay in FOLDER. Further
-options, such as -v for the time and memory of each stage, are those of clnr embed.
+options, such as --json for the seconds of each stage, are those of clnr embed.
 
 With --without-tables the graph folder is written at once, and ingest is left out. Its graph is a simple one, which needs no
 sorting: every node has 14 neighbours anywhere, so that each that is read is on another page.
