@@ -29,7 +29,6 @@ from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
-from clnr.errors import DataError
 from clnr.methods import CLNR_MIX
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
@@ -80,14 +79,6 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert "paper:79" in (files / "mine" / "report.html").read_text()
     assert ended.out.splitlines()[-3:] == ["next:", "  clnr similar mine paper:0", "  clnr report mine --open"]
     assert "digests.json" not in ended.out
-
-
-def test_no_table_is_printed_where_nothing_is_scored(clnr, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("e.csv").write_text("source,target\na,b\nb,c\n")
-    first, note, *_ = clnr("embed", "--edges", "e.csv", "--effort", "quick", "--out", "mine", "--no-report").out.splitlines()
-    assert first.startswith("3 nodes in")
-    assert note == "- no link scores: too few edges or non-edges to hold out"
 
 
 @pytest.mark.parametrize("ids", [("-1", "-2"), ("$HOME", "it's")])
@@ -387,19 +378,6 @@ def test_similar_nodes(clnr, files):
     assert assert_refused(clnr("similar", "mine", "Zebra")).endswith("ids are such as 'paper:0', 'paper:1', 'paper:2'\n")
 
 
-def test_a_column_that_has_the_name_is_told_with_a_command_that_works(clnr, files):
-    nodes = pq.read_table("nodes.parquet")
-    pq.write_table(nodes.append_column("who's who", [[f"Zebra {'xi' * i}" for i in range(80)]]), "nodes.parquet")
-    clnr(*EMBED, "--out", "my folder", *SMALL, "--no-report", "--label", "label")
-    said = assert_refused(clnr("similar", "my folder", "zebra xixi"))
-    command = re.search(r"column 'who's who' has it: clnr (report .*) finds nodes by that column$", said)[1]
-    assert clnr(*shlex.split(command)).code == 0
-    found = clnr("similar", "my folder", "zebra xixi", "--json")
-    assert found.out == clnr("similar", "my folder", "paper:2", "--json").out
-    with pytest.raises(DataError, match=r"""has it: read_tables\(names="who's who"\) finds nodes by that column$"""):
-        NodeEmbedder("SVD").fit(read_tables("edges.csv", "nodes.parquet")).similar("Zebra xi")
-
-
 @pytest.mark.full
 def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     nodes = pq.read_table("nodes.parquet")
@@ -438,24 +416,3 @@ def test_a_report_is_drawn_again_only_if_something_changed(clnr, files, monkeypa
     page.write_bytes(drawn[:-1])
     assert clnr("report", "mine", "--open").code == 0
     assert page.read_bytes() == drawn
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("files")
-def test_a_purpose_is_told_and_kept(clnr):
-    said = clnr(*EMBED, "--for", "labels", "--effort", "quick", "--out", "o", "--no-report", "--set", "dimension=8")
-    assert said.code == 0
-    assert re.search(r"labels choose (mix=|all columns|[A-Z])", said.out + said.err)
-
-
-@pytest.mark.usefixtures("files")
-def test_a_purpose_that_cannot_choose_is_refused(clnr):
-    without = "embed", "--edges", "edges.csv", "--out", "o", "--effort", "quick"
-    for more, said in (
-        (("--for", "labels"), "--for labels needs labels of some nodes: name their column of the node table: --label COLUMN"),
-        (("--for", "links", "--hold-out", "0"), "--for links needs held-out edges: leave out --hold-out 0"),
-        (("--for", "profit"), "labels, links"),
-    ):
-        assert said in " ".join(assert_refused(clnr(*without, *more)).split())
-    assert "leave one out" in assert_refused(clnr(*without[:-2], "--for", "links", "--method", "CLNR"))
-    assert not Path("o").exists()

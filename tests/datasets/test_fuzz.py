@@ -102,20 +102,6 @@ def test_changed_bytes(holds, whole, form):
 ODD = st.sampled_from([-(2**63), -(2**31), -7, -1, 0, 1, 2, 5, 100_000, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1])
 
 
-def sound(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: np.ndarray) -> bool:
-    """Whether these are compressed rows: one that is not may well be read without a crash, but is garbage."""
-    if not all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indptr, indices, shape)) or len(shape) != 2:
-        return False
-    starts, columns, (height, width) = indptr.tolist(), indices.tolist(), shape.tolist()
-    return (
-        len(starts) == height + 1
-        and starts == sorted(starts)
-        and starts[0] == 0
-        and starts[-1] == len(columns) == data.size
-        and all(0 <= column < width for column in columns)
-    )
-
-
 # -- pickles of any instructions ---------------------------------------------------------------------------------------
 
 ALLOWED = sorted(formats._Unpickler._ALLOWED)
@@ -143,6 +129,3 @@ def test_pickles_of_any_instructions(holds, whole):
         holds(reader, files | {f"ind.small.{part}": made.pickled(b"".join(instructions))})
 
     check()
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ def written(tmp_path):
     [
         ({"purpose": "links", "hold_out": 0}, ["--for", "links", "--hold-out", "0"]),
         ({"purpose": "labels"}, ["--for", "labels"]),
+        ({"purpose": "profit"}, ["--for", "profit"]),
         ({"hold_out": 2}, ["--hold-out", "2"]),
         ({"method": "GCN"}, ["--method", "GCN"]),
         ({"threads": 10**6}, ["--set", "threads=1000000"]),

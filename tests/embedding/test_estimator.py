@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import functools
 import json
+import re
 import warnings
 
 import numpy as np
@@ -21,13 +21,12 @@ from clnr import Graph, NodeEmbedder, Recipe, read_tables
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.planning import memory_plan
 from clnr.engine import choose
-from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
+from clnr.errors import DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.methods import BASELINES
 from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint
 from tests.conftest import tiny
 from tests.damage import unseal
-from tests.support.test_arguments import WRONG
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 RING = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
@@ -195,33 +194,22 @@ def test_a_graph_without_nodes_is_refused(given):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("call", "belongs"),
     [
-        ({"weight": "trust"}, r"no argument 'weight'; .*: fit\(read_tables\(edges, nodes, weight='trust'\)\)"),
-        ({"edge_type": "how"}, r"read_tables\(edges, nodes, edge_type='how'\)"),
-        ({"temperature": 0.5}, r"no argument 'temperature'; .*NodeEmbedder\(recipe=\{'temperature': 0\.5\}\)"),
-        ({"dimensions": 8}, r"no argument 'dimensions'; did you mean 'dimension'\?$"),
-        ({"magic": 1}, r"no argument 'magic'; see help\(NodeEmbedder\)"),
+        (lambda: NodeEmbedder(weight="trust"), "read_tables(edges, nodes, weight='trust')"),
+        (lambda: NodeEmbedder(temperature=0.5), "NodeEmbedder(recipe={'temperature': 0.5})"),
+        (lambda: NodeEmbedder(dimensions=8), "'dimension'"),
+        (lambda: NodeEmbedder(magic=1), "help(NodeEmbedder)"),
+        (lambda: NodeEmbedder().fit("e.csv", label="area"), "label='area'"),
+        (lambda: NodeEmbedder().fit_transform("e.csv", epochs=3), "NodeEmbedder(epochs=3)"),
+        (lambda: NodeEmbedder().plan("e.csv", lable="area"), "'label'"),
+        (lambda: NodeEmbedder().save("mine", reports=True), "'report'"),
+        (lambda: NodeEmbedder().report("mine.html", magic=1), "help(NodeEmbedder.report)"),
     ],
 )
-def test_an_unknown_argument_is_answered_with_where_it_belongs(given, said):
-    with pytest.raises(TypeError, match=said):
-        NodeEmbedder(**given)
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda made: made.fit("e.csv", label="area"), r"\.fit has no .* 'label'; .*\(read_tables\(.*, label='area'\)\)$"),
-        (lambda made: made.fit_transform("e.csv", epochs=3), r"fit_transform has .*: NodeEmbedder\(epochs=3\)$"),
-        (lambda made: made.plan("e.csv", lable="area"), r"plan has no argument 'lable'; did you mean 'label'\?$"),
-        (lambda made: made.save("mine", reports=True), r"save has no argument 'reports'; did you mean 'report'\?$"),
-        (lambda made: made.report("mine.html", magic=1), r"see help\(NodeEmbedder.report\)$"),
-    ],
-)
-def test_an_unknown_argument_of_a_method_is_answered_too(call, said):
-    with pytest.raises(TypeError, match=said):
-        call(NodeEmbedder())
+def test_an_unknown_argument_is_answered_with_where_it_belongs(call, belongs):
+    with pytest.raises(TypeError, match=re.escape(belongs)):
+        call()
 
 
 def test_matrices_that_are_swapped_or_negative_are_named():
@@ -389,13 +377,10 @@ def test_numbers_can_be_given():
     ("changes", "kind", "said"),
     [
         ({"method": "CLRN"}, UnknownName, "CLRN"),
-        ({"dimension": 0}, RecipeError, "dimension"),
         ({"seed": None}, RecipeError, "seed"),
-        ({"recipe": "x"}, RecipeError, "recipe"),
         ({"recipe": {"epoch": 3}}, UnknownName, "epoch"),
         ({"device": "tpu"}, UnknownName, "tpu"),
         ({"method": "Raw", "epochs": 3}, RecipeError, "Raw has no use for epochs"),
-        ({"method": "GCN", "recipe": {"dimension": 3}}, RecipeError, "GCN has no use for dimension: it is supervised"),
         ({"method": "dCLNR", "recipe": {"moments": "sampled"}}, RecipeError, "Whiten needs the rows of all nodes, so moments"),
     ],
 )
@@ -490,35 +475,6 @@ def test_a_folder_has_the_report_if_asked(tmp_path):
     for report in (True, False):
         made.save(tmp_path / "model", force=True, report=report)
         assert (tmp_path / "model" / "report.html").exists() == report
-
-
-def refused_in_one_line(call):
-    """Any error that is not ours fails the test."""
-    try:
-        call()
-    except ClnrError as error:
-        return 10 < len(str(error)) <= 1000 and "\n" not in str(error)
-    return True
-
-
-@pytest.mark.parametrize("argument", ["checkpoint", "resume", "evaluate", "verbose"])
-def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for what, wrong in WRONG.items():
-        made = embedder(**{argument: wrong})
-        assert refused_in_one_line(lambda made=made: made.fit(tiny())), what
-
-
-@pytest.mark.parametrize(
-    ("method", "argument"),
-    [*(("report", each) for each in ("path", "title", "name")), *(("save", each) for each in ("force", "report"))],
-)
-def test_a_wrong_argument_of_what_writes_is_told_in_one_line_or_works(method, argument, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write = getattr(embedder().fit(tiny()), method)
-    for place, (what, wrong) in enumerate(WRONG.items()):
-        given = {"path": "report.html"} if method == "report" else {"folder": f"model-{place}"}
-        assert refused_in_one_line(functools.partial(write, **given | {argument: wrong})), what
 
 
 def test_unfitted_it_says_so():

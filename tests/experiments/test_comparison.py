@@ -9,7 +9,7 @@ from clnr.experiments.results import Summary
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import GRACE
 from clnr.methods.presets import preset
-from tests.command_line import assert_refused, only_json
+from tests.command_line import only_json
 from tests.experiments.test_run_cache import made
 
 
@@ -73,17 +73,3 @@ def test_a_key_goes_to_the_methods_that_have_a_use_for_it(clnr):
     assert {key: bgrl["recipe"][key] for key in changes} == changes
     assert raw["recipe"]["probe_steps"] == 5
     assert raw["recipe"]["momentum"] != 0.5
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--methods", "CLNR,GRACE,clnr"], "--methods needs two or more different methods, not 'CLNR,GRACE,clnr'"),
-        (["CLNR"], "'CLNR' is a method, not a data set"),
-        (["--set", "momentum=0.5"], "momentum is not a hyper-parameter of CLNR, GRACE, CCA-SSG"),
-        (["--seeds", "0"], "--seeds must be at least 1, not 0"),
-    ],
-)
-def test_what_cannot_be_compared_is_one_line(clnr, home, words, said):
-    assert said in assert_refused(clnr("compare", *words))
-    assert not home.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def fitted(graph: Graph | None = None) -> NodeEmbedder:
     return NodeEmbedder(recipe=QUICK, device="cpu", hold_out=0, graph=graph).fit(GRAPH)
 
 
+FOLDERS = itertools.count()
+
 # A call, and right values of its arguments.
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Graph.named": (GRAPH.named, {"name": "mine"}),
@@ -84,6 +87,18 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Summary.of": (Summary.of, {"runs": [made(0), made(1)]}),
     "Summary.mean": (Summary.of([made(0), made(1)]).mean, {"metric": "strict"}),
     "Summary.accuracy": (Summary.of([made(0), made(1)]).accuracy, {"protocol": "paper"}),
+    "NodeEmbedder": (
+        lambda **arguments: NodeEmbedder(recipe=QUICK, device="cpu", **arguments).fit(GRAPH),
+        {"checkpoint": None, "resume": False, "evaluate": False, "verbose": False},
+    ),
+    "NodeEmbedder.save": (
+        lambda **arguments: fitted().save(f"model-{next(FOLDERS)}", **arguments),
+        {"force": False, "report": False},
+    ),
+    "NodeEmbedder.report": (
+        lambda **arguments: fitted().report(**arguments),
+        {"path": "report.html", "title": "mine", "name": None},
+    ),
     "NodeEmbedder.fit": (
         lambda **arguments: NodeEmbedder(recipe=QUICK, device="cpu").fit(**arguments),
         {"X": GRAPH, "y": None},
@@ -114,27 +129,6 @@ def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
             except Exception as error:
                 raw.append(f"{argument}={what}: {type(error).__name__}: {error}")
     assert raw == []
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: CLNR.but("mine", "", views=()), "mine, views: there must be 2 of them, not 0"),
-        (lambda: clnr.METHODS["DGI"].but("mine", "", views=((),)), "mine, views: there must be 2, 4, ... of them, not 1"),
-        (lambda: clnr.run(CLNR, GRAPH, device=["cpu"]), "unknown device '['cpu']'"),
-        (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "parallel_seeds must be a whole number, not a value of type str"),
-        (lambda: clnr.embed(CLNR, GRAPH, progress=5), "progress must be a function"),
-        (lambda: Recipe.of({5: 5}), "unknown recipe key '5'"),
-        (lambda: Summary.of([]), "runs must hold at least one run"),
-        (lambda: Summary.of([made()]).mean("banana"), "unknown metric 'banana'"),
-        (lambda: NodeEmbedder(5).fit(GRAPH), "a method is a Method or a name"),
-        (lambda: NodeEmbedder.load(None), "folder must be a path, not None"),
-    ],
-)
-def test_the_argument_is_named(call, message):
-    with pytest.raises(ClnrError) as caught:
-        call()
-    assert message in str(caught.value)
 
 
 def test_an_error_is_one_line_of_bounded_length():

@@ -251,6 +251,3 @@ def test_weights_of_several_tables(tmp_path):
     ):
         with pytest.raises(DataError, match=said):
             read_tables(tables, **asked)
-
-
-# -- names --------------------------------------------------------------------------------------------------------------------

@@ -68,11 +68,6 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
     assert made.to_dict()["columns"] == list(made.columns)
 
 
-def test_no_epochs_are_told_and_a_method_without_training_is_not():
-    said = [planned(tiny(), method, Recipe(epochs=0)).notes for method in (CLNR, METHODS["SVD"])]
-    assert said == [("epochs=0: nothing is trained, and the encoder keeps its random initial weights",), ()]
-
-
 def test_what_will_not_fit_is_refused_unless_the_graph_is_small():
     small, large = planned(tiny()), planned(few_columns(40_000))
     for made, free in ((small, None), (small, 2**28), (large, None), (large, int(large.memory) + 1)):

@@ -12,9 +12,8 @@ from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS, choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring import judges
-from clnr.embedding.scoring.judges import JUDGES, check_purpose, of_labels, settle
+from clnr.embedding.scoring.judges import JUDGES, of_labels, settle
 from clnr.engine import cpu_engine
-from clnr.errors import DataError
 from clnr.evaluation import hold_out
 from tests.conftest import tiny
 
@@ -100,15 +99,3 @@ def test_without_a_purpose_some_labels_tell_if_there_are_enough(monkeypatch):
     assert len(judge.nodes) == 25
     assert JUDGES[None].judge(labelled(9), None, 0) == (None, None)
     assert JUDGES[None].judge(labelled().without_labels(), None, 0) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"purpose": LABELS}, "--for labels needs labels of some nodes: .*: --label COLUMN$"),
-        ({"purpose": LINKS, "hold_out": 0.0}, "--for links needs held-out edges: leave out --hold-out 0$"),
-    ],
-)
-def test_without_what_chooses_a_purpose_is_refused(more, said):
-    with pytest.raises(DataError, match=said):
-        check_purpose(settings(**choose_method(None) | more), dataclasses.replace(tiny(), labels=None))

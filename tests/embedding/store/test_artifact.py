@@ -14,10 +14,7 @@ import pytest
 import torch
 from benchmarks._fit_graph import fit_graph
 
-from clnr.embedding.fit_settings import Settings
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.job import embed
-from clnr.embedding.job_sources import Extension
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
@@ -50,10 +47,6 @@ def tables(tmp_path):
         "id,age,kind,label\n" + "".join(f"n{i},{i * i},{'ab'[i % 2]},{'xyz'[i % 3]}\n" for i in range(20))
     )
     return read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
-
-
-def extended(earlier, **tables):
-    return embed(lambda: Extension(earlier, tables), Settings(earlier.model.method, cpu_engine()))
 
 
 def saved(result, tmp_path):

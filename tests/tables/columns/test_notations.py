@@ -78,9 +78,6 @@ def test_numbers_with_signs_between_them_are_vectors(tmp_path, values):
     np.testing.assert_allclose(read_tables(edges, frame, feature_encoder=again).graph.features, found.graph.features, rtol=1e-6)
 
 
-"""Days that are not read as such, and what the query that is printed makes of them."""
-
-
 @pytest.mark.parametrize("with_kinds", [False, True])
 @pytest.mark.parametrize("how", ["base", "feature_encoder"])
 def test_what_a_model_does_not_know_is_counted(how, with_kinds):

@@ -121,6 +121,3 @@ def test_a_membership_with_all_its_nodes_is_read():
     assert read_tables(members, nodes).graph.num_edges == 24
     with pytest.raises(DataError, match="it may be a table of nodes: 'person' differs in every row"):
         read_tables(members)
-
-
-# -- several ids in a row ---------------------------------------------------------------------------------------------------

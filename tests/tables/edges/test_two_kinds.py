@@ -109,9 +109,6 @@ def test_users_have_no_values_and_films_have_theirs(tmp_path):
     assert alone.graph.digest == read.graph.digest
 
 
-# -- perhaps two kinds ------------------------------------------------------------------------------------------------------
-
-
 # -- one kind, though names are unlike --------------------------------------------------------------------------------------
 
 

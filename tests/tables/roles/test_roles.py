@@ -10,7 +10,6 @@ import pytest
 
 from clnr.errors import ClnrError, DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
-from clnr.tables.ingest_report import column_lines
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import columns_of, saved
 
@@ -24,23 +23,6 @@ c,31,2000,8,a,2021-01-01,x
 @pytest.fixture
 def tables(tmp_path):
     return saved(tmp_path, "e.csv", "source,target,year\na,b,1999\nb,c,2000\n"), saved(tmp_path, "n.csv", NODES)
-
-
-def test_each_column_has_a_line(tables):
-    scaled = "scaled to mean 0 and variance 1"
-    ids = "its values are distinct whole numbers, like ids; --as 'serial no=number' makes it a feature"
-    assert column_lines(read_tables(*tables, label="zip", ignore=["about"]).ingest_report.columns) == [
-        "edges 'source': source, text",
-        "edges 'target': target, text",
-        "edges 'year': not used, number",
-        "nodes 'id': id, text",
-        f"nodes 'age': feature, number, {scaled}, 1 feature",
-        "nodes 'zip': label, number: 2 values (1000, 2000)",
-        f"nodes 'serial no': not used, number: {ids}",
-        "nodes 'about': not used, text: ignored",
-        f"nodes 'when': feature, date, {scaled}, 2 features, 1 empty",
-        "nodes 'same': not used, text: all its values are the same",
-    ]
 
 
 def test_a_user_says_what_is_a_feature_and_as_what(tables):
