@@ -52,8 +52,8 @@ def write_tables(name: str, folder: Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from benchmarks.graphs import shaped
     from clnr import datasets
-    from clnr.datasets.synthetic import shaped
 
     made = name in GENERATED or name.isdecimal()
     if made:

@@ -24,8 +24,8 @@ from functools import partial
 import torch
 
 from benchmarks import command, positive
+from benchmarks.graphs import shaped
 from clnr import CLNR, datasets, recipe_for
-from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe

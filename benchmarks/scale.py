@@ -22,8 +22,8 @@ import torch
 from benchmarks import command, positive
 from benchmarks._regular import DEGREE, RegularGraph
 from benchmarks.epoch import ours
+from benchmarks.graphs import shaped
 from clnr import CLNR, recipe_for
-from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.graph.csr import CSR

@@ -7,8 +7,8 @@ import gc
 import numpy as np
 import pytest
 import torch
+from benchmarks.graphs import shaped
 
-from clnr.datasets.synthetic import shaped
 from clnr.experiments.run import run
 from clnr.graph import Graph
 from clnr.methods import METHODS

@@ -47,8 +47,6 @@ def test_each_method_of_it_speaks_python(tmp_path):
     made.save(tmp_path / "mine")
     with pytest.raises(ClnrError, match=r"overwrite it with force=True$"):
         made.save(tmp_path / "mine")
-    with pytest.raises(TypeError, match=r"load has no argument 'modul'"):
-        NodeEmbedder.load(tmp_path / "mine", modul=None)
 
 
 def test_plans_and_warnings_speak_python_too(written):

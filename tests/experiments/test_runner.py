@@ -57,14 +57,6 @@ def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     assert ran == [2, 0, 1]
 
 
-def test_the_first_use_of_an_engine_that_compiles_is_said_once(home):
-    remarks = Remarks()
-    for _ in range(2):
-        runner(1, rerun=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
-    assert remarks.said == ["compiling for this machine, once: a few seconds"]
-    assert len(list((home / "cache" / "compiled").iterdir())) == 1
-
-
 def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
     groups, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: groups.append(arguments[2]) or runs(*arguments, **more))

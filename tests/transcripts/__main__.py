@@ -38,7 +38,7 @@ _CONSTANT = {"ls", "recipe"}  # They print only what is written in the package.
 # What differs between machines and runs, in order.
 _MASKS = (
     # Lines that a slow machine or a first run prints.
-    (r"^(compiling for this machine|.*: epoch \d+ of ).*\n", ""),
+    (r"^.*: epoch \d+ of .*\n", ""),
     (r"(\bunder )?\b\d[\d.,]* (s|min|h)\b", "# s"),
     (r"\b\d[\d.,]* [kMGT]B\b", "# MB"),
     # Numbers in a row of a table that has decimals or ends with a number: each leaves a # where it ended.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import job
 from clnr.embedding.embedder_fit import embed_files, fit_from_files
-from clnr.embedding.embedder_parameters import embedder_settings, names_unknown
+from clnr.embedding.embedder_parameters import embedder_settings
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
 from clnr.embedding.job_sources import Extension
@@ -104,7 +104,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         n_features_in_: Number of features per node.
     """
 
-    @names_unknown
     def __init__(
         self,
         method: Method | str | None = None,
@@ -144,7 +143,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.threads = threads
         self.verbose = verbose
 
-    @names_unknown
     def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated memory.
 
@@ -160,7 +158,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return file_plan.plan(folder, file_plan.for_files(folder, settings, None), None)[1]
         return memory_plan.plan(as_table_graph(source), settings)[1]
 
-    @names_unknown
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
@@ -189,7 +186,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _progress(self, is_shown: bool = True) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")) and is_shown)
 
-    @names_unknown
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
 
@@ -220,14 +216,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_of(table_graph)
         return model.embed(table_graph.graph, engine)
 
-    @names_unknown
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
         check_is_fitted(self)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
 
-    @names_unknown
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
         """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr transform``.
 
@@ -249,7 +243,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_of(result.nodes.table_graph, self._result.nodes.num_nodes)
         return larger
 
-    @names_unknown
     def similar(
         self,
         node: Any,
@@ -281,7 +274,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         called = nodes.names_of(near.nodes) or [""] * len(ids)
         return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
 
-    @names_unknown
     def clusters(self, k: int | None = None, *, kind: str | None = None) -> Clusters:
         """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
 
@@ -296,7 +288,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         count, result = None if k is None else check_int("k", k), self._result
         return result.clusters if (count, kind) == (None, None) else find_clusters(result.rows, result.nodes, count, kind)
 
-    @names_unknown
     def report(
         self,
         path: str | Path,
@@ -326,7 +317,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         title = result.nodes.title if title is None else title
         return write_bytes(file, report_html(result, title, colour))
 
-    @names_unknown
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr transform`` read: the model, its recipe, the graph and its embedding.
 
@@ -346,7 +336,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
-    @names_unknown
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto", encoder: Any = None) -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed.
 

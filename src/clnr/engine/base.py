@@ -44,8 +44,6 @@ class Engine(ABC):
     """How many trainings side by side keep the device busy."""
     dense: Dense = PLAIN
     """Its dense operations."""
-    compiles: bool = False
-    """Whether its first use on a machine is slower, because kernels are compiled and cached then."""
     asked: Asked = Asked()
     """What was asked for when it was chosen."""
     threads: int | None = None

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +14,6 @@ from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
-from clnr.support.machine import environment
-from clnr.support.machine.paths import cache_folder
 from clnr.support.progress import Bar
 
 
@@ -60,22 +55,7 @@ class Runner:
             self.bar.note(line)
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = f"{method.name} on {graph.name}, {which}"
-        with first_use(self.engine, self.bar), self.bar.training(what, epochs) as progress:
+        with self.bar.training(what, epochs) as progress:
             engine, device = self.engine, self.engine.device.type
             where: dict[str, Any] = {"device": device, "precision": engine.precision, "threads": engine.threads}
             yield from runs(method, graph, seeds, recipe=recipe, progress=progress, **where)
-
-
-@contextmanager
-def first_use(engine: Engine, bar: Bar) -> Iterator[None]:
-    """Show a message if the engine compiles on its first use; a marker file notes that it has."""
-    facts = (engine.name, engine.precision, environment.describe(engine.device), *environment.versions().values())
-    marker = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-    first = engine.compiles and not marker.exists()
-    if first:
-        bar.note("compiling for this machine, once: a few seconds")
-    yield
-    if first:
-        with contextlib.suppress(OSError):
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()

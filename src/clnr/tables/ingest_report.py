@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -13,17 +12,12 @@ from clnr.support.humanize import plural
 
 TABLES, NODES = "tables.json", "nodes.parquet"
 """The names of the file that it is in, and of that with the columns of the node table."""
-"""What can be done with negative weights."""
 NOT_USED = "not used"
 # The least columns, one after the other, that share a line if they are read alike.
 _ALIKE_COLUMNS = 5
 MUCH_SHARE = 1 / 3
 """More edges than this share are rarely left out on purpose; less is enough where the reason is known."""
 _MUCH_EXPLAINED_SHARE = 1 / 10
-DISTANCE_NAME = re.compile(
-    r"(?i:dist|length|länge|entfern|duration|dauer|(^|[_\W])(km|miles?|met(er|re)s?|minutes|costs?|latency)($|[_\W]))"
-)
-"""Names of columns whose numbers may be distances."""
 
 
 class ColumnInfo(NamedTuple):

@@ -9,12 +9,11 @@ import numpy as np
 
 from clnr.errors import DataError, one_line
 from clnr.graph.csr import Array
-from clnr.support.humanize import option
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes
-from clnr.tables.columns.notations import NOTATIONS, find_notation, sql_name
+from clnr.tables.columns.notations import NOTATIONS, find_notation
 from clnr.tables.columns.units import Unit, query_unit
 from clnr.tables.edges.edge_list import MergeForm
 from clnr.tables.edges.end_columns import find_ends, known_ends, lists_hint
@@ -24,7 +23,7 @@ from clnr.tables.ingest_report import ColumnInfo
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
-from clnr.tables.io.sql import Connection, quoted, run, trimmed
+from clnr.tables.io.sql import Connection, run, trimmed
 from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, with_names
 from clnr.tables.roles.column_names import NODE_NAME, column_called, find_column, id_names, qualified_name
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
@@ -143,8 +142,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     merging = load_edges(db, edges, as_integers, arguments, remarks)
     _register_base(db, earlier, as_integers)
     if node_table is not None:
-        edge_table = edges[0][0].table if len(edges) == 1 else None
-        node_table, repeated = load_nodes(db, node_table, roles.id, as_integers, edges=edge_table)
+        node_table, repeated = load_nodes(db, node_table, roles.id, as_integers)
         if matrix is not None and repeated:
             raise DataError(f"{matrix.name}: row i of the matrix is row i of the nodes, but nodes repeat: {repeated[0]}")
         remarks += repeated
@@ -173,27 +171,19 @@ def _find_all_roles(db: Connection, tables: OpenTables, arguments: TableArgument
     edges = tuple(
         (each, edge_roles(each.table, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
     )
-    _check_apart(db, edges)
+    _check_apart(edges)
     return edges, tuple(
         (each, node_roles(each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     )
 
 
-def _check_apart(db: Connection, edges: TablesAndRoles) -> None:
-    """Raise if two kinds of edges are the same columns of one file; if columns are called as kinds, with a query of these."""
+def _check_apart(edges: TablesAndRoles) -> None:
+    """Raise if two kinds of edges are the same columns of one file."""
     seen: dict[tuple[Any, ...], str | None] = {}
     for (table, kind, ends), roles in edges:
         other = seen.setdefault((table.name, ends, roles.source, roles.target), kind)
         if other != kind:
             cure = "give a file for each, or one with the kinds in a column (--edge-type)"
-            columns = [column_called(each.kind, each.table) or "" for each, _ in edges if each.table.name == table.name]
-            if ends is None and all(columns) and len(columns) == len(edges):
-                file = f"read_csv({quoted(table.name)}, all_varchar = true)" if table.is_text else quoted(table.name)
-                source, *targets = (sql_name(db, column) for column in (roles.source, *columns))
-                unpivot = f"UNPIVOT (target FOR kind IN ({', '.join(targets)}))"
-                query = f"SELECT {source} AS source, target, kind FROM {file} {unpivot}"
-                does = f"--edge-type kind {option('--edges', query)}"
-                cure = f"a query reads each from its own column: {does}"
             both = f"'{roles.source}' and '{roles.target}' of {table.name}"
             raise DataError(f"edges '{other}' and '{kind}' are both read from {both}; {cure}")
 

@@ -15,7 +15,6 @@ from clnr.tables.columns.node_columns import class_warnings, digest_unused, regi
 from clnr.tables.columns.notations import check_one_class
 from clnr.tables.columns.structural import StructuralFeatures
 from clnr.tables.edges.edge_list import ENDS, merge_rows
-from clnr.tables.edges.edge_queries import counting_query, keeping_query
 from clnr.tables.ingest_report import MUCH_SHARE, IngestReport, unused_numbers
 from clnr.tables.io.feature_matrix import MatrixEncoder
 from clnr.tables.io.source import Table
@@ -28,9 +27,6 @@ from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableInfo
 from clnr.tables.table_kinds import OpenTables, open_tables
-
-# The share of rows that repeat an edge from which on they may be meant as weights.
-_MANY_REPEATS = 0.1
 
 
 class GraphSink(ABC):
@@ -85,13 +81,8 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
     fitted = arguments.feature_encoder is None and base is None
     if node_table is not None and not report.dangling_hint and report.dangling > MUCH_SHARE * report.rows:
-        plain = base is None and loaded.matrix is None and not loaded.node_kinds
-        query = keeping_query(db, loaded.edges, node_table, loaded.roles.id) if plain else ""
-        report = replace(report, dangling_hint=query or "to keep them, leave out --nodes, or add their nodes to it")
+        report = replace(report, dangling_hint="to keep them, leave out --nodes, or add their nodes to it")
     edge_notes = sink.take_edges(loaded)
-    if fitted and report.duplicates and report.duplicates >= _MANY_REPEATS * report.rows:
-        query = counting_query(db, loaded.edges, arguments.is_directed)
-        edge_notes += [f"{loaded.edges_title}: {query}"] if query else []
     encoder, encoder_notes = _encoder_for(db, loaded, arguments)
     if base is not None and encoder.encodes and loaded.from_edges and new_rows:
         encoder_notes.append(f"without values: {plural(new_rows, 'new node')}; a node table (--nodes) would give them")
@@ -180,7 +171,7 @@ def _encoder_for(db: Connection, loaded: Loaded, arguments: TableArguments) -> t
         if parents:
             ends = {column for _, of in loaded.edges for column in (of.source, of.target)}
             are_edges = is_query(arguments.edges) or not ends.isdisjoint(parents)
-            remarks.append(about_parents(db, table, roles.id, parents, are_edges))
+            remarks.append(about_parents(table, parents, are_edges))
         encoder = FeatureEncoder.fit(db, table, roles.features, {**dict.fromkeys(parents, "id"), **roles.types}, say)
         remarks.extend(type_warnings(db, table, encoder.column_encoders, roles.types))
         return encoder

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from math import nan
 
-import networkx
 import numpy as np
 import pytest
 
@@ -158,22 +157,8 @@ def test_a_link_auc_near_chance_is_a_warning(auc, words):
 
 
 def test_the_reason_of_a_link_auc_near_chance_may_be_the_graph():
-    (line,) = score_warnings(SQUARE, CLNR, scored(auc=0.4), {})
-    assert "; the graph is bipartite, as trees are, so linked nodes need not be alike; if it has two kinds" in line
-    (line,) = score_warnings(SQUARE, CLNR, scored(auc=0.4), {}, has_kinds=True)
-    assert line.endswith("is below chance, 0.5")
     (line,) = score_warnings(tiny(), CLNR, scored(auc=0.5), {"Raw": scored(auc=0.45)})
     assert line.endswith("; linked nodes are hardly more alike than others (raw features: 0.450)")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_graphs_are_bipartite_if_networkx_finds_so(seed):
-    random = np.random.default_rng(seed)
-    source, target = random.integers(0, 30, (2, int(random.integers(5, 40))))
-    odd = random.random() < 0.5
-    graph = Graph.from_edges(2 * source, 2 * target + odd, np.eye(60), undirected=bool(seed % 2))
-    (line,) = score_warnings(graph, CLNR, scored(auc=0.4), {})
-    assert ("bipartite" in line) == networkx.is_bipartite(networkx.Graph(zip(2 * source, 2 * target + odd, strict=True)))
 
 
 @pytest.mark.parametrize(("strict", "warned"), [(29, "not"), (30, "not"), (33.4, "hardly"), (33.6, "")])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from benchmarks.graphs import shaped
 
-from clnr.datasets.synthetic import shaped
 from clnr.engine import Drop, Dropout, Engine, Mask, View
 from clnr.engine.gpu import cuda_frontier
 from clnr.engine.gpu.cuda_engine import KernelEngine

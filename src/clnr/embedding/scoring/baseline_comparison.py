@@ -10,14 +10,9 @@ from dataclasses import replace
 from math import inf, isfinite, nan
 from typing import NamedTuple
 
-import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components
-
 from clnr.embedding.defaults import LINKS
 from clnr.errors import spoken
 from clnr.graph import Graph
-from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.report import Score
 from clnr.support.humanize import plural
@@ -25,7 +20,7 @@ from clnr.support.humanize import plural
 Scores = Mapping[str, float]
 
 MOST_EDGES = 20_000_000
-"""Baselines are not scored on a graph of more edges, both directions counted; nor are reasons looked for."""
+"""Baselines are not scored on a graph of more edges, both directions counted."""
 NOISE = 2.0
 """The least difference of two scores, in standard errors of the difference on the same nodes or pairs."""
 NEAR_CHANCE = 0.55
@@ -190,10 +185,8 @@ def score_warnings(
     scores: Scores,
     baselines: Mapping[str, Scores],
     purpose: str | None = None,
-    *,
-    has_kinds: bool = False,
 ) -> list[str]:
-    """Scores that should make a reader doubt the embedding, a line each; nodes may be of several kinds."""
+    """Scores that should make a reader doubt the embedding, a line each."""
     lines, raw = [], baselines.get(RAW.name, {})
     comparison = compare(method, scores, baselines, purpose)
     if few := _LINKS.few(scores):
@@ -201,7 +194,9 @@ def score_warnings(
             lines.append(f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 holds out more")
     elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
-        lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw, has_kinds)}")
+        alike = raw.get(_LINKS.key, 1.0) < NEAR_CHANCE
+        why = f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})" if alike else ""
+        lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{why}")
     majority = scores.get("majority_accuracy", -inf)
     if _ACCURACY.key in scores and _is_poor(scores[_ACCURACY.key], majority):
         level = "not" if scores[_ACCURACY.key] <= majority else "hardly"
@@ -218,38 +213,6 @@ def score_warnings(
         if told != (RAW.name, each.key) and each.key in raw and each.key in scores and each.ahead(raw, scores) > 0:
             lines.append(f"{each.task}raw features score higher than {method.name}: {each.against(raw, scores)}{each.reason}")
     return lines
-
-
-def _why_chance(graph: Graph, raw: Scores, has_kinds: bool) -> str:
-    """What may be the reason for a link AUC near chance; "" if nothing is known."""
-    # Where nodes have kinds, ends of two kinds are not expected to be alike. Of a graph in files, not all edges are looked at.
-    if not has_kinds and isinstance(graph, Graph) and graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
-        kinds = "if it has two kinds of nodes, declare them: --edges KIND,NAME,KIND=FILE"
-        return f"; the graph is bipartite, as trees are, so linked nodes need not be alike; {kinds}"
-    if raw.get(_LINKS.key, 1.0) < NEAR_CHANCE:
-        return f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})"
-    return ""
-
-
-def _is_bipartite(graph: Graph) -> bool:
-    """Whether every edge joins a node of even depth and one of odd depth, in a breadth-first search of each component."""
-    indptr, indices, _ = graph.outgoing
-    adjacency, root = _adjacency(indices, indptr), graph.num_nodes
-    if graph.directed:
-        adjacency = adjacency + adjacency.T
-    _, component = connected_components(adjacency, connection="strong")
-    # A root that leads to one node of each component: a single search reaches all.
-    indices = np.append(adjacency.indices, np.unique(component, return_index=True)[1].astype(np.int32))
-    _, parent = breadth_first_order(_adjacency(indices, np.append(adjacency.indptr, len(indices))), root)
-    parent[root] = root
-    odd = np.arange(root + 1) != root
-    while (parent != root).any():
-        odd, parent = odd ^ odd[parent], parent[parent]
-    return not (np.repeat(odd[:-1], np.diff(adjacency.indptr)) == odd[adjacency.indices]).any()
-
-
-def _adjacency(indices: Array, indptr: Array) -> sp.csr_array:
-    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(indptr) - 1,) * 2)
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:

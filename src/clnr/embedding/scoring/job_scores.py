@@ -199,8 +199,7 @@ def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
     warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
     with stage("baselines", whole=True):
         baselines, skipped = _score_baselines(samples, scorer, ours)
-    has_kinds = links is not None and links.kinds is not None
-    doubts = score_warnings(samples.graph, model.method, scores, baselines, settings.purpose, has_kinds=has_kinds)
+    doubts = score_warnings(samples.graph, model.method, scores, baselines, settings.purpose)
     warnings += [*ours.warnings, *doubts, *skipped]
     return Scores(scores, (*warnings, *samples.remarks(scorer)), baselines)
 

@@ -21,7 +21,6 @@ from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model, with_zeros
 from clnr.embedding.store.output_folder import write_reserved
 from clnr.embedding.store.work_folder import READ_OUT, WorkFolder
-from clnr.experiments.runner import first_use
 from clnr.methods.recipe import Recipe
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
@@ -253,5 +252,5 @@ def shown(settings: Settings, recipe: Recipe, nodes: int, bar: Bar | None) -> It
         return
     epochs = recipe.epochs if settings.method.objective else 0
     what = f"{settings.method.name} on {nodes:,} nodes"
-    with first_use(settings.engine, bar), bar.training(what, epochs) as progress:
+    with bar.training(what, epochs) as progress:
         yield progress

@@ -81,7 +81,6 @@ class CompiledEngine(BlockEngine):
 
     name = "cpu"
     device = torch.device("cpu")
-    compiles = True
     gathers_rows = False
     dense_above = DENSE_ABOVE
 

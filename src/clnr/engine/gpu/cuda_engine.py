@@ -33,7 +33,6 @@ class KernelEngine(BlockEngine):
     name = "gpu"
     dense_above = DENSE_ABOVE
     parallel_seeds = 32
-    compiles = True
 
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
         self.device, self.dtype, self.kernels = device, dtype, the_kernels()

@@ -15,17 +15,15 @@ from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
 from clnr.tables.columns.notations import (
     NOTATIONS,
     SEPARATED,
-    date_query,
     query_bracketed,
     query_notation,
     query_separator,
     query_wanted_notation,
-    sql_name,
     tags_sql,
 )
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
 from clnr.tables.columns.units import Unit, query_unit
-from clnr.tables.io.source import Column, Table, fetch_chunks, fields_of, is_struct
+from clnr.tables.io.source import Column, Table, fetch_chunks
 from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, is_missing, looks_like_datetime, quoted, trimmed
 
 # The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
@@ -59,7 +57,7 @@ def query_encoder(db: Connection, table: Table, column: str, wanted: str | None)
     if kind.endswith("]"):
         return (yield from _list(db, table, column))
     if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return _nested(db, table, column)
+        return _nested(kind)
     if kind == "BOOLEAN":
         return (yield from _bool(table, column, "CAST(c AS VARCHAR)"))
     if kind.startswith(DATETIMES):
@@ -94,8 +92,7 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
-                query = date_query(db, table, "nodes", column) if wanted == "date" else ""
-                cure = f"{form}; {query or 'choose another ' + option('--as', f'{column}=KIND')}"
+                cure = f"{form}; choose another {option('--as', f'{column}=KIND')}"
                 raise DataError(f"{table.name}: '{column}' is not a {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))
@@ -261,33 +258,16 @@ def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
     c, kind = table.columns[column]
     inner = kind[: kind.rindex("[")]
     if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return _nested(db, table, column)
+        return _nested(kind)
     vector = (yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")) if inner.startswith(NUMBERS) else None
     return vector or (yield from _tags(db, table, column, ""))
 
 
-def _nested(db: Connection, table: Table, column: str) -> str:
-    """Why a column of nested values cannot be a feature, and the query that fetches one of their fields, if they have some."""
-    c, kind = table.columns[column]
-    is_list = kind.endswith("]")
-    inner = kind[: kind.rindex("[")] if is_list else kind
+def _nested(kind: str) -> str:
+    """Why a column of nested values cannot be a feature."""
+    inner = kind.removesuffix("[]")
     what = "list" if inner.endswith("]") else inner.partition("(")[0].lower()
-    why = f"a list of {what}s cannot be a feature" if is_list else f"a {what} cannot be a feature"
-    value, steps = f"{c}[1]" if is_list else c, list[str]()
-    while is_struct(inner) and (fields := fields_of(db, table, value)):
-        # One that is not nested further, if there is one.
-        field = next((each for each, of in fields.items() if not (is_struct(of) or of.endswith("]"))), next(iter(fields)))
-        steps.append(field)
-        value, inner = f"struct_extract({value}, {quoted(field)})", fields[field]
-    alias = re.sub(r"\W+", "_", ".".join([column, *steps])).strip("_")
-    if not steps or alias in table.columns:
-        return why
-    path = ".".join(sql_name(db, part) for part in column.split("."))
-    inside = ".".join(["x" if is_list else path, *(sql_name(db, step) for step in steps)])
-    selected = f"SELECT *, {f'[{inside} FOR x IN {path}]' if is_list else inside} AS {alias}"
-    if not table.from_sql:
-        return f"{why}; select a field of it as a column: {selected}"
-    return f"{why}; a query fetches its fields: {option('--nodes', f'{selected} FROM {table.from_sql}')}"
+    return f"a list of {what}s cannot be a feature" if kind.endswith("]") else f"a {what} cannot be a feature"
 
 
 def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQueries[Inferred | None]:

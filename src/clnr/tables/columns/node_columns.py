@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, one_line
-from clnr.support.humanize import option, plural
-from clnr.tables.columns.notations import in_place, sql_name
+from clnr.support.humanize import plural
 from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, MISSING_WORDS, NUMBERS, Connection, quoted, run, trimmed
 
@@ -111,13 +110,10 @@ def is_distinct(db: Connection, table: Table, column: str, rows: str, least: int
     return bool(run(db, f"SELECT {counts} FROM {ids_in(table, column, rows)}", table.name)[0][0])
 
 
-def load_nodes(
-    db: Connection, table: Table, key: str, whole: bool, into: tuple[str, str] = _STORED, edges: Table | None = None
-) -> tuple[Table, list[str]]:
+def load_nodes(db: Connection, table: Table, key: str, whole: bool, into: tuple[str, str] = _STORED) -> tuple[Table, list[str]]:
     """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or ``into`` two others.
 
-    Rows of a node that are alike in all columns are one row, and a note counts them. The table of edges tells whether two
-    columns are an id, for an error.
+    Rows of a node that are alike in all columns are one row, and a note counts them.
     """
     rows, ids = into
     node_table = store(db, table, rows)
@@ -130,46 +126,23 @@ def load_nodes(
     if not more:
         return node_table, []
     repeats = f"(SELECT id, i, min(i) OVER (PARTITION BY id) AS first FROM {ids} QUALIFY first < i)"
-    _check_alike(db, node_table, key, repeats, edges)
+    _check_alike(db, node_table, key, repeats)
     store(db, replace(table, sql=f"(SELECT * EXCLUDE (i) FROM {rows} ANTI JOIN {repeats} USING (i) ORDER BY i)"), rows)
     run(db, load_ids, table.name)
     return node_table, [f"{table.name}: merged: {plural(more, 'row')} repeating a node, alike in all columns"]
 
 
-def _check_alike(db: Connection, table: Table, key: str, repeats: str, edges: Table | None) -> None:
-    """Raise if two rows of a node differ; the error names the rows and a query that keeps one of them."""
+def _check_alike(db: Connection, table: Table, key: str, repeats: str) -> None:
+    """Raise if two rows of a node differ; the error names the rows."""
     others = [column for column in table.columns if column != key]
     tests = ["false", *(f"a.{c} IS DISTINCT FROM b.{c}" for c in (table.columns[other].sql for other in others))]
     place = f"list_position([{', '.join(tests)}], true) AS place"
     rows = f"{repeats} r JOIN {table.sql} a ON a.i = first JOIN {table.sql} b ON b.i = r.i"
     found = f"SELECT id, first, r.i, {place} FROM {rows} WHERE place > 0 ORDER BY r.i LIMIT 1"
     for node, first, second, differs in run(db, found, table.name):
-        query = option("--nodes", f"SELECT DISTINCT ON ({sql_name(db, key)}) * FROM {table.from_sql} ORDER BY ALL")
-        one = f"; this keeps the first in the order of all columns: {query}" if table.from_sql and "." not in key else ""
-        other = f"or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges"
-        cure = _join_two(db, table, key, edges) or f"keep one row per node{one}; {other}"
+        cure = f"keep one row per node, or name another column of ids than '{key}': --id"
         where = f"in rows {first + 1:,} and {second + 1:,}, which differ in '{others[differs - 2]}'"
         raise DataError(f"{table.name}: node '{node}' occurs twice, {where}; {cure}")
-
-
-def _join_two(db: Connection, table: Table, key: str, edges: Table | None) -> str:
-    """The queries that join two columns to an id, of nodes and edges; "" if no two are distinct and named by edges."""
-    if edges is None or not (edges.from_sql and table.from_sql):
-        return ""
-    for other in (column for column in table.columns if column != key):
-        parts = [[column for column in edges.columns if name.casefold() in column.casefold()] for name in (key, other)]
-        pair = f"SELECT count(DISTINCT ({table.columns[key].sql}, {table.columns[other].sql})) = count(*) FROM {table.sql}"
-        # One column may be a part of both ends.
-        fits = {len(each) for each in parts} <= {1, 2} and len({*parts[0], *parts[1]}) == sum(map(len, parts)) > 2
-        if fits and run(db, pair, table.name)[0][0]:
-            ends = zip(*((each * 2)[:2] for each in parts), strict=True)
-            ids, a, b = (f"concat_ws('/', {', '.join(sql_name(db, part) for part in two)})" for two in ((key, other), *ends))
-            rest = f"* EXCLUDE ({', '.join(sql_name(db, part) for each in parts for part in each)})"
-            others = "* EXCLUDE (id)" if "id" in map(str.casefold, table.columns) else "*"
-            nodes_query = option("--nodes", f"SELECT {ids} AS id, {others} FROM {table.from_sql}")
-            edges_query = option("--edges", f"SELECT {a} AS source, {b} AS target, {rest} FROM {edges.from_sql}")
-            return f"'{key}' and '{other}' together are distinct; if they are the id, run it with {nodes_query} {edges_query}"
-    return ""
 
 
 # -- other columns ----------------------------------------------------------------------------------------------------------
@@ -202,7 +175,7 @@ def case_twins(values: Iterable[str]) -> str:
 
 def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[str], known: Collection[str]) -> list[str]:
     """Lines about suspicious classes: unknown to a model (``known``), words for missing values, or too many."""
-    twins, name = case_twins(classes), sql_name(db, label)
+    twins = case_twins(classes)
     lines = [f"{table.name}: the label '{label}' has {twins} as two classes"] if twins else []
     if known:
         new = one_line(", ".join(quoted(each) for each in classes if each not in known), 200)
@@ -211,18 +184,12 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
         return lines
     if missing := [each for each in classes if each.casefold() in MISSING_WORDS]:
         words = ", ".join(map(quoted, missing))
-        others = f"CASE WHEN trim({name}) NOT IN ({words}) THEN {name} END"
-        query = in_place(table, "nodes", "leaves them empty", name, others)
-        lines.append(f"{table.name}: '{label}' has the class {words}; if that is not a label, {query}")
+        lines.append(f"{table.name}: '{label}' has the class {words}; if that is not a label, leave such cells empty")
     value = trimmed(table.columns[label].sql)
-    ((labelled, numbers),) = run(db, f"SELECT count({value}), count(TRY_CAST({value} AS DOUBLE)) FROM {table.sql}", table.name)
+    ((labelled,),) = run(db, f"SELECT count({value}) FROM {table.sql}", table.name)
     if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:
         return lines
-    x = f"try_cast({name} AS DOUBLE)" if table.columns[label].kind == "VARCHAR" else name
-    bins = f"CASE WHEN {x} IS NOT NULL THEN ntile(5) OVER (PARTITION BY {x} IS NULL ORDER BY {x}) END"
-    told = f"{table.name}: nearly every class of '{label}' has a single node; name another --label"
-    query = f", or {in_place(table, 'nodes', 'makes 5 classes', name, bins)}"
-    return [*lines, told + query if numbers == labelled else told]
+    return [*lines, f"{table.name}: nearly every class of '{label}' has a single node; name another --label"]
 
 
 def label_sql(node_table: Table, label: str) -> str:

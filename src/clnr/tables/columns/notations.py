@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from clnr.errors import DataError, one_line
-from clnr.support.humanize import option
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.io.source import Column, Table
-from clnr.tables.io.sql import Connection, looks_like_datetime, quoted, run, stated, trimmed
+from clnr.tables.io.sql import Connection, quoted, run, stated, trimmed
 
 DECIMAL_COMMA, THOUSANDS_COMMA, DAY_FIRST, MONTH_FIRST = "decimal comma", "thousands comma", "day first", "month first"
 DURATION, SEPARATED = "duration", "separated"
@@ -37,10 +34,8 @@ _PATTERNS = {
 }
 _EITHER_COMMA_PATTERN = r"[-+]?[1-9]\d{0,2},\d{3}"
 _DATE_PATTERN = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})"
-_ANY_DATE_PATTERN = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(?:([ T])\d{1,2}:\d{2}(:\d{2})?)?$"
 _WHOLE_DATE_PATTERN = _DATE_PATTERN + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?$"
 _ORDERS = {DAY_FIRST: r"\3-\2-\1", MONTH_FIRST: r"\3-\1-\2"}
-_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 # Signs that separate tags, and the share of values that must have them: a comma is common in prose, too.
 _SEPARATORS = {"|": 0.25, ";": 0.25, "><": 0.25, ",": 0.5}
 _MOST_TAG_WORDS_BY_SEPARATOR = {",": 2.0}
@@ -109,72 +104,18 @@ def query_wanted_notation(
         return certain[0], counts[certain[0]][0], ""
     if not better:
         return "", usual, ""
-    return "", usual, (date_query if wanted == "datetime" else number_query)(db, table, "nodes", column)
+    return "", usual, "" if wanted == "datetime" else unclear_number(db, table, column)
 
 
-def number_query(db: Connection, table: Table, role: str, column: str) -> str:
-    """The query in place of a table that reads text whose first values may have one of two notations of numbers; else ""."""
-    name, rows = sql_name(db, column), f"(SELECT {stated(table.columns[column].sql)} AS v FROM {table.first_rows})"
+def unclear_number(db: Connection, table: Table, column: str) -> str:
+    """Says so where the first values of text are numbers that may have one of two notations; else ""."""
+    rows = f"(SELECT {stated(table.columns[column].sql)} AS v FROM {table.first_rows})"
     unclear = f"any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA_PATTERN)}))"
     matches, _ = pattern_tests("v", DECIMAL_COMMA)
     ((all_numbers, number),) = run(db, f"SELECT bool_and({matches}), {unclear} FROM {rows}", table.name)
     if not all_numbers or number is None:
         return ""
-    does = "reads decimals (of thousands, write '' for '.')"
-    query = in_place(table, role, does, name, f"try_cast(replace({name}, ',', '.') AS DOUBLE)")
-    return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; {query}"
-
-
-def date_query(db: Connection, table: Table, role: str, column: str) -> str:
-    """The query in place of a table that reads the days of a column of text, in all their notations; "" if it has none."""
-    name, text = sql_name(db, column), trimmed(table.columns[column].sql)
-    parts = f"regexp_extract(v, {quoted(_ANY_DATE_PATTERN)}, ['a', 'sign', 'b', 'year', 'between', 'seconds'])"
-    forms = "d.sign, len(d.year), d.between, len(d.seconds)"
-    rows = f"(SELECT v, {parts} AS d FROM (SELECT {text} AS v FROM {table.sql})) WHERE d.sign <> ''"
-    beyond = ", ".join(f"max(max(d.{part}::INT)) OVER (PARTITION BY d.sign) > 12" for part in "ab")
-    found = f"SELECT {forms}, {beyond}, min(v) FROM {rows} GROUP BY {forms} ORDER BY ALL"
-    formats, unsure = [], ""
-    # Years of two digits come first, since %Y would read them, too.
-    for sign, year, between, seconds, first, second, value in run(db, found, table.name):
-        order = ("%m", "%d") if second and not first else ("%d", "%m")
-        time = f"{between}%H:%M{':%S' if seconds else ''}" if between else ""
-        formats.append(quoted(sign.join((*order, "%Y" if year == 4 else "%y")) + time))
-        unsure = unsure or (value if first == second else "")
-    if not formats:
-        return ""
-    read = f"try_strptime({name}, [{', '.join(formats)}])"
-    if run(db, f"SELECT 1 FROM (SELECT {text} AS v FROM {table.sql}) WHERE {looks_like_datetime('v')} LIMIT 1", table.name):
-        read = f"coalesce({read}, try_cast({name} AS TIMESTAMP))"
-    which = f"'{one_line(unsure, 40)}' may have the day or the month first; " if unsure else ""
-    does = "reads the day first (else, swap %d and %m)" if unsure else "reads them"
-    return f"{which}{in_place(table, role, does, name, read)}"
-
-
-def sql_name(db: Connection, column: str) -> str:
-    """A column's name as it is written in a query."""
-    reserved = "SELECT 1 FROM duckdb_keywords() WHERE keyword_category = 'reserved' AND keyword_name = lower(?)"
-    if _IDENTIFIER.fullmatch(column) and not run(db, reserved, column, [column]):
-        return column
-    return '"' + column.replace('"', '""') + '"'
-
-
-def in_place(table: Table, role: str, does: str, name: str, value: str, where: str = "") -> str:
-    """Advice: the query to pass instead of a table, with a column replaced by ``value``; only this value for data frames."""
-    if not table.from_sql:
-        return f"in the table itself, DuckDB's SQL {does}: {value if value != name else ''}{where}"
-    selected = f"* REPLACE ({value} AS {name})" if value != name else "*"
-    return by_query(role, does, f"SELECT {selected} FROM {table.from_sql}{where}")
-
-
-def by_query(role: str, does: str, query: str) -> str:
-    """What a query does in place of a table."""
-    return f"a query {does}: {option(f'--{role}', query)}"
-
-
-def plain_number(number: str, notation: str) -> str:
-    """Text of a number in the usual notation, as it is written in a query."""
-    plain = {DECIMAL_COMMA: f"translate({number}, ',. ', '.')", THOUSANDS_COMMA: f"replace({number}, ',', '')"}
-    return plain.get(notation, number)
+    return f"'{one_line(number, 40)}' may have a decimal comma or a thousands separator; write it without"
 
 
 _IS_DATE = f"regexp_matches(v, {quoted(_WHOLE_DATE_PATTERN)})"
@@ -237,12 +178,9 @@ def check_one_class(db: Connection, table: Table, label: str) -> None:
         return
     ((separator, value, row),) = run_column_queries(db, table.name, [_query_lists(table, label)])
     if separator:
-        name = sql_name(db, label)
-        first = f"string_split({name}, {quoted(separator)})[1]"
-        first = first if value[0] not in "[<" else f"trim({first}, '[]<> ' || chr(34) || chr(39))"
         raise DataError(
             f"{table.name}: the label '{label}' has several values in a row, such as '{one_line(value, 80)}' in row "
-            f"{row + 1:,}, but a node has one class; {in_place(table, 'nodes', 'takes the first of them', name, first)}"
+            f"{row + 1:,}, but a node has one class"
         )
 
 

@@ -10,15 +10,12 @@ from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
 from clnr.tables.columns.notations import (
     DECIMAL_COMMA,
     THOUSANDS_COMMA,
-    in_place,
     notation_words,
     pattern_tests,
-    plain_number,
-    sql_name,
     usual_sql,
 )
 from clnr.tables.io.source import Table
-from clnr.tables.io.sql import Connection, quoted, stated
+from clnr.tables.io.sql import quoted, stated
 
 _BLANKS = r"[ \x{00A0}\x{202F}]*"
 _NUMBER = r"(?:(?:\d+|\d{1,3}(?:[., \x{00A0}\x{202F}]\d{3})+)(?:[.,]\d+)?|[.,]\d+)"
@@ -129,32 +126,18 @@ def _notation(united: int, written: Sequence[int], money: bool = False) -> str |
     return DECIMAL_COMMA if comma == united and surely_comma else None
 
 
-def query_units(db: Connection, table: Table, role: str, column: str) -> ColumnQueries[tuple[dict[str, float], str]]:
-    """The units of a column of text whose values are numbers in several of them, and their shares, the commonest first.
-
-    And what to use in place of the table, to convert all to the first; "" if it is not known how.
-    """
-    given, shares, notation = table.columns[column], dict[str, float](), None
-    number = "regexp_extract(v, '^([-+]?[0-9.,]+) *[^-+0-9., ]+$', 1)"
-    tests = (f"count(*) FILTER ({test})" for test in _written_tests(number))
-    counts = ("count(v)", f"histogram({_UNIT})", f"count({_UNIT})", *tests)
+def query_units(table: Table, column: str) -> ColumnQueries[dict[str, float]]:
+    """The units of a column of text whose values are numbers in several of them, and their shares, the commonest first."""
+    given, shares = table.columns[column], dict[str, float]()
     for rows in (table.first_rows, table.sql):
-        present, units, united, *written = yield ColumnQuery(given, rows, counts, stated("c"))
+        present, units = yield ColumnQuery(given, rows, ("count(v)", f"histogram({_UNIT})"), stated("c"))
         shares = {unit: count / present for unit, count in sorted((units or {}).items(), key=lambda each: (-each[1], each[0]))}
         several = len({_singular(unit) for unit in shares}) > 1 and _ORDINALS.isdisjoint(shares)
         # A single letter may as well be a part of a code, as in 12a.
         units_only = relative_sizes(shares) or not any(len(unit) == 1 and unit.isalpha() for unit in shares)
         if not several or not units_only or len(shares) > _MOST_UNITS or sum(shares.values()) < _NEARLY_ALL:
-            return {}, ""
-        notation = _notation(united, written)
-    if notation is None or not (sizes := relative_sizes(shares)):
-        return shares, ""
-    name = sql_name(db, column)
-    number = plain_number(f"regexp_extract({name}, '[-+0-9.,]+')", notation)
-    factors = " ".join(f"WHEN {quoted(unit)} THEN {size:.12g}" for unit, size in sizes.items())
-    unit = f"regexp_extract({name}, '[^-+0-9., ]+')"
-    converted = f"try_cast({number} AS DOUBLE) * CASE {unit} {factors} END"
-    return shares, in_place(table, role, f"converts all to {next(iter(sizes))}", name, converted)
+            return {}
+    return shares
 
 
 def relative_sizes(units: Iterable[str]) -> dict[str, float]:

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from itertools import combinations, islice
 
 from clnr.errors import DataError, command_with, one_line
-from clnr.support.humanize import option, plural
+from clnr.support.humanize import plural
 from clnr.tables.columns.node_columns import id_sql, ids_in, is_distinct, stacked_ids
-from clnr.tables.columns.notations import in_place, sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run
 from clnr.tables.roles.column_names import SOURCES, TARGETS
@@ -53,8 +52,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     is_alone, others = nodes is None or nodes.name == table.name, [name for name in table.columns if name != a]
     parents = parent_columns(db, table, a, others) if has_ids and is_alone else []
     if parents and (parents != [b] or len(others) > _FEW_COLUMNS):
-        also = "" if has_nodes or not table.from_sql else f" {option('--nodes', table.name)}"
-        raise DataError(f"{about_parents(db, table, a, parents)}{also}")
+        raise DataError(about_parents(table, parents))
     other = _other_ends(db, table, roles, nodes, key) if has_ids else None
     if other and not other[2]:
         return _told(table, roles, *other[:2], f"both hold ids of the nodes, and '{a}' is distinct in every row")
@@ -102,18 +100,15 @@ def known_ends(db: Connection, table: Table, roles: Roles, nodes: Table, key: st
 
 
 def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple[Table, str]]) -> str:
-    """A line about an end that holds several ids in a row, with the query that makes an edge of each; "" if none does.
+    """A line about an end that holds several ids in a row; "" if none does.
 
     Text is a list if over half of its parts are ids by themselves, of an end or of a table of nodes, given with its id column.
     Raises if many rows have lists whose parts are nodes, and on lists that are no text.
     """
-    ends, title, does = (roles.source, roles.target), table.name, "makes an edge of each"
-    names = [sql_name(db, end) for end in ends]
-    for end, name in zip(ends, names, strict=True):
+    ends, title = (roles.source, roles.target), table.name
+    for end in ends:
         if table.columns[end].kind.endswith("]"):
-            field = re.match(r"STRUCT\((\"[^\"]+\"|\w+) ", table.columns[end].kind)
-            cure = in_place(table, "edges", does, name, f"unnest({name})" + (f".{field[1]}" if field else ""))
-            raise DataError(f"{title}: '{end}' has a list of ids in each row, but an edge needs one; {cure}")
+            raise DataError(f"{title}: '{end}' has a list of ids in each row, but an edge needs one; give each a row")
     rows, around = stacked_ids(table, ends, _FIRST_ROWS), "'[] ' || chr(34) || chr(39)"
     run(db, f"CREATE OR REPLACE TEMP TABLE end_ids AS SELECT DISTINCT id, place FROM ({rows})", title)
     part = f"trim(unnest(string_split(id, sign)), if(starts_with(id, '['), {around}, ' ')) AS part"
@@ -130,14 +125,11 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
     ((place, sign, share, in_nodes, whole, example),) = run(db, found, title)
     if share <= _HALF or whole >= _HALF:
         return ""
-    has, between = f"contains(id, {quoted(sign)})", quoted(f" {sign}")
-    counts = f"count(*) FILTER ({has}), count(*), bool_or({has} AND trim(id, {between}) <> id)"
-    ((count, total, trailing),) = run(db, f"SELECT {counts} FROM {ids_in(table, ends[place])}", title)
-    text = f"trim({names[place]}, {between})" if trailing else names[place]
-    each = f"trim(unnest(string_split({text}, {quoted(sign)})){f', {around}' if example.startswith('[') else ''})"
+    counts = f"count(*) FILTER (contains(id, {quoted(sign)})), count(*)"
+    ((count, total),) = run(db, f"SELECT {counts} FROM {ids_in(table, ends[place])}", title)
     such = f"separated by '{sign}', such as '{one_line(example, 80)}'"
     line = f"{title}: {count:,} of {total:,} values of '{ends[place]}' hold several ids, {such}"
-    line += f"; {in_place(table, 'edges', does, names[place], each)}"
+    line += "; give each a row"
     if in_nodes >= _HALF and count > _MANY_LISTS * total:
         raise DataError(line)
     return line

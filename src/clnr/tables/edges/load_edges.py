@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from clnr.errors import DataError, one_line
 from clnr.support.humanize import option
-from clnr.tables.columns.column_queries import run_column_queries
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
-from clnr.tables.columns.notations import date_query, in_place, number_query, plain_number, sql_name
-from clnr.tables.columns.units import query_units
+from clnr.tables.columns.notations import unclear_number
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
 from clnr.tables.edges.edge_weighting import EdgeTimes, keep_until
-from clnr.tables.ingest_report import DISTANCE_NAME
-from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, quoted, run, trimmed
 from clnr.tables.roles.column_names import node_id
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_kinds import NamedTable
-
-# What stands before a number that is only a bound.
-_BOUNDS = "<>=~≤≥ "
 
 TablesAndRoles = tuple[tuple[NamedTable, Roles], ...]
 """Tables of edges or of nodes, and which column of each holds what."""
@@ -58,12 +51,11 @@ def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm
         counts = f"arg_min(given, rowid) FILTER ({wrong}), count(*) FILTER ({wrong}), count(*)"
         ((value, unread, rows),) = run(db, f"SELECT {counts} FROM {into}", table.name)
         if unread:
-            _, convert = run_column_queries(db, table.name, [query_units(db, table, "edges", w)])[0]
-            reads = number_query(db, table, "edges", w) or (f"{convert}; or {out}" if convert else "")
-            if not reads and 2 * unread > rows and value[0] not in _BOUNDS:
+            unclear = unclear_number(db, table, w)
+            if not unclear and 2 * unread > rows:
                 such = f"such as '{one_line(value, 80)}'; name another --weight, or {out}"
                 raise DataError(f"{table.name}: '{w}' holds no numbers in {unread:,} of {rows:,} rows, {such}")
-            out = reads or f"{_readable_weights(db, table, roles, value, f'{unread:,} of {rows:,} rows')}; or {out}"
+            out = unclear or f"correct it, or leave such rows out; {out}"
             check_rows(
                 db, table, into, wrong, w, "is not a weight; weights are numbers of 0 or more, such as 0.5", out, "given"
             )
@@ -71,40 +63,13 @@ def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm
         check_rows(db, table, into, "w < 0", w, below, "leave such edges out, or take their size: abs(weight)", "given")
     no_time = "moment IS NULL OR NOT isfinite(moment)"
     if times is not None and run(db, f"SELECT 1 FROM {into} WHERE {no_time} LIMIT 1", table.name):
-        query = date_query(db, table, "edges", times.column)
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
             raise DataError(
                 f"{table.name}: '{times.column}' holds no times: row 1 has '{one_line(str(first), 80)}'; times are "
-                f"dates such as 2020-12-31, or numbers; {query or 'name another column: --until COLUMN=DATE'}"
+                f"dates such as 2020-12-31, or numbers; name another column: --until COLUMN=DATE"
             )
-        cure = query or "correct it, or leave the row out"
-        check_rows(db, table, into, no_time, times.column, "is not a time", cure, "no_time")
-
-
-def _readable_weights(db: Connection, table: Table, roles: Roles, value: str, unread: str) -> str:
-    """A query that leaves out rows whose weights are no numbers; of bounds, such as <11, it takes the number."""
-    name, bound = sql_name(db, str(roles.weight)), value.lstrip(_BOUNDS)
-    read, does = name, f"leaves {unread} out"
-    if bound != value:
-        read, does = f"ltrim({name}, {quoted(_BOUNDS)})", f"reads '{one_line(value, 40)}' as {one_line(bound, 40)}"
-    # What is too large for a weight is infinite as a float.
-    return in_place(table, "edges", does, name, read, f" WHERE isfinite(try_cast({read} AS FLOAT))")
-
-
-def _about_distances(db: Connection, table: Table, roles: Roles, rows: str) -> list[str]:
-    """A note if the weights of a file are called as distances are, with a query that turns them around."""
-    weight, unit = str(roles.weight), roles.weight_unit
-    if not table.from_sql or not DISTANCE_NAME.search(weight):
-        return []
-    number = name = sql_name(db, weight)
-    if table.columns[weight].kind == "VARCHAR":
-        text = f"regexp_extract({name}, '[-+0-9., ]+')" if unit.name else name
-        number = f"{plain_number(text, unit.notation)}::DOUBLE"
-    ((least, above),) = run(db, f"SELECT min(w), min(w) FILTER (w > 0) FROM {rows}", table.name)
-    number = number if least else f"greatest({number}, {above!r})"
-    around = in_place(table, "edges", "turns it around", name, f"1 / {number}")
-    return [f"{table.name}: larger weights mean closer; if '{weight}' is a distance, {around}"]
+        check_rows(db, table, into, no_time, times.column, "is not a time", "correct it, or leave the row out", "no_time")
 
 
 def edges_title(edges: TablesAndRoles) -> str:
@@ -136,11 +101,10 @@ def load_edges(db: Connection, edges: TablesAndRoles, whole: bool, arguments: Ta
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into, name = "edges" if len(edges) == 1 else "some_edges", each.table.name
         _load_table(db, each, roles, form, times, into)
-        if roles.weight is not None and earlier is None:
-            remarks += _about_distances(db, each.table, roles, into)
-            if not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
-                out = f"{option('--ignore', roles.weight)} leaves weights out"
-                raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and edges of weight 0 are dropped; {out}")
+        fresh = roles.weight is not None and earlier is None
+        if fresh and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
+            out = f"{option('--ignore', str(roles.weight))} leaves weights out"
+            raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and edges of weight 0 are dropped; {out}")
         if len(edges) > 1:
             has = {"w": form.weighted, "kind": form.kinds is not None, "moment": times is not None}
             rows = f"SELECT {', '.join(['s', 't', *(column for column in has if has[column])])} FROM some_edges"

@@ -45,7 +45,6 @@ class Table:
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
         encoding: The encoding that it was found to have, in words; "" for UTF-8, or the one that the user named.
-        from_sql: How a query in its place names its file after FROM; "" if it is no file, or has a kind or no header.
         outputs: What is kept of it beside the graph, if that is not its columns.
     """
 
@@ -56,7 +55,6 @@ class Table:
     no_header: bool = False
     looks_otherwise: bool = False
     encoding: str = ""
-    from_sql: str = ""
     outputs: dict[str, Column] | None = None
 
     @property
@@ -76,22 +74,20 @@ def open_table(
     if not isinstance(given, str | Path):
         return with_fields(db, _frame(db, given, role, kind))
     path = os.fspath(given)
-    files, ending, from_sql = find_files(db, path), _ending(path), "" if kind else quoted(path)
+    files, ending = find_files(db, path), _ending(path)
     if ending in PARQUET_ENDINGS:
-        return replace(with_fields(db, _parquet(db, path, files)), from_sql=from_sql)
+        return with_fields(db, _parquet(db, path, files))
     with in_utf_8(files, encoding, decoded_folder(db)) as (copies, found):
         if ending in JSON_ENDINGS:
             table = _json(db, path, copies)
         else:
             head = read_header([Path(file) for file in copies], role, known, header)
             table = _text(path, copies, head)
-            # What DuckDB takes for numbers and dates may be ids, or other dates: 19.07.24.
-            from_sql = f"read_csv({from_sql}, all_varchar = true)" if from_sql and head.in_file else ""
         if copies != files:
             view = _view("decoded", role, kind)
             run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
             table = replace(table, sql=view)
-    return replace(with_fields(db, table), encoding=found, from_sql=from_sql)
+    return replace(with_fields(db, table), encoding=found)
 
 
 def check_table(path: str) -> None:

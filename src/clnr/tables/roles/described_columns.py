@@ -11,7 +11,7 @@ from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, emp
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import case_twins
-from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, date_query, notation_words, number_query, query_notation
+from clnr.tables.columns.notations import DECIMAL_COMMA, NOTATIONS, notation_words, query_notation
 from clnr.tables.columns.units import query_units
 from clnr.tables.ingest_report import MUCH_SHARE, NOT_USED, ColumnInfo
 from clnr.tables.io.source import Column, Table
@@ -197,9 +197,7 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     how, usual, lost = _READ_AS[encoder.kind]
     usual = f" in {encoder.unit}" if encoder.unit else f" {notation_words(encoder.notation)}" if encoder.notation else usual
     cure = f"; {option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
-    if encoder.kind == "datetime" and (query := date_query(db, table, "nodes", encoder.column)):
-        cure = f"; {query}"
-    elif is_earlier and encoder.kind != "category":
+    if is_earlier and encoder.kind != "category":
         cure = "; write them as in training"
     odd = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and {lost}{cure}"
     much = "warning: " if is_earlier and count > max(_FEW_VALUES, MUCH_SHARE * present) else ""
@@ -228,20 +226,18 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
 
 def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
     """A line if the first values of a column look like dates or numbers in a notation that is not read."""
-    units, query = yield from query_units(db, table, "nodes", encoder.column)
+    units = yield from query_units(table, encoder.column)
     if units:
         number = f"{option('--as', f'{encoder.column}=number')} reads those in {next(iter(units))} and leaves the others empty"
-        ways = filter(None, (query, number))
         shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
-        message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {'; or '.join(ways)}"
+        message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {number}"
         return [f"{table.name}: '{encoder.column}' {message}"]
     for what, (pattern, right) in _UNREAD.items():
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         aggregates = (f"bool_and({matches})", "arg_min(v, i) FILTER (v IS NOT NULL)")
         all_match, value = yield ColumnQuery(table.columns[encoder.column], table.first_rows, aggregates, stated("c"), "i")
         if all_match:
-            query = (date_query if what == "dates" else number_query)(db, table, "nodes", encoder.column)
-            cure = query or f"write them as {right}, such as by a query"
+            cure = f"write them as {right}"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []

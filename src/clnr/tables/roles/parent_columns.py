@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clnr.support.humanize import option
 from clnr.tables.columns.node_columns import id_sql, ids_in
-from clnr.tables.columns.notations import sql_name
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, is_missing, run
 from clnr.tables.roles.column_names import IDS
@@ -45,17 +43,9 @@ def parent_columns(db: Connection, table: Table, key: str, columns: Sequence[str
     return [some[place] for place, numbers in found if not numbers or is_called_so(some[place])]
 
 
-def about_parents(db: Connection, table: Table, key: str, parents: Sequence[str], are_edges: bool = False) -> str:
-    """A line about such columns, with the query that reads them as edges, unless they are edges already."""
+def about_parents(table: Table, parents: Sequence[str], are_edges: bool = False) -> str:
+    """A line about such columns; unless they are edges already, with how to read them as such."""
     names = ", ".join(f"'{name}'" for name in parents)
     holds = "holds ids of other nodes, so it is not a feature"
     line = f"{table.name}: {names} {holds if len(parents) == 1 else 'hold ids of other nodes, so they are not features'}"
-    if are_edges or not table.from_sql:
-        return line
-    source, *columns = (sql_name(db, column) for column in (key, *parents))
-    column, target, rows = columns[0], f"{columns[0]} AS target", table.from_sql
-    if len(columns) > 1:
-        column, target, rows = "target", "target", f"{rows} UNPIVOT (target FOR parent IN ({', '.join(columns)}))"
-    there = "<> ''" if table.is_text else "IS NOT NULL"
-    query = f"SELECT {source} AS source, {target} FROM {rows} WHERE {column} {there}"
-    return f"{line}; to read them as edges: {option('--edges', query)}"
+    return line if are_edges else f"{line}; to read them as edges, give this table as --edges, too, with --source and --target"
