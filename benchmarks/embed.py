@@ -7,7 +7,7 @@
 
 Each is a process of its own that reads two Parquet tables with text ids and writes vectors of --dimension numbers, clnr without
 a report; they take turns. Beside the whole time stands what it is above T, the time of ``import torch`` on this machine, and
-then the stages of clnr, as ``clnr embed -v`` shows them. A first turn, which is not counted, warms up what the system caches.
+then the stages of clnr, as ``clnr embed --json`` has them. A first turn, which is not counted, warms up what the system caches.
 With --cold, caches of compiled kernels are empty at first: that turn is shown as cold.
 
 Accuracy is that of one logistic regression for all, fitted to a tenth of the nodes, its penalty chosen by another tenth, on all

@@ -1,13 +1,13 @@
-"""Kinds of edges, edges that fade, and weights in an odd unit: do they help, or at least do no harm?
+"""Kinds of edges, and weights in an odd unit: do they help, or at least do no harm?
 
     python -m benchmarks.kinds cora citeseer --seeds 5
 
 Each graph is read by ``read_tables``, with more to its edges: a second kind of edges that says nothing (its own edges split in
 two at random), one that helps or not (links to the five nodes with the most similar features), and one that hurts (ten random
-edges for each of its own); times at random, by which edges fade; and small weights at random. CLNR trains on it without labels,
-and logistic regression gives the strict accuracy: on the graph as it is, with all edges as one kind, with one number for each
-kind, so that all kinds have the same total weight, and as clnr does it, each kind normalised by itself. Beside small weights, a
-node itself weighs 1, or, as clnr does it, what the median edge does.
+edges for each of its own); and small weights at random. CLNR trains on it without labels, and logistic
+regression gives the strict accuracy: on the graph as it is, with all edges as one kind, with one number for each kind, so that
+all kinds have the same total weight, and as clnr does it, each kind normalised by itself. Beside small weights, a node itself
+weighs 1, or, as clnr does it, what the median edge does.
 """
 
 from __future__ import annotations
