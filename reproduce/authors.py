@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import statistics
-from typing import NamedTuple
+from collections.abc import Sequence
+from statistics import fmean, median, variance
 
 from clnr.methods import CLNR
 from clnr.methods.presets import preset
 from reproduce import tables
 from reproduce.formats import Row, Table, bold
-from reproduce.record import SEEDS, SETS, Record, batch, title_of
-from reproduce.tables import PUBLISHED_CLUSTERS, PUBLISHED_SECONDS, TIMED_METHODS
+from reproduce.record import SEEDS, SETS, Record, batch
 
-_METHODS = (*tables.SELF_SUPERVISED, *tables.SUPERVISED)
 _BOLD_ERRORS = 3
 # Not printed: the authors' own program for CLNR, run on one H200 with our data: accuracy by their rule, and seconds.
 _AUTHORS_PROGRAM = {
@@ -26,36 +24,10 @@ _AUTHORS_PROGRAM = {
 }
 
 
-class Beside(NamedTuple):
-    """A number of ours and theirs; ``error`` is the squared standard error of the difference, where it is known."""
-
-    what: str
-    method: str
-    dataset: str
-    ours: float
-    theirs: float
-    error: float = 0.0
-
-    @property
-    def errors(self) -> float | None:
-        """The difference in standard errors."""
-        return (self.ours - self.theirs) / math.sqrt(self.error) if self.error else None
-
-    def row(self) -> Row:
-        errors = "-" if self.errors is None else f"{self.errors:+.1f}"
-        if self.errors is not None and abs(self.errors) > _BOLD_ERRORS:
-            errors = bold(errors)
-        digits = 3 if abs(self.ours) < 10 else 2
-        theirs = f"{self.theirs:.1f}" if self.theirs == round(self.theirs, 1) else f"{self.theirs:g}"
-        numbers = (f"{self.ours:.{digits}f}", theirs, f"{self.ours - self.theirs:+.{digits}f}", errors)
-        return (self.what, self.method, title_of(self.dataset), *numbers)
-
-
 def table(record: Record) -> Table:
     """Every published number that there are runs for: ours, theirs, and the difference in standard errors."""
-    accuracies = _accuracies(record)
-    lines = [*accuracies, *_times(record), *_program(record), *_clusters(record)]
-    known = [abs(each.errors) for each in accuracies if each.errors is not None]
+    rows, known = _accuracies(record)
+    rows += [*_times(record), *_program(record), *_clusters(record)]
     notes = (
         f"Accuracies are by the authors' rule, in percent. Of {len(known)}, {sum(each > 2 for each in known)} differ by "
         f"more than 2 standard errors, where {0.05 * len(known):.0f} would by chance; in bold, those by more than "
@@ -68,55 +40,68 @@ def table(record: Record) -> Table:
         "numbers.",
     )
     head = ("What", "Method", "Data set", "ours", "the authors'", "difference", "standard errors")
-    return Table("authors", "Our numbers beside the authors'", head, [each.row() for each in lines], notes, text_columns=3)
+    return Table("authors", "Our numbers beside the authors'", head, rows, notes, text_columns=3)
 
 
-def _accuracies(record: Record) -> list[Beside]:
-    lines = []
-    for method in _METHODS:
+def _row(what: str, method: str, dataset: str, ours: float, theirs: float, errors: float | None = None) -> Row:
+    """A number of ours and theirs; ``errors`` is the difference in standard errors, where these are known."""
+    judged = "-" if errors is None else f"{errors:+.1f}"
+    if errors is not None and abs(errors) > _BOLD_ERRORS:
+        judged = bold(judged)
+    digits = 3 if abs(ours) < 10 else 2
+    printed = f"{theirs:.1f}" if theirs == round(theirs, 1) else f"{theirs:g}"
+    difference = f"{ours - theirs:+.{digits}f}"
+    return (what, method, tables.title_of(dataset), f"{ours:.{digits}f}", printed, difference, judged)
+
+
+def _errors(ours: Sequence[float], theirs: float, square: float = 0.0) -> float | None:
+    """The difference from our mean in standard errors; ``square`` is the squared error of theirs."""
+    square += variance(ours) / len(ours) if len(ours) > 1 else 0.0
+    return (fmean(ours) - theirs) / math.sqrt(square) if square else None
+
+
+def _accuracies(record: Record) -> tuple[list[Row], list[float]]:
+    """The rows, and how many standard errors each accuracy is off."""
+    rows, known = [], []
+    for method in (*tables.SELF_SUPERVISED, *tables.SUPERVISED):
         for name in SETS:
-            runs, printed = record.find(batch(method, name)), preset(method, name).published
-            if runs and printed is not None:
-                error = _square(tables.values(runs, "paper")) + printed.spread**2 / SEEDS
-                lines.append(Beside("accuracy", method.name, name, tables.mean(runs, "paper"), printed.accuracy, error))
-    return lines
+            ours, printed = tables.values(record.find(batch(method, name)), "paper"), preset(method, name).published
+            if ours and printed is not None:
+                errors = _errors(ours, printed.accuracy, printed.spread**2 / SEEDS)
+                rows.append(_row("accuracy", method.name, name, fmean(ours), printed.accuracy, errors))
+                known += [] if errors is None else [abs(errors)]
+    return rows, known
 
 
-def _times(record: Record) -> list[Beside]:
-    here, lines = record.on_one_platform(tables.time_batches()), []
-    for name, theirs in PUBLISHED_SECONDS.items():
-        both = [tables.seconds(here.find(tables.time_batch(method, name))) for method in TIMED_METHODS]
+def _times(record: Record) -> list[Row]:
+    here, rows = tables.on_one_machine(record), []
+    for name, theirs in tables.PUBLISHED_SECONDS.items():
+        both = tables.seconds(here, name)
         if all(both):
-            ours = [statistics.median(each) for each in both]
-            for method, *pair in zip(TIMED_METHODS, ours, theirs, strict=True):
-                lines.append(Beside("seconds", method.name, name, *pair))
-            ratio = ours[1] / ours[0], round(theirs[1] / theirs[0], 1)
-            lines.append(Beside("ratio of seconds", "GRACE / CLNR", name, *ratio))
-    return lines
+            ours = [median(each) for each in both]
+            for method, *pair in zip(tables.PAIR, ours, theirs, strict=True):
+                rows.append(_row("seconds", method.name, name, *pair))
+            ratio = round(theirs[1] / theirs[0], 1)
+            rows.append(_row("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], ratio))
+    return rows
 
 
-def _program(record: Record) -> list[Beside]:
-    lines = []
+def _program(record: Record) -> list[Row]:
+    rows = []
     for name, (accuracy, seconds) in _AUTHORS_PROGRAM.items():
-        runs, timed = record.find(batch(CLNR, name)), tables.seconds(record.find(tables.time_batch(CLNR, name)))
+        runs, timed = record.find(batch(CLNR, name)), tables.seconds(record, name)[0]
         if runs:
-            lines.append(Beside("accuracy, their program", CLNR.name, name, tables.mean(runs, "paper"), accuracy))
+            rows.append(_row("accuracy, their program", CLNR.name, name, tables.mean(runs, "paper"), accuracy))
         if timed:
-            lines.append(Beside("seconds, their program", CLNR.name, name, statistics.median(timed), seconds))
-    return lines
+            rows.append(_row("seconds, their program", CLNR.name, name, median(timed), seconds))
+    return rows
 
 
-def _clusters(record: Record) -> list[Beside]:
-    lines = []
-    for method, published in PUBLISHED_CLUSTERS.items():
-        if runs := record.find(batch(method, "cora", extra="clusters")):
-            for score, theirs in zip(tables.SCORES, published, strict=True):
-                values = tables.scores(runs, score)
-                numbers = (statistics.fmean(values), theirs, _square(values))
-                lines.append(Beside(score.replace("_", "-"), method.name, "cora", *numbers))
-    return lines
-
-
-def _square(values: list[float]) -> float:
-    """The squared standard error of a mean."""
-    return statistics.variance(values) / len(values) if len(values) > 1 else 0.0
+def _clusters(record: Record) -> list[Row]:
+    rows = []
+    for method, published in tables.PUBLISHED_CLUSTERS.items():
+        for (score, ours), theirs in zip(tables.scores(record, method).items(), published, strict=True):
+            if ours:
+                what = score.replace("_", "-")
+                rows.append(_row(what, method.name, "cora", fmean(ours), theirs, _errors(ours, theirs)))
+    return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from clnr import datasets, methods
 from clnr.datasets import DATASETS
@@ -12,14 +13,14 @@ from clnr.errors import DataError
 from clnr.methods import BASELINES, CCA_SSG, CLNR, GRACE, METHODS, SVD_MIX, VARIANTS, Method
 from clnr.methods.presets import preset
 from reproduce.formats import Row, Table, bold
-from reproduce.record import MISSING, SEEDS, SETS, Batch, Record, Run, batch, title_of
+from reproduce.record import SEEDS, SETS, Batch, Record, Run, batch
 
+MISSING = "no data"
 SELF_SUPERVISED = (methods.GAE, methods.DGI, methods.MVGRL, CCA_SSG, methods.BGRL, GRACE, CLNR)
 SUPERVISED = (methods.SUPERVISED_GCN, methods.SUPERVISED_GAT)
 _OURS = (*VARIANTS, SVD_MIX, *BASELINES)
 OTHER_METHODS = tuple(each for each in METHODS.values() if each not in (*SELF_SUPERVISED, *SUPERVISED, *_OURS))
-TIMED_SETS = ("ogbn-arxiv", "photo", "computers", "pubmed")
-TIMED_METHODS = (CLNR, GRACE)
+PAIR = (CLNR, GRACE)
 
 # The paper's numbers; its accuracies are in ``methods/recipes``, the sizes of its data sets in their catalogue.
 # Table 1: target, MI estimator, projection or prediction head, asymmetric, negative samples.
@@ -40,6 +41,7 @@ PUBLISHED_SECONDS = {
     "computers": (25.62, 104.59),
     "pubmed": (134.51, 538.75),
 }
+TIMED_SETS = tuple(PUBLISHED_SECONDS)
 # Table 5: its columns as keys of a recipe, and its rows.
 _SETTINGS = (
     *("epochs", "layers", "dimension", "temperature", "learning_rate", "weight_decay", "feature_mask", "edge_drop"),
@@ -65,6 +67,11 @@ OPTIMISTIC = (
 )
 
 
+def title_of(dataset: str) -> str:
+    """The name of a data set as in the paper."""
+    return DATASETS[dataset].title
+
+
 def values(runs: Sequence[Run], name: str) -> list[float]:
     return [getattr(run, name) for run in runs]
 
@@ -73,12 +80,17 @@ def mean(runs: Sequence[Run], name: str) -> float:
     return statistics.fmean(values(runs, name))
 
 
-def accuracy(runs: Sequence[Run], protocol: str, usual: int | None = None) -> str:
-    """Mean and standard deviation, and the number of seeds if it is not the usual one."""
-    if not runs:
+def spread(values: Sequence[float], digits: int) -> str:
+    """Mean and standard deviation."""
+    if not values:
         return MISSING
-    spread = f" ± {statistics.pstdev(values(runs, protocol)):.2f}" if len(runs) > 1 else ""
-    return f"{mean(runs, protocol):.2f}{spread}" + ("" if usual in (None, len(runs)) else f" ({len(runs)})")
+    around = f" ± {statistics.pstdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{around}"
+
+
+def accuracy(runs: Sequence[Run], protocol: str, usual: int) -> str:
+    """Mean and standard deviation, and the number of seeds if it is not the usual one."""
+    return spread(values(runs, protocol), 2) + (f" ({len(runs)})" if len(runs) not in (0, usual) else "")
 
 
 def _finding(what: str, differing: Sequence[str]) -> str:
@@ -101,15 +113,18 @@ def architectures(record: Record) -> Table:
 def accuracies(record: Record) -> Table:
     """Table 2: every method on every data set, under both protocols and as published."""
     lineup = (*SELF_SUPERVISED, *SUPERVISED, *OTHER_METHODS)
-    found = {method: {name: record.find(batch(method, name)) for name in SETS} for method in lineup}
-    best = {name: _best({each.name: found[each][name] for each in SELF_SUPERVISED}) for name in SETS}
+    found = {(method, name): record.find(batch(method, name)) for method in lineup for name in SETS}
+    best = set()
+    for name in SETS:
+        if contenders := [method for method in SELF_SUPERVISED if found[method, name]]:
+            best.add((max(contenders, key=lambda method: mean(found[method, name], "strict")), name))
     rows: list[Row] = []
-    for method, runs in found.items():
-        strict = {name: accuracy(runs[name], "strict", SEEDS) for name in SETS}
-        cells = [bold(cell) if best[name] == method.name else cell for name, cell in strict.items()]
-        rows.append((method.name, "strict", *cells))
+    for method in lineup:
+        cells = {name: accuracy(found[method, name], "strict", SEEDS) for name in SETS}
+        shown = (bold(cell) if (method, name) in best else cell for name, cell in cells.items())
+        rows.append((method.name, "strict", *shown))
         if not method.supervised:
-            rows.append(("", "paper rule", *(accuracy(runs[name], "paper", SEEDS) for name in SETS)))
+            rows.append(("", "paper rule", *(accuracy(found[method, name], "paper", SEEDS) for name in SETS)))
         printed = [_published(method, name) for name in SETS]
         if any(printed):
             rows.append(("", "published", *(cell or "-" for cell in printed)))
@@ -124,11 +139,6 @@ def accuracies(record: Record) -> Table:
     return Table("table-2", "Table 2. Accuracy in percent", head, rows, notes, text_columns=2)
 
 
-def _best(runs_by_method: dict[str, list[Run]]) -> str | None:
-    means = {name: mean(runs, "strict") for name, runs in runs_by_method.items() if runs}
-    return max(means, key=means.__getitem__) if means else None
-
-
 def _published(method: Method, dataset: str) -> str | None:
     result = preset(method, dataset).published
     if result is None:
@@ -136,26 +146,32 @@ def _published(method: Method, dataset: str) -> str | None:
     return f"{result.accuracy:.1f} ± {result.spread:.1f}"
 
 
-def time_batches() -> list[Batch]:
-    return [time_batch(method, name) for name in TIMED_SETS for method in TIMED_METHODS]
-
-
 def time_batch(method: Method, dataset: str) -> Batch:
     return batch(method, dataset, 5, "time")
 
 
+def on_one_machine(record: Record) -> Record:
+    """The runs of the machine and precision that has most of table 3's."""
+    return record.on_one_platform(time_batch(method, name) for name in TIMED_SETS for method in PAIR)
+
+
+def seconds(record: Record, dataset: str) -> list[list[float]]:
+    """Training times of CLNR and of GRACE, of runs made alone."""
+    found = [record.find(time_batch(method, dataset)) for method in PAIR]
+    return [[run.extra_metrics["time"]["train_seconds"] for run in runs] for runs in found]
+
+
 def times(record: Record) -> Table:
     """Table 3: training times of CLNR and GRACE, on one machine."""
-    here, rows = record.on_one_platform(time_batches()), []
-    for name in TIMED_SETS:
-        batches = [time_batch(method, name) for method in TIMED_METHODS]
-        both = [seconds(here.find(each)) for each in batches]
-        ours = [f"{statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})" if each else MISSING for each in both]
-        ratio = f"{statistics.median(both[1]) / statistics.median(both[0]):.1f}" if all(both) else MISSING
-        then = PUBLISHED_SECONDS[name]
-        printed = (f"{then[0]:,.2f}", f"{then[1]:,.2f}", f"{then[1] / then[0]:.1f}")
-        epochs, seeds = " / ".join(str(each.recipe.epochs) for each in batches), " / ".join(str(len(x)) for x in both)
-        rows.append((title_of(name), epochs, seeds, *ours, ratio, *printed))
+    here, rows = on_one_machine(record), []
+    for name, printed in PUBLISHED_SECONDS.items():
+        both = seconds(here, name)
+        epochs = " / ".join(str(preset(method, name).recipe.epochs) for method in PAIR)
+        seeds = " / ".join(str(len(each)) for each in both)
+        cells = [f"{median(each):.2f} ({min(each):.2f}-{max(each):.2f})" if each else MISSING for each in both]
+        cells.append(f"{median(both[1]) / median(both[0]):.1f}" if all(both) else MISSING)
+        theirs = [f"{printed[0]:,.2f}", f"{printed[1]:,.2f}", f"{printed[1] / printed[0]:.1f}"]
+        rows.append((title_of(name), epochs, seeds, *cells, *theirs))
     head = ("Data set", "epochs", "seeds", "CLNR, s", "GRACE, s", "GRACE / CLNR")
     paper = ("paper: CLNR, s", "paper: GRACE, s", "paper: ratio")
     note = (
@@ -164,11 +180,6 @@ def times(record: Record) -> Table:
         "program: only the ratios can be compared."
     )
     return Table("table-3", "Table 3. Training time", (*head, *paper), rows, (note,), text_columns=3)
-
-
-def seconds(runs: Sequence[Run]) -> list[float]:
-    """Training times of timed runs."""
-    return [run.extra_metrics["time"]["train_seconds"] for run in runs]
 
 
 def sizes(record: Record) -> Table:
@@ -208,27 +219,22 @@ def settings(record: Record) -> Table:
     return Table("table-5", "Table 5. Hyper-parameters of CLNR", head, rows, (note,))
 
 
+def scores(record: Record, method: Method) -> dict[str, list[float]]:
+    """The cluster scores of a method's runs on Cora."""
+    runs = record.find(batch(method, "cora", extra="clusters"))
+    return {score: [run.extra_metrics["clusters"][score] for run in runs] for score in SCORES}
+
+
 def clusters(record: Record) -> Table:
     """Table 6: how well the classes are clusters of the raw embeddings."""
     rows = []
     for method, printed in PUBLISHED_CLUSTERS.items():
-        runs = record.find(batch(method, "cora", extra="clusters"))
-        cells = [_spread(scores(runs, score)) for score in SCORES]
-        rows.append((method.name, title_of("cora"), *cells, str(len(runs)), *(f"{value:.3f}" for value in printed)))
+        found = list(scores(record, method).values())
+        ours = [*(spread(each, 3) for each in found), str(len(found[0]))]
+        rows.append((method.name, title_of("cora"), *ours, *(f"{value:.3f}" for value in printed)))
     head = ("Method", "Data set", "SC", "DB", "CH", "seeds", "paper: SC", "paper: DB", "paper: CH")
     note = (
         "SC: silhouette coefficient (higher is better); DB: Davies-Bouldin index (lower); CH: Calinski-Harabasz score "
         "(higher). Of the raw embeddings of all nodes against their classes: means and standard deviations over seeds."
     )
     return Table("table-6", "Table 6. Clustering scores", head, rows, (note,), text_columns=2)
-
-
-def scores(runs: Sequence[Run], score: str) -> list[float]:
-    return [run.extra_metrics["clusters"][score] for run in runs]
-
-
-def _spread(values: list[float]) -> str:
-    if not values:
-        return MISSING
-    spread = f" ± {statistics.pstdev(values):.3f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.3f}{spread}"

@@ -30,7 +30,7 @@ def cells(table, *beginning):
 def test_markdown_and_csv():
     table = Table("t", "T", ("Method", "a_b"), [("one", bold("1.0")), ("", 'say "x", y')], ("A note.",))
     lines = '| Method | a_b |\n| --- | ---: |\n| one | **1.0** |\n|  | say "x", y |'
-    assert table.markdown("t.png") == f"## T\n\n![T](t.png)\n\n{lines}\n\nA note.\n"
+    assert table.markdown() == f"## T\n\n{lines}\n\nA note.\n"
     assert list(csv.reader(io.StringIO(table.csv()))) == [["Method", "a_b"], ["one", "1.0"], ["one", 'say "x", y']]
 
 
