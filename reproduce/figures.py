@@ -6,10 +6,11 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -144,7 +145,7 @@ def draw_plane(record: Record) -> Figure | None:
     if not means:
         return None
     figure, axes = panels(len(means), 2.05)
-    for axis, (name, marks) in zip(axes, means.items(), strict=True):
+    for axis, marks in zip(axes, means.values(), strict=True):
         accuracies, top = [strict for _, _, strict in marks.values()], _top([y for _, y, _ in marks.values()])
         # A method that fails outright would leave one colour for all others.
         low = max(min(accuracies), sorted(accuracies)[len(accuracies) // 2] - 5)
@@ -155,19 +156,15 @@ def draw_plane(record: Record) -> Figure | None:
             )  # fmt: skip
             if y > top:
                 axis.annotate(f"({y:.2f})", (x, top), (6, -2), textcoords="offset points", fontsize=SMALL_POINTS)
-        axis.set_title(title_of(name), fontsize=LARGE_POINTS)
-        axis.grid(alpha=0.25)
         axis.margins(0.22)
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
         bar.ax.tick_params(labelsize=SMALL_POINTS)
         if axis in axes[_PANELS_PER_ROW - 1 :: _PANELS_PER_ROW] or axis is axes[-1]:
             bar.set_label("strict accuracy, %", fontsize=SMALL_POINTS)
-    figure.supxlabel("uniformity (lower is better)", fontsize=LARGE_POINTS)
-    figure.supylabel("alignment (lower is better)", fontsize=LARGE_POINTS)
     names = dict.fromkeys(label for marks in means.values() for label in marks)
     style: dict[str, Any] = {"linestyle": "", "color": "#FFFFFF", "markeredgecolor": "#000000", "markeredgewidth": 0.6}
     handles = [Line2D([], [], marker=_STYLES[each][1], label=each, **style) for each in names]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(names), frameon=False, fontsize=LARGE_POINTS)
+    _label(figure, axes, means, "uniformity (lower is better)", "alignment (lower is better)", handles)
     return figure
 
 
@@ -217,22 +214,18 @@ class Curves(NamedTuple):
         if not curves:
             return None
         figure, axes = panels(len(curves), 1.9)
-        for axis, (name, lines) in zip(axes, curves.items(), strict=True):
+        for axis, lines in zip(axes, curves.values(), strict=True):
             for label, points in lines.items():
                 colour, marker = _STYLES[label]
                 x, y, spread = (np.array(part) for part in zip(*points, strict=True))
                 axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=label)
                 axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
-            axis.set_title(title_of(name), fontsize=LARGE_POINTS)
-            axis.grid(alpha=0.25)
             if self is DIMENSIONS:
                 axis.set_xscale("log", base=2)
                 axis.minorticks_off()
             axis.set_xticks(self.values, [str(each) for each in self.values])
-        figure.supxlabel(self.axis, fontsize=LARGE_POINTS)
-        figure.supylabel("strict accuracy, %", fontsize=LARGE_POINTS)
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=LARGE_POINTS)
+        handles, _ = axes[0].get_legend_handles_labels()
+        _label(figure, axes, curves, self.axis, "strict accuracy, %", handles)
         return figure
 
 
@@ -266,3 +259,14 @@ def panels(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[F
     for axis in axes[count:]:
         axis.remove()
     return figure, axes[:count]
+
+
+def _label(figure: Figure, axes: Sequence[Axes], sets: Iterable[str], x: str, y: str, handles: Sequence[Artist]) -> None:
+    """Name panels by their data sets, both scales, and above all what is drawn in them."""
+    for axis, name in zip(axes, sets, strict=True):
+        axis.set_title(title_of(name), fontsize=LARGE_POINTS)
+        axis.grid(alpha=0.25)
+    figure.supxlabel(x, fontsize=LARGE_POINTS)
+    figure.supylabel(y, fontsize=LARGE_POINTS)
+    place = {"loc": "outside upper center", "ncols": len(handles), "frameon": False}
+    figure.legend(handles=handles, fontsize=LARGE_POINTS, **place)

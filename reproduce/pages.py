@@ -121,9 +121,9 @@ def claims_page(judged: Sequence[Judged], provenance: str) -> str:
         pipe_table(("Verdict", "Claims"), [(each, ", ".join(found) or "none") for each, found in numbers.items()], 2),
     ]
     numbered = enumerate(judged, 1)
-    for title, claims in SECTIONS.items():
+    for title, count in SECTIONS.items():
         parts.append(f"### {title}")
-        for number, (claim, result) in itertools.islice(numbered, len(claims)):
+        for number, (claim, result) in itertools.islice(numbered, count):
             parts.append(f"#### {number}. {claim.says[0].upper()}{claim.says[1:]}")
             parts.append(f"**{result.verdict.capitalize()}.** {result.words}")
             parts += [claim.aside] if claim.aside else []

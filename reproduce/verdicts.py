@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
@@ -143,56 +143,54 @@ class ClaimResult(NamedTuple):
 def at_least(contrasts: Sequence[Contrast], count: int | None = None) -> ClaimResult:
     """A claim that all contrasts hold; or that on at least ``count`` data sets all of theirs do.
 
-    It fails if too few are left that have not failed. P-values are corrected for the number of contrasts by Holm's
-    method; those with too few runs are undecided.
+    P-values are corrected for the number of contrasts by Holm's method; those with too few runs are undecided.
     """
     known = [each for each in contrasts if each.is_testable]
     corrected = holm([each.p for each in known])
     effects = [each.effect(p, len(known)) for each, p in zip(known, corrected, strict=True)]
     missing = [each.what for each in contrasts if not each.is_testable]
-    verdicts = defaultdict(set)
-    for what, verdict in [*((each.what, each.verdict) for each in effects), *((each, UNDECIDED) for each in missing)]:
-        verdicts[what.rpartition(" on ")[2] if count else what].add(verdict)
-    held = [name for name, found in verdicts.items() if found == {HOLDS}]
-    failed = sum(FAILS in found for found in verdicts.values())
-    claimed = count or len(verdicts)
-    verdict = HOLDS if len(held) >= claimed else FAILS if len(verdicts) - failed < claimed else UNDECIDED
-    names = f" ({', '.join(held)})" if held else ""
-    words = f"{len(held)} of {len(verdicts)} hold"
+    verdicts = dict.fromkeys((each.what for each in contrasts), UNDECIDED)
+    verdicts |= {each.what: each.verdict for each in effects}
+    groups = defaultdict(set)
+    for what, verdict in verdicts.items():
+        groups[what.rpartition(" on ")[2] if count else what].add(verdict)
+    held = [name for name, found in groups.items() if found == {HOLDS}]
+    words = f"{len(held)} of {len(groups)} hold"
     if count:
-        words = f"It holds on {len(held)} of {len(verdicts)}{names}, and {count} are claimed"
-    elif len(contrasts) == len(effects) == 1:
-        return ClaimResult(verdict, _about_one(effects[0]), effects, missing)
-    elif len(held) == len(contrasts):
+        names = f" ({', '.join(held)})" if held else ""
+        words = f"It holds on {len(held)} of {len(groups)}{names}, and {count} are claimed"
+    elif len(held) == len(groups) > 1:
         least, most = (choose(effects, key=lambda each: each.bounds[1]) for choose in (min, max))
         words = f"All {len(held)} hold, from {least} to {most}"
-    return ClaimResult(verdict, _joined(words, *_details(effects, missing, "The other way")), effects, missing)
+    words = _joined(words, *_details(effects, missing, "The other way"))
+    if len(contrasts) == len(effects) == 1:
+        words = _about_one(effects[0])
+    return ClaimResult(_decide(groups.values(), count or len(groups)), words, effects, missing)
 
 
 def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> ClaimResult:
-    """A claim that the largest of some values reaches a goal; each value has bounds, or is None if unknown.
+    """A claim that one of some values reaches a goal; each value has bounds, or is None if unknown.
 
-    It holds if the goal lies within or below the bounds of one whose lower bound is above ``nothing``, the value of no
-    effect; it fails if all are known and lie below the goal.
+    One does if the goal lies within or below its bounds and these lie above ``nothing``, the value of no effect.
     """
-
-    def judge(low: float, high: float) -> Verdict:
-        return FAILS if high < goal else HOLDS if low > nothing else UNDECIDED
-
-    effects = [Effect(what, each, judge(each[0], each[2])) for what, each in values.items() if each is not None]
-    missing = [what for what, each in values.items() if each is None]
+    effects = []
+    for what, bounds in values.items():
+        if bounds is not None:
+            verdict = FAILS if bounds[2] < goal else HOLDS if bounds[0] > nothing else UNDECIDED
+            effects.append(Effect(what, bounds, verdict))
+    missing = [what for what, bounds in values.items() if bounds is None]
     words = ""
     if effects:
         largest = max(effects, key=lambda each: each.bounds[1])
         how = {HOLDS: "reaches", FAILS: "is below", UNDECIDED: "may or may not reach"}[largest.verdict]
         low, middle, high = largest.bounds
         words = f"The largest, {middle:.3g} on {largest.what} ({low:.3g} to {high:.3g}), {how} {goal:g}"
-    verdict = _first((HOLDS, UNDECIDED, FAILS), effects, missing)
+    verdict = _decide([{each.verdict} for each in effects] + [{UNDECIDED}] * len(missing), 1)
     return ClaimResult(verdict, _joined(words, _listed("Too few runs", missing)), effects, missing, goal)
 
 
 def within(contrasts: Sequence[Contrast], margin: float) -> ClaimResult:
-    """A claim that differences are zero within a margin: it holds if all intervals lie inside, and fails if one is outside."""
+    """A claim that all differences are zero within a margin: one is if its interval lies inside, not if outside."""
     effects = []
     for what, differences in ((each.what, each.differences) for each in contrasts if len(each.differences) > 1):
         low, middle, high = bounds = interval(differences, len(contrasts))
@@ -204,39 +202,40 @@ def within(contrasts: Sequence[Contrast], margin: float) -> ClaimResult:
             needed = seeds_needed(margin - abs(middle), stdev(differences), len(contrasts))
         effects.append(Effect(what, bounds, verdict, seeds=len(differences), needed=needed))
     missing = [each.what for each in contrasts if len(each.differences) < 2]
+    verdict = _decide([{each.verdict} for each in effects] + [{UNDECIDED}] * len(missing), len(contrasts))
     farthest_first = sorted(effects, key=lambda each: -abs(each.bounds[1]))
-    verdict = _first((FAILS, UNDECIDED, HOLDS), effects, missing)
     words = f"{sum(each.verdict is HOLDS for each in effects)} of {len(contrasts)} lie within {margin:g} of zero"
     if verdict is HOLDS:
         words = f"All {len(contrasts)} lie within {margin:g} of zero, the farthest {farthest_first[0]}"
-    text = _joined(words, *_details(farthest_first, missing, "Beyond"))
-    return ClaimResult(verdict, text, effects, missing, margin=margin)
+    words = _joined(words, *_details(farthest_first, missing, "Beyond"))
+    return ClaimResult(verdict, words, effects, missing, margin=margin)
 
 
-def _first(order: Sequence[Verdict], effects: Iterable[Effect], missing: Sequence[str]) -> Verdict:
-    """The first of some verdicts that an effect has; what has too few runs is undecided."""
-    found = [each.verdict for each in effects] + [UNDECIDED] * len(missing)
-    return min(found, key=order.index)
+def _decide(groups: Collection[set[Verdict]], count: int) -> Verdict:
+    """Whether so many groups hold, each with all of it; it fails if too few are left that have not failed."""
+    if sum(each == {HOLDS} for each in groups) >= count:
+        return HOLDS
+    return FAILS if sum(FAILS not in each for each in groups) < count else UNDECIDED
 
 
 def _about_one(effect: Effect) -> str:
     low, middle, high = effect.bounds
-    decided = f"{_needed_in_words(effect.needed).capitalize()} would decide it" if effect.needed else ""
+    decided = f"{_seeds(effect).capitalize()} would decide it" if effect.needed else ""
     return _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided)
 
 
-def _details(effects: Iterable[Effect], missing: Sequence[str], against: str) -> list[str]:
+def _details(effects: Sequence[Effect], missing: Sequence[str], against: str) -> list[str]:
     """What speaks against a claim, and what is undecided, in sentences; first what the fewest seeds would decide."""
-    undecided = [each for each in effects if each.verdict is UNDECIDED]
-    undecided.sort(key=lambda each: each.needed or math.inf)
-    texts = [f"{each} ({_needed_in_words(each.needed)})" if each.needed else str(each) for each in undecided]
     failing = [str(each) for each in effects if each.verdict is FAILS]
+    undecided = sorted((each for each in effects if each.verdict is UNDECIDED), key=lambda each: each.needed or math.inf)
+    texts = [f"{each} ({_seeds(each)})" if each.needed else str(each) for each in undecided]
     return [_listed(against, failing), _listed("Open", texts), _listed("Too few runs", missing)]
 
 
-def _needed_in_words(seeds: int) -> str:
+def _seeds(effect: Effect) -> str:
     """How many seeds an undecided effect would take, rounded as the guess that it is."""
-    return f"more than {_MOST_SEEDS:,} seeds" if seeds > _MOST_SEEDS else f"some {float(f'{seeds:.2g}'):,.0f} seeds"
+    needed = effect.needed or 0
+    return f"more than {_MOST_SEEDS:,} seeds" if needed > _MOST_SEEDS else f"some {float(f'{needed:.2g}'):,.0f} seeds"
 
 
 def _listed(name: str, texts: Sequence[str]) -> str:
