@@ -263,10 +263,10 @@ def panels(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[F
 
 def _label(figure: Figure, axes: Sequence[Axes], sets: Iterable[str], x: str, y: str, handles: Sequence[Artist]) -> None:
     """Name panels by their data sets, both scales, and above all what is drawn in them."""
+    size = LARGE_POINTS
     for axis, name in zip(axes, sets, strict=True):
-        axis.set_title(title_of(name), fontsize=LARGE_POINTS)
+        axis.set_title(title_of(name), fontsize=size)
         axis.grid(alpha=0.25)
-    figure.supxlabel(x, fontsize=LARGE_POINTS)
-    figure.supylabel(y, fontsize=LARGE_POINTS)
-    place = {"loc": "outside upper center", "ncols": len(handles), "frameon": False}
-    figure.legend(handles=handles, fontsize=LARGE_POINTS, **place)
+    figure.supxlabel(x, fontsize=size)
+    figure.supylabel(y, fontsize=size)
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=size)

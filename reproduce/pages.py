@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from clnr.support.storage import write_bytes
-from reproduce import authors, figures, tables
+from reproduce import figures, tables
 from reproduce.claims import CLAIMS, SECTIONS, Claim
 from reproduce.figures import DIMENSIONS, NOISES, SMALL_POINTS
 from reproduce.formats import Table, page, pipe_table
@@ -70,7 +70,7 @@ def write_figure(number: int, record: Record, folder: Path) -> None:
 def write_paper(record: Record, folder: Path) -> None:
     """Write all pages."""
     filled = [table(number, record) for number in range(1, len(TABLES) + 1)]
-    for each in (*filled, _sourced(authors.table, "paper", record)):
+    for each in (*filled, _sourced(tables.beside, "paper", record)):
         _write(folder, each, each.markdown())
     for number in range(1, len(FIGURES) + 1):
         write_figure(number, record, folder)

@@ -13,7 +13,7 @@ from clnr import datasets
 from clnr.errors import DataError
 from clnr.methods import BASELINES, CCA_SSG, CLNR, GRACE, METHODS
 from clnr.methods.presets import preset
-from reproduce import authors, tables
+from reproduce import tables
 from tests.conftest import tiny
 from tests.reproduce.made import made
 
@@ -135,7 +135,7 @@ def test_clusters_are_means_over_seeds_beside_the_papers():
 
 
 def beside(*runs):
-    return {row[:3]: row[3:] for row in authors.table(Record(runs)).rows}
+    return {row[:3]: row[3:] for row in tables.beside(Record(runs)).rows}
 
 
 def test_an_accuracy_is_compared_by_the_authors_rule_in_standard_errors():
