@@ -9,6 +9,7 @@ python -m reproduce search CLNR cora --grid epochs=50,100 --grid temperature=0.3
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -27,63 +28,40 @@ def positive(word: str) -> int:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        "python -m reproduce", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m reproduce", description=__doc__, formatter_class=raw)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, about in (
-        ("paper", "write all tables, figures and claims"),
-        ("table", "print a table"),
-        ("figure", "write a figure"),
-        ("runs", "make the runs that a record lacks, and add them to it"),
-    ):
-        command = commands.add_parser(name, help=about)
-        command.add_argument("--record", type=Path, default=PAPER / "runs.csv", help="the file of runs")
-        if name in ("table", "figure"):
-            command.add_argument("number", type=int, choices=range(1, 7 if name == "table" else 5))
-        if name in ("paper", "figure"):
-            command.add_argument("--out", type=Path, default=PAPER if name == "paper" else Path(), help="a folder")
-    command.add_argument("--methods", nargs="+", help="only these")
-    command.add_argument("--datasets", nargs="+", help="only these")
-    command.add_argument("--seeds", type=positive, help="at most so many of each")
+    paper = commands.add_parser("paper", help="write all tables, figures and claims")
+    table = commands.add_parser("table", help="print a table")
+    figure = commands.add_parser("figure", help="write a figure")
+    making = commands.add_parser("runs", help="make the runs that a record lacks, and add them to it")
     searching = commands.add_parser("search", help="try recipes, and rank them by validation accuracy")
+    for command in (paper, table, figure, making):
+        command.add_argument("--record", type=Path, default=PAPER / "runs.csv", help="the file of runs")
+    table.add_argument("number", type=int, choices=range(1, len(pages.TABLES) + 1))
+    figure.add_argument("number", type=int, choices=range(1, len(pages.FIGURES) + 1))
+    paper.add_argument("--out", type=Path, default=PAPER, help="a folder")
+    figure.add_argument("--out", type=Path, default=Path(), help="a folder")
+    making.add_argument("--methods", nargs="+", default=methods.METHODS, help="only these")
+    making.add_argument("--datasets", nargs="+", default=datasets.DATASETS, help="only these")
+    making.add_argument("--seeds", type=positive, default=math.inf, help="at most so many of each")
     searching.add_argument("method")
     searching.add_argument("dataset")
     searching.add_argument("--grid", action="append", required=True, metavar="KEY=A,B", help="repeat for combinations")
     searching.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of all recipes")
-    searching.add_argument("--trials", type=positive, help="only so many of the grid, drawn at random")
     searching.add_argument("--seeds", type=positive, default=3)
-    for each in (command, searching):
-        each.add_argument("--device", default="auto", help="cpu or cuda")
-        each.add_argument("--precision", default="auto", help="float32 or bfloat16")
+    for command in (making, searching):
+        command.add_argument("--device", default="auto", help="cpu or cuda")
+        command.add_argument("--precision", default="auto", help="float32 or bfloat16")
     return parser.parse_args()
 
 
-def make_runs(asked: argparse.Namespace) -> int:
-    batches = pages.needs()
-    if asked.methods:
-        names = [methods.find(name).name for name in asked.methods]
-        batches = [each for each in batches if each.method.name in names]
-    if asked.datasets:
-        sets = [datasets.find(name).name for name in asked.datasets]
-        batches = [each for each in batches if each.dataset in sets]
-    batches = [each._replace(seeds=min(each.seeds, asked.seeds or each.seeds)) for each in batches]
-    return 2 if make_missing(asked.record, batches, asked.device, asked.precision, print_now) else 0
-
-
-def search_recipes(asked: argparse.Namespace) -> None:
-    method, where = methods.find(asked.method), {"device": asked.device, "precision": asked.precision}
-    dataset = datasets.name_of(asked.dataset)
-    planned = search.trials(method, dataset, asked.set, asked.grid, asked.trials)
-    finished = []
-    for trial in search.try_all(method, datasets.load(dataset), planned, asked.seeds, **where):
-        print(trial, file=sys.stderr)
-        finished.append(trial)
-    print(search.outcome(finished))
-
-
-def print_now(line: str) -> None:
-    print(line, flush=True)
+def make_runs(asked: argparse.Namespace) -> bool:
+    chosen = [methods.find(name) for name in asked.methods]
+    sets = [datasets.find(name).name for name in asked.datasets]
+    needed = [each for each in pages.needs() if each.method in chosen and each.dataset in sets]
+    fewer = [each._replace(seeds=min(each.seeds, asked.seeds)) for each in needed]
+    return make_missing(asked.record, fewer, asked.device, asked.precision)
 
 
 def main() -> int:
@@ -91,9 +69,11 @@ def main() -> int:
     asked = arguments()
     try:
         if asked.command == "search":
-            search_recipes(asked)
+            method, dataset = methods.find(asked.method), datasets.name_of(asked.dataset)
+            where = {"device": asked.device, "precision": asked.precision}
+            print(search.search(method, dataset, asked.set, asked.grid, asked.seeds, **where))
         elif asked.command == "runs":
-            return make_runs(asked)
+            return 0 if make_runs(asked) else 2
         elif asked.command == "table":
             print(pages.table(asked.number, Record.read(asked.record)).markdown(), end="")
         elif asked.command == "figure":

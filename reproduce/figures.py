@@ -3,12 +3,14 @@ also if colour-blind."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,10 +20,9 @@ from clnr import methods
 from clnr.graph.csr import Array
 from clnr.methods import CCA_SSG, CLNR, GRACE, NCLNR, Method
 from reproduce.formats import Row, Table
-from reproduce.record import MISSING, SEEDS, Batch, Record, Run, batch, title_of
-from reproduce.tables import OPTIMISTIC, accuracy, mean, values
+from reproduce.record import SEEDS, Batch, Record, batch
+from reproduce.tables import MISSING, OPTIMISTIC, PAIR, accuracy, mean, title_of, values
 
-CIRCLED_METHODS = (CLNR, GRACE)
 ABLATION = (NCLNR, CLNR, methods.DCLNR, methods.RCLNR, GRACE, methods.GCLNR)
 CURVE_METHODS = (NCLNR, CLNR, GRACE, CCA_SSG)
 FIVE_SETS = ("cora", "citeseer", "pubmed", "computers", "photo")
@@ -46,13 +47,15 @@ _WIDTH_INCHES = 6.5
 SMALL_POINTS, LARGE_POINTS = 7, 8.5
 
 
-def _geometry(runs: list[Run]) -> Row:
+def _geometry(record: Record, asked: Batch) -> Row:
     """Alignment, uniformity, both accuracies, and the number of seeds."""
+    runs = record.find(asked)
     means = [f"{mean(runs, name):.3f}" if runs else MISSING for name in ("alignment", "uniformity")]
-    return (*means, accuracy(runs, "strict"), accuracy(runs, "paper"), str(len(runs)))
+    accuracies = (accuracy(runs, protocol, len(runs)) for protocol in ("strict", "paper"))
+    return (*means, *accuracies, str(len(runs)))
 
 
-# -- figure 1 -------------------------------------------------------------------------------------------------
+# -- figure 1 ----------------------------------------------------------------------------------------------
 
 
 def circle_batch(method: Method) -> Batch:
@@ -60,13 +63,9 @@ def circle_batch(method: Method) -> Batch:
     return batch(method, "cora", _FEW_SEEDS, "points", dimension=2, sampled_nodes=0)
 
 
-def circle_batches() -> list[Batch]:
-    return [circle_batch(method) for method in CIRCLED_METHODS]
-
-
 def circle(record: Record) -> Table:
     """Figure 1: validation nodes on the circle."""
-    rows = [(each.method.name, title_of(each.dataset), *_geometry(record.find(each))) for each in circle_batches()]
+    rows = [(each.name, title_of("cora"), *_geometry(record, circle_batch(each))) for each in PAIR]
     notes = (
         "Embeddings of two dimensions, trained with all nodes in the loss: validation nodes in two views unseen in "
         "training, after postprocessing and normalisation. The figure shows seed 0. Lower is better for alignment and "
@@ -79,11 +78,13 @@ def circle(record: Record) -> Table:
 
 def draw_circle(record: Record) -> Figure | None:
     """A row for each method: distances of positive pairs, all nodes by angle, and three single classes."""
-    drawn = [(each.method.name, runs[0]) for each in circle_batches() if (runs := record.find(each))]
+    drawn = {each.name: runs[0] for each in PAIR if (runs := record.find(circle_batch(each)))}
     if not drawn:
         return None
-    figure, axes = _axes(len(drawn), 5, 1.5)
-    for line, (method, first) in zip(axes, drawn, strict=True):
+    columns = 5
+    figure, axes = panels(columns * len(drawn), 1.5, columns)
+    for row, (method, first) in enumerate(drawn.items()):
+        line = axes[columns * row : columns * (row + 1)]
         u, v, classes = (np.array(first.extra_metrics["points"][name]) for name in ("u", "v", "classes"))
         distance = np.linalg.norm(u - v, axis=1)
         line[0].hist(distance, bins=30, range=(0, 2), color="#0072B2")
@@ -115,16 +116,15 @@ def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
         side.set_visible(False)
 
 
-# -- figure 2 -------------------------------------------------------------------------------------------------
-
-
-def plane_batches() -> list[Batch]:
-    return [batch(method, name) for name in SIX_SETS for method in ABLATION]
+# -- figure 2 ----------------------------------------------------------------------------------------------
 
 
 def plane(record: Record) -> Table:
     """Figure 2: alignment against uniformity."""
-    rows = [(title_of(each.dataset), each.method.name, *_geometry(record.find(each))) for each in plane_batches()]
+    rows = [
+        (title_of(name), method.name, *_geometry(record, batch(method, name)))
+        for name, method in itertools.product(SIX_SETS, ABLATION)
+    ]
     notes = (
         "Measured on validation nodes in two views unseen in training, after postprocessing and normalisation; lower is "
         "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran as "
@@ -138,37 +138,33 @@ def plane(record: Record) -> Table:
 def draw_plane(record: Record) -> Figure | None:
     """A panel for each data set, a mark for each method, coloured by strict accuracy."""
     means: dict[str, dict[str, list[float]]] = {}
-    for each in plane_batches():
-        if runs := record.find(each):
+    for name, method in itertools.product(SIX_SETS, ABLATION):
+        if runs := record.find(batch(method, name)):
             numbers = [mean(runs, metric) for metric in ("uniformity", "alignment", "strict")]
-            means.setdefault(each.dataset, {})[each.method.name] = numbers
+            means.setdefault(name, {})[method.name] = numbers
     if not means:
         return None
     figure, axes = panels(len(means), 2.05)
-    for axis, (name, marks) in zip(axes, means.items(), strict=True):
+    for axis, marks in zip(axes, means.values(), strict=True):
         accuracies, top = [strict for _, _, strict in marks.values()], _top([y for _, y, _ in marks.values()])
         # A method that fails outright would leave one colour for all others.
         low = max(min(accuracies), sorted(accuracies)[len(accuracies) // 2] - 5)
-        for method, (x, y, strict) in marks.items():
+        for label, (x, y, strict) in marks.items():
             drawn = axis.scatter(
-                x, min(y, top), c=[strict], vmin=low, vmax=max(accuracies), cmap="viridis", marker=_STYLES[method][1],
+                x, min(y, top), c=[strict], vmin=low, vmax=max(accuracies), cmap="viridis", marker=_STYLES[label][1],
                 s=36, edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
             if y > top:
                 axis.annotate(f"({y:.2f})", (x, top), (6, -2), textcoords="offset points", fontsize=SMALL_POINTS)
-        axis.set_title(title_of(name), fontsize=LARGE_POINTS)
-        axis.grid(alpha=0.25)
         axis.margins(0.22)
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
         bar.ax.tick_params(labelsize=SMALL_POINTS)
         if axis in axes[_PANELS_PER_ROW - 1 :: _PANELS_PER_ROW] or axis is axes[-1]:
             bar.set_label("strict accuracy, %", fontsize=SMALL_POINTS)
-    figure.supxlabel("uniformity (lower is better)", fontsize=LARGE_POINTS)
-    figure.supylabel("alignment (lower is better)", fontsize=LARGE_POINTS)
-    names = dict.fromkeys(method for marks in means.values() for method in marks)
+    names = dict.fromkeys(label for marks in means.values() for label in marks)
     style: dict[str, Any] = {"linestyle": "", "color": "#FFFFFF", "markeredgecolor": "#000000", "markeredgewidth": 0.6}
     handles = [Line2D([], [], marker=_STYLES[each][1], label=each, **style) for each in names]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(names), frameon=False, fontsize=LARGE_POINTS)
+    _label(figure, axes, means, "uniformity (lower is better)", "alignment (lower is better)", handles)
     return figure
 
 
@@ -178,7 +174,7 @@ def _top(values: list[float]) -> float:
     return 1.6 * rest[-1] if rest and largest > 2 * rest[-1] > 0 else largest
 
 
-# -- figures 3 and 4 ------------------------------------------------------------------------------------------
+# -- figures 3 and 4 ---------------------------------------------------------------------------------------
 
 
 class Curves(NamedTuple):
@@ -191,15 +187,17 @@ class Curves(NamedTuple):
     about: str
     axis: str
 
+    def along(self, method: Method, dataset: str) -> list[Batch]:
+        return [self.batch(method, dataset, value) for value in self.values]
+
     def table(self, record: Record) -> Table:
         """The curve of each method under both protocols."""
         rows = []
-        for name in FIVE_SETS:
-            for method in CURVE_METHODS:
-                batches = [self.batch(method, name, value) for value in self.values]
-                for protocol, title in (("strict", "strict"), ("paper", "paper rule")):
-                    cells = [accuracy(record.find(each), protocol, each.seeds) for each in batches]
-                    rows.append((title_of(name), method.name, title, *cells))
+        for name, method in itertools.product(FIVE_SETS, CURVE_METHODS):
+            for protocol, title in (("strict", "strict"), ("paper", "paper rule")):
+                batches = self.along(method, name)
+                cells = [accuracy(record.find(each), protocol, each.seeds) for each in batches]
+                rows.append((title_of(name), method.name, title, *cells))
         head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in self.values))
         notes = (f"Accuracy in percent against {self.about} {OPTIMISTIC}", _NO_NUMBERS)
         title = f"Figure {self.number}. {self.title}"
@@ -208,31 +206,26 @@ class Curves(NamedTuple):
     def draw(self, record: Record) -> Figure | None:
         """Strict accuracies, with their standard deviation as a band."""
         curves: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
-        for name in FIVE_SETS:
-            for method in CURVE_METHODS:
-                for value in self.values:
-                    if strict := values(record.find(self.batch(method, name, value)), "strict"):
-                        points = curves.setdefault(name, {}).setdefault(method.name, [])
-                        points.append((value, statistics.fmean(strict), statistics.pstdev(strict)))
+        for name, method in itertools.product(FIVE_SETS, CURVE_METHODS):
+            for value, each in zip(self.values, self.along(method, name), strict=True):
+                if strict := values(record.find(each), "strict"):
+                    points = curves.setdefault(name, {}).setdefault(method.name, [])
+                    points.append((value, statistics.fmean(strict), statistics.pstdev(strict)))
         if not curves:
             return None
         figure, axes = panels(len(curves), 1.9)
-        for axis, (name, lines) in zip(axes, curves.items(), strict=True):
+        for axis, lines in zip(axes, curves.values(), strict=True):
             for label, points in lines.items():
                 colour, marker = _STYLES[label]
                 x, y, spread = (np.array(part) for part in zip(*points, strict=True))
                 axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=label)
                 axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
-            axis.set_title(title_of(name), fontsize=LARGE_POINTS)
-            axis.grid(alpha=0.25)
             if self is DIMENSIONS:
                 axis.set_xscale("log", base=2)
                 axis.minorticks_off()
             axis.set_xticks(self.values, [str(each) for each in self.values])
-        figure.supxlabel(self.axis, fontsize=LARGE_POINTS)
-        figure.supylabel("strict accuracy, %", fontsize=LARGE_POINTS)
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=LARGE_POINTS)
+        handles, _ = axes[0].get_legend_handles_labels()
+        _label(figure, axes, curves, self.axis, "strict accuracy, %", handles)
         return figure
 
 
@@ -256,19 +249,24 @@ NOISES = Curves(
 
 
 def panels(count: int, height: float, columns: int = _PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
-    """So many panels, each ``height`` inches high."""
-    figure, axes = _axes(-(-count // columns), columns, height)
-    flat = [axis for line in axes for axis in line]
-    for axis in flat[count:]:
-        axis.remove()
-    return figure, flat[:count]
-
-
-def _axes(rows: int, columns: int, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """Panels that fill the width of a page."""
+    """So many panels, each ``height`` inches high, that fill the width of a page."""
+    rows = -(-count // columns)
     figure = Figure(figsize=(_WIDTH_INCHES, rows * height), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for axis in axes.flat:
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axis in axes:
         axis.tick_params(labelsize=SMALL_POINTS)
-    return figure, [list(line) for line in axes]
+    for axis in axes[count:]:
+        axis.remove()
+    return figure, axes[:count]
+
+
+def _label(figure: Figure, axes: Sequence[Axes], sets: Iterable[str], x: str, y: str, handles: Sequence[Artist]) -> None:
+    """Name panels by their data sets, both scales, and above all what is drawn in them."""
+    size = LARGE_POINTS
+    for axis, name in zip(axes, sets, strict=True):
+        axis.set_title(title_of(name), fontsize=size)
+        axis.grid(alpha=0.25)
+    figure.supxlabel(x, fontsize=size)
+    figure.supylabel(y, fontsize=size)
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=size)

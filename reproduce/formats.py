@@ -26,11 +26,8 @@ class Table(NamedTuple):
     notes: tuple[str, ...] = ()
     text_columns: int = 1
 
-    def markdown(self, picture: str = "") -> str:
-        """As Markdown with lines of at most 120 columns, perhaps with a picture above the table."""
-        above = [f"![{self.title}]({picture})"] if picture else []
-        parts = [f"## {self.title}", *above, pipe_table(self.head, self.rows, self.text_columns)]
-        return "\n\n".join([*parts, *map(wrapped, self.notes)]) + "\n"
+    def markdown(self) -> str:
+        return page(f"## {self.title}", pipe_table(self.head, self.rows, self.text_columns), *self.notes)
 
     def csv(self) -> str:
         out, first = io.StringIO(), ""
@@ -49,19 +46,22 @@ def bold(text: str) -> str:
 def pipe_table(head: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1) -> str:
     """A table in Markdown: if it is too wide in as few parts as fit, each with all text columns."""
     rules = ["---" if i < text_columns else "---:" for i in range(len(head))]
-    cells = [head, rules, *rows]
     others = range(text_columns, len(head))
     for count in range(1, max(1, len(others)) + 1):
         width = max(1, -(-len(others) // count))
         parts = [[*range(text_columns), *others[i : i + width]] for i in range(0, max(1, len(others)), width)]
-        tables = [[f"| {' | '.join(line[i] for i in part)} |" for line in cells] for part in parts]
+        tables = [[f"| {' | '.join(line[i] for i in part)} |" for line in (head, rules, *rows)] for part in parts]
         if max(len(line) for table in tables for line in table) <= _LINE_CHARACTERS:
             break
     return "\n\n".join("\n".join(table) for table in tables)
 
 
-def wrapped(text: str) -> str:
-    """Text in lines of at most 120 columns; headings, tables and pictures, which are one line each, stay as they are."""
-    if text.startswith(("#", "|", "!")):
-        return text
-    return textwrap.fill(text, _LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False)
+def page(*parts: str) -> str:
+    """Paragraphs in lines of at most 120 columns; headings, tables and pictures stay as they are."""
+    wrapped = [
+        part
+        if part.startswith(("#", "|", "!"))
+        else textwrap.fill(part, _LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False)
+        for part in parts
+    ]
+    return "\n\n".join(wrapped) + "\n"

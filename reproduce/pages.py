@@ -5,27 +5,27 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from clnr.support.storage import write_bytes
-from reproduce import authors, figures, tables
+from reproduce import figures, tables
 from reproduce.claims import CLAIMS, SECTIONS, Claim
 from reproduce.figures import DIMENSIONS, NOISES, SMALL_POINTS
-from reproduce.formats import Row, Table, pipe_table, wrapped
+from reproduce.formats import Table, page, pipe_table
 from reproduce.record import Batch, Record
 from reproduce.verdicts import ClaimResult, Effect, Verdict
 
-TABLES: tuple[Callable[[Record], Table], ...] = (
+Fill = Callable[[Record], Table]
+Judged = tuple[Claim, ClaimResult]
+TABLES: tuple[Fill, ...] = (
     *(tables.architectures, tables.accuracies, tables.times, tables.sizes, tables.settings, tables.clusters),
 )
-FIGURES: tuple[tuple[Callable[[Record], Table], Callable[[Record], Figure | None]], ...] = (
+FIGURES: tuple[tuple[Fill, Callable[[Record], Figure | None]], ...] = (
     (figures.circle, figures.draw_circle),
     (figures.plane, figures.draw_plane),
     (DIMENSIONS.table, DIMENSIONS.draw),
@@ -37,9 +37,10 @@ _COLOURS = {Verdict.HOLDS: "#0072B2", Verdict.FAILS: "#D55E00", Verdict.UNDECIDE
 def needs() -> list[Batch]:
     """All runs behind the paper, the most important first: what its tables and figures ask an empty record for."""
     record = Record()
-    order = (tables.accuracies, figures.plane, tables.clusters, figures.circle, tables.times, NOISES.table, DIMENSIONS.table)
-    for fill in order:
+    for fill in (tables.accuracies, figures.plane, tables.clusters, figures.circle, tables.times):
         fill(record)
+    NOISES.table(record)
+    DIMENSIONS.table(record)
     return list(dict.fromkeys(record.asked))
 
 
@@ -48,25 +49,19 @@ def table(number: int, record: Record) -> Table:
     return _sourced(TABLES[number - 1], f"table {number}", record)
 
 
-def _sourced(fill: Callable[[Record], Table], command: str, record: Record) -> Table:
+def _sourced(fill: Fill, command: str, record: Record) -> Table:
     asked = Record(record.lines)
     filled = fill(asked)
     return filled._replace(notes=(*filled.notes, asked.provenance(command)))
-
-
-def write_table(filled: Table, folder: Path) -> None:
-    _write(folder / f"{filled.name}.md", filled.markdown())
-    _write(folder / f"{filled.name}.csv", filled.csv())
 
 
 def write_figure(number: int, record: Record, folder: Path) -> None:
     """Write a figure as PNG and SVG, its numbers as CSV, and a page that shows it."""
     fill, draw = FIGURES[number - 1]
     filled, drawn = _sourced(fill, f"figure {number}", record), draw(record)
-    _write(folder / f"{filled.name}.csv", filled.csv())
     shown = [f"![{filled.title}]({filled.name}.png)"] if drawn else []
-    parts = [f"## {filled.title}", *shown, f"All numbers: [{filled.name}.csv]({filled.name}.csv).", *filled.notes]
-    _write(folder / f"{filled.name}.md", _page(parts))
+    link = f"All numbers: [{filled.name}.csv]({filled.name}.csv)."
+    _write(folder, filled, page(f"## {filled.title}", *shown, link, *filled.notes))
     if drawn:
         write_picture(drawn, folder / f"{filled.name}.png")
         write_picture(drawn, folder / f"{filled.name}.svg")
@@ -74,92 +69,68 @@ def write_figure(number: int, record: Record, folder: Path) -> None:
 
 def write_paper(record: Record, folder: Path) -> None:
     """Write all pages."""
-    for number in range(1, len(TABLES) + 1):
-        write_table(table(number, record), folder)
+    filled = [table(number, record) for number in range(1, len(TABLES) + 1)]
+    for each in (*filled, _sourced(tables.beside, "paper", record)):
+        _write(folder, each, each.markdown())
     for number in range(1, len(FIGURES) + 1):
         write_figure(number, record, folder)
-    write_table(_sourced(authors.table, "paper", record), folder)
-    tested, provenance = judge(record)
-    for each in tested:
-        if drawn := draw_effects(each.result, each.claim.effect):
-            write_picture(drawn, folder / f"{each.name}.svg")
-    _write(folder / "claims.md", claims_page(tested, provenance))
-    _write(folder / "claims.csv", claims_table(tested).csv())
+    judged, provenance = judge(record)
+    for number, (claim, result) in enumerate(judged, 1):
+        if drawn := draw_effects(result, claim.effect):
+            write_picture(drawn, folder / f"claim-{number:02}.svg")
+    _write(folder, claims_table(judged), claims_page(judged, provenance))
 
 
-def _write(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
-
-
-def _page(parts: Sequence[str]) -> str:
-    return "\n\n".join(map(wrapped, parts)) + "\n"
+def _write(folder: Path, filled: Table, text: str) -> None:
+    """Write a page, and a table as CSV beside it."""
+    write_bytes(folder / f"{filled.name}.md", text.encode())
+    write_bytes(folder / f"{filled.name}.csv", filled.csv().encode())
 
 
 def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure in the form of the path's ending; the same numbers give the same file: no dates, no random names."""
+    """Write a figure in the form of the path's ending; the same numbers give the same file."""
     out, form = io.BytesIO(), path.suffix[1:]
     with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
         figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
     write_bytes(path, out.getvalue())
 
 
-# -- claims ---------------------------------------------------------------------------------------------------
-
-
-class Judged(NamedTuple):
-    """A claim with its number and what its test gave."""
-
-    number: int
-    claim: Claim
-    result: ClaimResult
-
-    @property
-    def name(self) -> str:
-        return f"claim-{self.number:02}"
-
-    def paragraphs(self) -> list[str]:
-        """Its part of the page."""
-        claim, result = self.claim, self.result
-        picture = f"![{claim.effect}, with 95 % intervals]({self.name}.svg)" if result.effects else ""
-        says = f"#### {self.number}. {claim.says[0].upper()}{claim.says[1:]}"
-        verdict = f"**{result.verdict.capitalize()}.** {result.words}"
-        return [*filter(None, [says, verdict, claim.aside, picture]), f"*Tested by:* {claim.tested}."]
-
-    def rows(self) -> list[Row]:
-        """Every difference behind it."""
-        names, rows = (str(self.number), self.claim.says, str(self.result.verdict)), []
-        for each in self.result.effects:
-            p = "" if each.p is None else f"{each.p:.3g}"
-            bounds = (f"{each.bounds[i]:.6g}" for i in (1, 0, 2))
-            rows.append((*names, each.what, *bounds, p, str(each.verdict), str(each.seeds or ""), str(each.needed or "")))
-        return rows + [(*names, what, *[""] * 4, "too few runs", "", "") for what in self.result.missing]
+# -- claims ------------------------------------------------------------------------------------------------
 
 
 def judge(record: Record) -> tuple[list[Judged], str]:
     """Every claim, tested on runs of one platform, and where these come from."""
     here, batches = record.on_one_platform(needs()), needs()
-    tested = [Judged(number, claim, claim.test(here)) for number, claim in enumerate(CLAIMS, 1)]
+    judged = [(claim, claim.test(here)) for claim in CLAIMS]
     here.asked = batches
-    return tested, here.provenance("paper")
+    return judged, here.provenance("paper")
 
 
-def claims_page(tested: Sequence[Judged], provenance: str) -> str:
-    counts = Counter(each.result.verdict for each in tested)
-    hold, fail, open_ = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED))
-    numbers = {one: [str(each.number) for each in tested if each.result.verdict is one] for one in Verdict}
+def claims_page(judged: Sequence[Judged], provenance: str) -> str:
+    numbers = {
+        verdict: [str(number) for number, (_, result) in enumerate(judged, 1) if result.verdict is verdict]
+        for verdict in Verdict
+    }
+    hold, fail, undecided = map(len, numbers.values())
     parts = [
         "## The paper's claims",
-        f"Of {len(tested)} claims {hold} hold, {fail} fail and {open_} are undecided. A picture shows what was measured: "
-        "means with 95 % intervals, blue where they are as the paper says, orange where they are the other way, grey "
-        "where the seeds do not tell. A triangle at the edge is a mean beyond it. [Every difference](claims.csv) is a "
+        f"Of {len(judged)} claims {hold} hold, {fail} fail and {undecided} are undecided. A picture shows what was "
+        "measured: means with 95 % intervals, blue where they are as the paper says, orange where they are the other way, "
+        "grey where the seeds do not tell. A triangle at the edge is a mean beyond it. [Every difference](claims.csv) is a "
         "line of a table.",
-        pipe_table(("Verdict", "Claims"), [(one, ", ".join(listed) or "none") for one, listed in numbers.items()], 2),
+        pipe_table(("Verdict", "Claims"), [(each, ", ".join(found) or "none") for each, found in numbers.items()], 2),
     ]
-    numbered = iter(tested)
-    for title, claims in SECTIONS.items():
+    numbered = enumerate(judged, 1)
+    for title, count in SECTIONS.items():
         parts.append(f"### {title}")
-        parts += [part for each in itertools.islice(numbered, len(claims)) for part in each.paragraphs()]
-    parts += [
+        for number, (claim, result) in itertools.islice(numbered, count):
+            parts.append(f"#### {number}. {claim.says[0].upper()}{claim.says[1:]}")
+            parts.append(f"**{result.verdict.capitalize()}.** {result.words}")
+            parts += [claim.aside] if claim.aside else []
+            parts += [f"![{claim.effect}, with 95 % intervals](claim-{number:02}.svg)"] if result.effects else []
+            parts.append(f"*Tested by:* {claim.tested}.")
+    return page(
+        *parts,
         "### How they are tested",
         "Differences are tested by Wilcoxon's signed-rank test on pairs of equal seeds, two-sided and exact; where a "
         "method has half as many seeds or fewer, by the Mann-Whitney test on all seeds. Only runs of one machine and "
@@ -168,14 +139,20 @@ def claims_page(tested: Sequence[Judged], provenance: str) -> str:
         "t, with Bonferroni's correction: they may touch zero where the test does not.",
         'For an open claim, "some 100 seeds" would decide it in four of five trials, if mean and spread are as measured.',
         provenance,
-    ]
-    return _page(parts)
+    )
 
 
-def claims_table(tested: Sequence[Judged]) -> Table:
+def claims_table(judged: Sequence[Judged]) -> Table:
     """Every difference behind the claims, one a line."""
+    rows = []
+    for number, (claim, result) in enumerate(judged, 1):
+        names = (str(number), claim.says, result.verdict)
+        for what, (low, middle, high), verdict, p, *seeds in result.effects:
+            numbers = (f"{middle:.6g}", f"{low:.6g}", f"{high:.6g}", "" if p is None else f"{p:.3g}")
+            rows.append((*names, what, *numbers, verdict, *(str(each or "") for each in seeds)))
+        rows += [(*names, what, *[""] * 4, "too few runs", "", "") for what in result.missing]
     head = ("claim", "says", "verdict", "what", "mean", "low", "high", "p", "this one", "seeds", "seeds to decide it")
-    return Table("claims", "", head, [row for each in tested for row in each.rows()])
+    return Table("claims", "", head, rows)
 
 
 def draw_effects(result: ClaimResult, what: str) -> Figure | None:
@@ -199,7 +176,8 @@ def draw_effects(result: ClaimResult, what: str) -> Figure | None:
         if title:
             axis.set_title(title, fontsize=SMALL_POINTS)
         if result.margin:
-            axis.axvspan(result.line - result.margin, result.line + result.margin, color="#009E73", alpha=0.15, linewidth=0)
+            inside = (result.line - result.margin, result.line + result.margin)
+            axis.axvspan(*inside, color="#009E73", alpha=0.15, linewidth=0)
         axis.axvline(result.line, color="#000000", linewidth=0.7)
         for name, effect in panel.items():
             _draw_effect(axis, names.index(name), effect, left, right)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import random
-import statistics
+import sys
 from collections.abc import Iterable, Iterator
+from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from reproduce.formats import pipe_table
 
 
 class Trial(NamedTuple):
-    """Changes to a recipe, and the runs made with it; none if training failed. Their test nodes are validation nodes."""
+    """Changes to a recipe, and the runs made with it, whose test nodes are validation nodes; none if training failed."""
 
     changes: dict[str, Any]
     recipe: Recipe
@@ -33,17 +33,23 @@ class Trial(NamedTuple):
     @property
     def validation(self) -> float:
         """The mean of validation accuracies in percent; -1 if training failed."""
-        return statistics.fmean(run.validation for run in self.runs) if self.runs else -1.0
-
-    def __str__(self) -> str:
-        changes = ", ".join(f"{key}={value}" for key, value in self.changes.items())
-        return f"{changes}: {self.failure or f'{self.validation:.2f} %'}"
+        return fmean(run.validation for run in self.runs) if self.runs else -1.0
 
 
-def grid(values: Iterable[str]) -> list[dict[str, Any]]:
+def search(method: Method, dataset: str, assigned: list[str], words: list[str], seeds: int, **where: Any) -> str:
+    """The ranking of a grid's recipes; each trial is said when it is finished."""
+    planned, finished = trials(method, dataset, assigned, words), []
+    for trial in try_all(method, datasets.load(dataset), planned, seeds, **where):
+        changes = ", ".join(f"{key}={value}" for key, value in trial.changes.items())
+        print(f"{changes}: {trial.failure or f'{trial.validation:.2f} %'}", file=sys.stderr)
+        finished.append(trial)
+    return ranking(finished)
+
+
+def grid(words: Iterable[str]) -> list[dict[str, Any]]:
     """All combinations of ``key=a,b,c`` values."""
     axes: dict[str, list[dict[str, Any]]] = {}
-    for word in values:
+    for word in words:
         name, equals, listed = word.partition("=")
         if not equals:
             raise RecipeError(f"--grid '{word}' is not of the form key=a,b,c")
@@ -53,12 +59,9 @@ def grid(values: Iterable[str]) -> list[dict[str, Any]]:
     return [dict(itertools.chain(*map(dict.items, each))) for each in itertools.product(*axes.values())]
 
 
-def trials(method: Method, dataset: str, assigned: list[str], values: Iterable[str], count: int | None = None) -> list[Trial]:
-    """The recipes of a grid around a preset with some changes; or a random sample of them, the same at every call."""
-    combinations = grid(values)
-    if count is not None:
-        combinations = random.Random(0).sample(combinations, min(count, len(combinations)))
-    changes = parse(assigned)
+def trials(method: Method, dataset: str, assigned: list[str], words: Iterable[str]) -> list[Trial]:
+    """The recipes of a grid around a preset with some changes."""
+    combinations, changes = grid(words), parse(assigned)
     check_used(method, changes | combinations[0])
     if unused := [key for key in combinations[0] if key in method.measuring]:
         raise RecipeError(f"{unused[0]} affects only alignment and uniformity of {method.name}, not its training")
@@ -90,14 +93,16 @@ def try_all(method: Method, graph: Graph, planned: Iterable[Trial], seeds: int, 
             yield each._replace(failure=str(error))
 
 
-def outcome(finished: Iterable[Trial]) -> str:
+def ranking(finished: Iterable[Trial]) -> str:
     """A table of trials, sorted by mean validation accuracy, ties in their order, failed ones last."""
     rows, ranked = [], sorted(finished, key=lambda trial: -trial.validation)
     for trial in ranked:
+        changes = (f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values())
         cells = ["failed", "", "", ""]
         if trial.runs:
-            spread = statistics.pstdev(run.validation for run in trial.runs)
-            means = (statistics.fmean(getattr(run, name) for run in trial.runs) for name in ("epochs", "train_seconds"))
-            cells = [f"{trial.validation:.2f}", f"{spread:.2f}", *(f"{each:.1f}" for each in means)]
-        rows.append([*(f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()), *cells])
-    return pipe_table([*ranked[0].changes, "validation %", "±", "epochs", "train s"], rows, len(ranked[0].changes))
+            spread = pstdev(run.validation for run in trial.runs)
+            epochs, seconds = fmean(run.epochs for run in trial.runs), fmean(run.train_seconds for run in trial.runs)
+            cells = [f"{trial.validation:.2f}", f"{spread:.2f}", f"{epochs:.1f}", f"{seconds:.1f}"]
+        rows.append([*changes, *cells])
+    names = list(ranked[0].changes)
+    return pipe_table([*names, "validation %", "±", "epochs", "train s"], rows, len(names))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
-from scipy.stats import mannwhitneyu, t
+from scipy import stats
 
 from clnr.evaluation import holm, wilcoxon
 
@@ -30,6 +31,9 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNDECIDED = "undecided"
+
+
+HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 
 
 class Effect(NamedTuple):
@@ -64,10 +68,11 @@ class Contrast(NamedTuple):
         return [self.larger[seed] - self.smaller[seed] for seed in sorted(self.larger.keys() & self.smaller.keys())]
 
     @property
-    def is_paired(self) -> bool:
-        """Whether most seeds are in pairs, so that the test is of their differences."""
-        most = max(len(self.larger), len(self.smaller))
-        return len(self.differences) >= _LEAST_PAIRS and 2 * len(self.differences) > most
+    def samples(self) -> list[list[float]]:
+        """What is tested: one sample of differences if most seeds are in pairs, else the two sides."""
+        differences, sides = self.differences, [list(self.larger.values()), list(self.smaller.values())]
+        is_paired = len(differences) >= _LEAST_PAIRS and 2 * len(differences) > max(map(len, sides))
+        return [differences] if is_paired else sides
 
     @property
     def is_testable(self) -> bool:
@@ -76,36 +81,27 @@ class Contrast(NamedTuple):
         return few >= _LEAST_SEEDS and 2 / math.comb(len(self.larger) + len(self.smaller), few) <= LEVEL
 
     @property
-    def mean(self) -> float:
-        if self.is_paired:
-            return statistics.fmean(self.differences)
-        return statistics.fmean(self.larger.values()) - statistics.fmean(self.smaller.values())
-
-    @property
     def p(self) -> float:
         """Two-sided: Wilcoxon's signed-rank test on pairs; where few are paired, the Mann-Whitney test on all seeds."""
-        if self.is_paired:
-            return wilcoxon(self.differences)
-        return float(mannwhitneyu(list(self.larger.values()), list(self.smaller.values())).pvalue)
+        samples = self.samples
+        return wilcoxon(samples[0]) if len(samples) == 1 else float(stats.mannwhitneyu(*samples).pvalue)
 
     def interval(self, number: int) -> Bounds:
         """The mean with its bounds, as ``interval``; where few are paired by Welch's t on all seeds."""
-        if self.is_paired:
-            return interval(self.differences, number)
-        sides = [list(self.larger.values()), list(self.smaller.values())]
-        squares = [statistics.variance(side) / len(side) for side in sides]
-        error = math.sqrt(sum(squares))
-        parts = sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
-        half = float(t.ppf(1 - LEVEL / 2 / number, error**4 / parts)) * error if parts else 0.0
-        return self.mean - half, self.mean, self.mean + half
+        samples = self.samples
+        if len(samples) == 1:
+            return interval(samples[0], number)
+        low, high = stats.ttest_ind(*samples, equal_var=False).confidence_interval(1 - LEVEL / number)
+        return float(low), fmean(samples[0]) - fmean(samples[1]), float(high)
 
     def effect(self, p: float, number: int) -> Effect:
         """Judged by its corrected p-value and its sign, as one of a number."""
-        verdict = Verdict.UNDECIDED if p > LEVEL else Verdict.HOLDS if self.mean > 0 else Verdict.FAILS
-        spreads = [self.differences] if self.is_paired else [self.larger.values(), self.smaller.values()]
-        spread = math.hypot(*map(statistics.stdev, spreads))
-        needed = seeds_needed(self.mean, spread, number) if verdict is Verdict.UNDECIDED else None
-        return Effect(self.what, self.interval(number), verdict, p, min(len(self.larger), len(self.smaller)), needed)
+        bounds, needed = self.interval(number), None
+        verdict = HOLDS if bounds[1] > 0 else FAILS
+        if p > LEVEL:
+            verdict = UNDECIDED
+            needed = seeds_needed(bounds[1], math.hypot(*map(stdev, self.samples)), number)
+        return Effect(self.what, bounds, verdict, p, min(len(self.larger), len(self.smaller)), needed)
 
 
 def seeds_needed(distance: float, spread: float, number: int) -> int | None:
@@ -116,17 +112,16 @@ def seeds_needed(distance: float, spread: float, number: int) -> int | None:
     """
     if not distance:
         return None
-    quantile = statistics.NormalDist().inv_cdf
-    sure = quantile(1 - LEVEL / 2 / number) + quantile(_POWER)
+    sure = NormalDist().inv_cdf(1 - LEVEL / 2 / number) + NormalDist().inv_cdf(_POWER)
     return max(_LEAST_PAIRS, math.ceil(math.pi / 3 * (sure * spread / distance) ** 2))
 
 
 def interval(values: Sequence[float], number: int) -> Bounds:
     """The mean with its 95 % bounds by Student's t, with Bonferroni's correction for ``number`` intervals."""
-    middle = statistics.fmean(values)
+    middle = fmean(values)
     if len(values) < 2:
         return -math.inf, middle, math.inf
-    half = float(t.ppf(1 - LEVEL / 2 / number, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stats.t.ppf(1 - LEVEL / 2 / number, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
     return middle - half, middle, middle + half
 
 
@@ -139,114 +134,108 @@ class ClaimResult(NamedTuple):
 
     verdict: Verdict
     words: str
-    effects: tuple[Effect, ...] = ()
-    missing: tuple[str, ...] = ()
+    effects: Sequence[Effect]
+    missing: Sequence[str]
     line: float = 0.0
     margin: float = 0.0
 
 
-def everywhere(contrasts: Sequence[Contrast]) -> ClaimResult:
-    """A claim about all of some contrasts: it fails if one fails, and holds if all hold."""
-    return at_least(len(contrasts), contrasts)
+def at_least(contrasts: Sequence[Contrast], count: int | None = None) -> ClaimResult:
+    """A claim that all contrasts hold; or that on at least ``count`` data sets all of theirs do.
 
-
-def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> ClaimResult:
-    """A claim that at least ``count`` contrasts hold; or groups of them, each with all its contrasts.
-
-    It fails if too few are left that have not failed. P-values are corrected for the number of contrasts by Holm's method;
-    those with too few runs are undecided.
+    P-values are corrected for the number of contrasts by Holm's method; those with too few runs are undecided.
     """
     known = [each for each in contrasts if each.is_testable]
     corrected = holm([each.p for each in known])
-    effects = tuple(each.effect(p, len(known)) for each, p in zip(known, corrected, strict=True))
-    by_name = {each.what: each.verdict for each in effects}
-    groups: dict[str, list[Verdict]] = {}
-    for each in contrasts:
-        groups.setdefault(group(each.what), []).append(by_name.get(each.what, Verdict.UNDECIDED))
-    held = [name for name, verdicts in groups.items() if set(verdicts) == {Verdict.HOLDS}]
-    failed = sum(Verdict.FAILS in verdicts for verdicts in groups.values())
-    missing = tuple(each.what for each in contrasts if each.what not in by_name)
-    verdict = Verdict.HOLDS if len(held) >= count else Verdict.UNDECIDED
-    if len(groups) - failed < count <= len(groups):
-        verdict = Verdict.FAILS
-    if len(contrasts) == 1 and effects:
-        (low, middle, high), needed = effects[0].bounds, effects[0].needed
-        decided = "" if needed is None else f"{_needed_in_words(needed).capitalize()} would decide it"
-        return ClaimResult(verdict, _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided), effects)
+    effects = [each.effect(p, len(known)) for each, p in zip(known, corrected, strict=True)]
+    missing = [each.what for each in contrasts if not each.is_testable]
+    verdicts = dict.fromkeys((each.what for each in contrasts), UNDECIDED)
+    verdicts |= {each.what: each.verdict for each in effects}
+    groups = defaultdict(set)
+    for what, verdict in verdicts.items():
+        groups[what.rpartition(" on ")[2] if count else what].add(verdict)
+    held = [name for name, found in groups.items() if found == {HOLDS}]
     words = f"{len(held)} of {len(groups)} hold"
-    if len(groups) < len(contrasts):
+    if count:
         names = f" ({', '.join(held)})" if held else ""
         words = f"It holds on {len(held)} of {len(groups)}{names}, and {count} are claimed"
     elif len(held) == len(groups) > 1:
         least, most = (choose(effects, key=lambda each: each.bounds[1]) for choose in (min, max))
-        words = f"All {len(groups)} hold, from {least} to {most}"
-    against = [str(each) for each in effects if each.verdict is Verdict.FAILS]
-    return ClaimResult(verdict, _joined(words, _listed("The other way", against), *_open(effects, missing)), effects, missing)
+        words = f"All {len(held)} hold, from {least} to {most}"
+    words = _joined(words, *_details(effects, missing, "The other way"))
+    if len(contrasts) == len(effects) == 1:
+        words = _about_one(effects[0])
+    return ClaimResult(_decide(groups.values(), count or len(groups)), words, effects, missing)
 
 
 def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> ClaimResult:
-    """A claim that the largest of some values reaches a goal; each value has bounds, or is None if unknown.
+    """A claim that one of some values reaches a goal; each value has bounds, or is None if unknown.
 
-    It holds if the goal lies within or below the bounds of one whose lower bound is above ``nothing``, the value of no
-    effect; it fails if all are known and lie below the goal.
+    One does if the goal lies within or below its bounds and these lie above ``nothing``, the value of no effect.
     """
-
-    def judge(low: float, high: float) -> Verdict:
-        return Verdict.FAILS if high < goal else Verdict.HOLDS if low > nothing else Verdict.UNDECIDED
-
-    effects = tuple(Effect(what, each, judge(each[0], each[2])) for what, each in values.items() if each is not None)
-    missing = tuple(what for what, each in values.items() if each is None)
-    verdict = _first((Verdict.HOLDS, Verdict.UNDECIDED, Verdict.FAILS), effects, missing)
+    effects = []
+    for what, bounds in values.items():
+        if bounds is not None:
+            verdict = FAILS if bounds[2] < goal else HOLDS if bounds[0] > nothing else UNDECIDED
+            effects.append(Effect(what, bounds, verdict))
+    missing = [what for what, bounds in values.items() if bounds is None]
     words = ""
     if effects:
         largest = max(effects, key=lambda each: each.bounds[1])
+        how = {HOLDS: "reaches", FAILS: "is below", UNDECIDED: "may or may not reach"}[largest.verdict]
         low, middle, high = largest.bounds
-        how = {Verdict.HOLDS: "reaches", Verdict.FAILS: "is below", Verdict.UNDECIDED: "may or may not reach"}[largest.verdict]
         words = f"The largest, {middle:.3g} on {largest.what} ({low:.3g} to {high:.3g}), {how} {goal:g}"
+    verdict = _decide([{each.verdict} for each in effects] + [{UNDECIDED}] * len(missing), 1)
     return ClaimResult(verdict, _joined(words, _listed("Too few runs", missing)), effects, missing, goal)
 
 
-def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
-    """A claim that some means are zero within a margin: it holds if all intervals lie inside, and fails if one lies outside."""
-
-    def judge(what: str, each: Sequence[float]) -> Effect:
-        low, middle, high = bounds = interval(each, len(values))
+def within(contrasts: Sequence[Contrast], margin: float) -> ClaimResult:
+    """A claim that all differences are zero within a margin: one is if its interval lies inside, not if outside."""
+    effects = []
+    for what, differences in ((each.what, each.differences) for each in contrasts if len(each.differences) > 1):
+        low, middle, high = bounds = interval(differences, len(contrasts))
+        verdict, needed = HOLDS, None
         if low > margin or high < -margin:
-            return Effect(what, bounds, Verdict.FAILS, seeds=len(each))
-        if -margin <= low and high <= margin:
-            return Effect(what, bounds, Verdict.HOLDS, seeds=len(each))
-        needed = seeds_needed(margin - abs(middle), statistics.stdev(each), len(values))
-        return Effect(what, bounds, Verdict.UNDECIDED, seeds=len(each), needed=needed)
-
-    effects = tuple(judge(what, each) for what, each in values.items() if len(each) > 1)
-    missing = tuple(what for what, each in values.items() if len(each) < 2)
-    verdict = _first((Verdict.FAILS, Verdict.UNDECIDED, Verdict.HOLDS), effects, missing)
-    words = f"{sum(each.verdict is Verdict.HOLDS for each in effects)} of {len(values)} lie within {margin:g} of zero"
-    if verdict is Verdict.HOLDS:
-        farthest = max(effects, key=lambda each: abs(each.bounds[1]))
-        words = f"All {len(values)} lie within {margin:g} of zero, the farthest {farthest}"
-    beyond = sorted((each for each in effects if each.verdict is Verdict.FAILS), key=lambda each: -abs(each.bounds[1]))
-    text = _joined(words, _listed("Beyond", list(map(str, beyond))), *_open(effects, missing))
-    return ClaimResult(verdict, text, effects, missing, margin=margin)
+            verdict = FAILS
+        elif low < -margin or high > margin:
+            verdict = UNDECIDED
+            needed = seeds_needed(margin - abs(middle), stdev(differences), len(contrasts))
+        effects.append(Effect(what, bounds, verdict, seeds=len(differences), needed=needed))
+    missing = [each.what for each in contrasts if len(each.differences) < 2]
+    verdict = _decide([{each.verdict} for each in effects] + [{UNDECIDED}] * len(missing), len(contrasts))
+    farthest_first = sorted(effects, key=lambda each: -abs(each.bounds[1]))
+    words = f"{sum(each.verdict is HOLDS for each in effects)} of {len(contrasts)} lie within {margin:g} of zero"
+    if verdict is HOLDS:
+        words = f"All {len(contrasts)} lie within {margin:g} of zero, the farthest {farthest_first[0]}"
+    words = _joined(words, *_details(farthest_first, missing, "Beyond"))
+    return ClaimResult(verdict, words, effects, missing, margin=margin)
 
 
-def _first(order: Sequence[Verdict], effects: Iterable[Effect], missing: Sequence[str]) -> Verdict:
-    """The first of some verdicts that an effect has; what has too few runs is undecided, and the last is that of all."""
-    found = {each.verdict for each in effects} | ({Verdict.UNDECIDED} if missing else set())
-    return next((each for each in order if each in found), order[-1])
+def _decide(groups: Collection[set[Verdict]], count: int) -> Verdict:
+    """Whether so many groups hold, each with all of it; it fails if too few are left that have not failed."""
+    if sum(each == {HOLDS} for each in groups) >= count:
+        return HOLDS
+    return FAILS if sum(FAILS not in each for each in groups) < count else UNDECIDED
 
 
-def _open(effects: Iterable[Effect], missing: Sequence[str]) -> list[str]:
-    """What is undecided, in sentences; first what the fewest seeds would decide."""
-    undecided = [each for each in effects if each.verdict is Verdict.UNDECIDED]
-    undecided.sort(key=lambda each: math.inf if each.needed is None else each.needed)
-    texts = [str(each) if each.needed is None else f"{each} ({_needed_in_words(each.needed)})" for each in undecided]
-    return [_listed("Open", texts), _listed("Too few runs", missing)]
+def _about_one(effect: Effect) -> str:
+    low, middle, high = effect.bounds
+    decided = f"{_seeds(effect).capitalize()} would decide it" if effect.needed else ""
+    return _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided)
 
 
-def _needed_in_words(seeds: int) -> str:
+def _details(effects: Sequence[Effect], missing: Sequence[str], against: str) -> list[str]:
+    """What speaks against a claim, and what is undecided, in sentences; first what the fewest seeds would decide."""
+    failing = [str(each) for each in effects if each.verdict is FAILS]
+    undecided = sorted((each for each in effects if each.verdict is UNDECIDED), key=lambda each: each.needed or math.inf)
+    texts = [f"{each} ({_seeds(each)})" if each.needed else str(each) for each in undecided]
+    return [_listed(against, failing), _listed("Open", texts), _listed("Too few runs", missing)]
+
+
+def _seeds(effect: Effect) -> str:
     """How many seeds an undecided effect would take, rounded as the guess that it is."""
-    return f"more than {_MOST_SEEDS:,} seeds" if seeds > _MOST_SEEDS else f"some {float(f'{seeds:.2g}'):,.0f} seeds"
+    needed = effect.needed or 0
+    return f"more than {_MOST_SEEDS:,} seeds" if needed > _MOST_SEEDS else f"some {float(f'{needed:.2g}'):,.0f} seeds"
 
 
 def _listed(name: str, texts: Sequence[str]) -> str:

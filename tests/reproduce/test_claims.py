@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 import pytest
-from reproduce.claims import CLAIMS, contrast, strict
+from reproduce.claims import CLAIMS, contrasts, strict
 from reproduce.record import SETS, Record, batch
 
 from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
@@ -68,7 +68,7 @@ def judged(world):
 
 
 def verdicts(runs):
-    return {each.claim.says: each.result.verdict for each in pages.judge(Record(runs))[0]}
+    return {claim.says: result.verdict for claim, result in pages.judge(Record(runs))[0]}
 
 
 def assert_fails(runs, *beginnings):
@@ -84,7 +84,7 @@ def test_without_runs_no_claim_is_decided():
 def test_all_claims_hold_where_all_is_as_the_papers_tables_say_but_one_that_they_contradict(judged):
     tested, provenance = judged
     assert len(tested) == 22
-    assert [each.claim.says for each in tested if each.result.verdict != "holds"] == [f"{ALL_BUT_ONE} but CiteSeer (the text)"]
+    assert [claim.says for claim, result in tested if result.verdict != "holds"] == [f"{ALL_BUT_ONE} but CiteSeer (the text)"]
     assert provenance.startswith("Made by `python -m reproduce paper` from ")
 
 
@@ -94,23 +94,23 @@ def test_the_page_has_each_claim_and_the_csv_every_difference(judged):
     assert max(map(len, page.splitlines())) <= 120
     assert page.count("\n#### ") == page.count("*Tested by:* ") == page.count("](claim-") == 22
     lines = list(csv.DictReader(io.StringIO(table.csv())))
-    assert len(lines) == sum(len(each.result.effects) + len(each.result.missing) for each in judged[0])
+    assert len(lines) == sum(len(result.effects) + len(result.missing) for _, result in judged[0])
     assert (lines[0]["claim"], lines[0]["what"], lines[0]["this one"]) == ("1", "GRACE on Cora", "holds")
     assert float(lines[0]["low"]) < float(lines[0]["mean"]) < float(lines[0]["high"])
 
 
 def test_a_claim_has_a_picture_where_something_was_measured(judged):
-    for each in (judged[0][number - 1] for number in (1, 11, 15)):
-        drawn = pages.draw_effects(each.result, each.claim.effect)
+    for claim, result in (judged[0][number - 1] for number in (1, 11, 15)):
+        drawn = pages.draw_effects(result, claim.effect)
         # A line for the interval of each effect, its mark, and the line of no effect in each panel.
-        assert sum(len(axis.lines) for axis in drawn.axes) == 2 * len(each.result.effects) + len(drawn.axes)
-    assert pages.draw_effects(judged[0][0].result._replace(effects=()), "") is None
+        assert sum(len(axis.lines) for axis in drawn.axes) == 2 * len(result.effects) + len(drawn.axes)
+    assert pages.draw_effects(judged[0][0][1]._replace(effects=()), "") is None
 
 
 def test_a_contrast_of_batches_is_of_their_runs():
     first, second = batch(CLNR, "cora", 2), batch(GRACE, "cora", 2)
     runs = [*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1), made(second, strict=np.nan)]
-    pair = contrast(Record(runs), "Cora", first, second, strict)
+    (pair,) = contrasts(Record(runs), ["cora"], [(CLNR, GRACE, strict, "GRACE")], lambda method, name: [batch(method, name, 2)])
     assert (pair.larger, pair.smaller) == ({0: 90.0, 1: 91.0}, {1: 81.0})
 
 

@@ -51,9 +51,7 @@ def test_a_table_is_printed_and_a_figure_is_written(reproduce, tmp_path):
 @pytest.mark.full
 def test_runs_are_made_from_nothing_by_name_and_not_again(reproduce, tmp_path, monkeypatch):
     small = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}
-    batches = [batch(CLNR, "toy", 2, extra, **small) for extra in (None, "clusters", "time")] + [
-        batch(GRACE, "toy", 1, **small)
-    ]
+    batches = [batch(CLNR, "toy", 2, extra, **small) for extra in ("", "clusters", "time")] + [batch(GRACE, "toy", 1, **small)]
     monkeypatch.setattr(pages, "needs", lambda: batches)
     words = ["runs", "--record", tmp_path / "runs.csv", "--methods", "clnr", "--datasets", "toy", "--device", "cpu"]
     assert reproduce(*words, "--seeds", "1").out.count("\n") == 2

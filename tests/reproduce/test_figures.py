@@ -35,7 +35,7 @@ def record():
 def test_what_each_figure_changes_in_the_usual_run():
     usual, circle = batch(CLNR, "cora"), figures.circle_batch(CLNR)
     assert (circle.recipe.dimension, circle.recipe.hidden, circle.recipe.sampled_nodes) == (2, 512, 0)
-    assert circle.extra == {"points"}
+    assert circle.extra == "points"
     narrow, wide = (DIMENSIONS.batch(CLNR, "cora", each).recipe for each in (64, 512))
     assert (narrow.dimension, narrow.hidden, wide) == (64, 64, usual.recipe)
     assert NOISES.batch(CLNR, "cora", 0.3).recipe == usual.recipe.but(edge_noise=0.3)

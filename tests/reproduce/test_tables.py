@@ -13,7 +13,7 @@ from clnr import datasets
 from clnr.errors import DataError
 from clnr.methods import BASELINES, CCA_SSG, CLNR, GRACE, METHODS
 from clnr.methods.presets import preset
-from reproduce import authors, tables
+from reproduce import tables
 from tests.conftest import tiny
 from tests.reproduce.made import made
 
@@ -30,7 +30,7 @@ def cells(table, *beginning):
 def test_markdown_and_csv():
     table = Table("t", "T", ("Method", "a_b"), [("one", bold("1.0")), ("", 'say "x", y')], ("A note.",))
     lines = '| Method | a_b |\n| --- | ---: |\n| one | **1.0** |\n|  | say "x", y |'
-    assert table.markdown("t.png") == f"## T\n\n![T](t.png)\n\n{lines}\n\nA note.\n"
+    assert table.markdown() == f"## T\n\n{lines}\n\nA note.\n"
     assert list(csv.reader(io.StringIO(table.csv()))) == [["Method", "a_b"], ["one", "1.0"], ["one", 'say "x", y']]
 
 
@@ -135,7 +135,7 @@ def test_clusters_are_means_over_seeds_beside_the_papers():
 
 
 def beside(*runs):
-    return {row[:3]: row[3:] for row in authors.table(Record(runs)).rows}
+    return {row[:3]: row[3:] for row in tables.beside(Record(runs)).rows}
 
 
 def test_an_accuracy_is_compared_by_the_authors_rule_in_standard_errors():
