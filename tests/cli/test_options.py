@@ -112,32 +112,6 @@ def test_the_help_of_embed_fits_two_screens():
     assert outside("embed", "--help", COLUMNS="100").out.count("\n") <= 100
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["embed", "--dimensoin", "3"], "clnr embed has no option --dimensoin; did you mean --set dimension=VALUE?"),
-        (["embed", "--threads", "3"], "did you mean --set threads=VALUE?"),
-        (["embed", "--egdes=e.csv"], "clnr embed has no option --egdes; did you mean --edges?"),
-        (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
-        (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
-        (["embed", "--workers", "0"], "see: clnr embed --help"),
-        (
-            ["embed", "e.csv", "n.csv"],
-            "(e.csv n.csv); tables are given by --edges and --nodes, and a glob in quotes: --edges '",
-        ),
-        (["ingest", "--edges", "a1.csv", "a2.csv"], "(a2.csv); tables are given by --edges and --nodes, and a glob in quotes"),
-        (["embed", "--edges", *(f"a{i}.csv" for i in range(999))], "a998.csv); tables are given by --edges and --nodes"),
-        (["run", "CLNR", "toy", "x.csv"], "(x.csv); see: clnr run --help"),
-        (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
-        (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter: delimiters, quotes and decimal"),
-        (["embd"], "unknown command 'embd'; did you mean 'embed'?"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_misspelt_word_names_the_right_one(clnr, words, said):
-    assert said in assert_refused(clnr(*words))
-
-
 def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     handed = {}
     monkeypatch.setattr(worker_options, "run_on_ray", lambda command, options: handed.update(options) or 0)

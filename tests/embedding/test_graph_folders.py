@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from clnr import NodeEmbedder, Recipe, load, recipe_for, run
 from clnr.cli import app
 from clnr.embedding import graph_sources
-from clnr.errors import ClnrError, DataError, OutOfMemory
+from clnr.errors import DataError, OutOfMemory
 from clnr.tables import ingest, read_tables
 
 QUICK = ("--set", "epochs=2", "--set", "hidden=8", "--set", "dimension=8", "--no-report", "--no-baselines", "--device", "cpu")
@@ -78,24 +78,6 @@ def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
     values.write_bytes(values.read_bytes()[::-1])
     with pytest.raises(DataError, match=r"features\.values\.bin: it is damaged"):
         cli("ingest", "--verify", tmp_path / "g")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("ingest", "--verify", "g", "--edges", "e.csv", "--no-header", "--as", "x=text"),
-            "leave out --edges, --as, --header",
-        ),
-        (("ingest", "--verify", "g", "--out", "o", "--force", "--dtype", "float16"), "leave out --out, --force, --dtype$"),
-        (("embed", "--graph", "g", "--edges", "e.csv"), "leave out --edges"),
-        (("embed", "--graph", "no/where", "--out", "o"), "no/where: there is no such folder"),
-    ],
-)
-def test_what_does_not_go_with_a_folder_is_said(words, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ClnrError, match=said):
-        cli(*words)
 
 
 def test_run_takes_a_folder_with_labels(tables, tmp_path):

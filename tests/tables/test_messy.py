@@ -84,14 +84,6 @@ def test_what_is_no_table_is_refused(given, said):
 UUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
-def test_two_ends_are_two_columns_and_memory_is_an_amount(tmp_path):
-    path = saved(tmp_path, "e.csv", EDGES)
-    with pytest.raises(DataError, match="cannot be both source and target"):
-        read_tables(path, source="target", target="Target")
-    with pytest.raises(DataError, match=r"^--memory must be an amount"):
-        read_tables(path, memory="much")
-
-
 @pytest.mark.parametrize(
     ("rows", "wrong", "said"),
     [

@@ -13,7 +13,7 @@ from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
-from clnr.errors import ClnrError, DataError
+from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
 from tests.conftest import tiny
@@ -132,16 +132,6 @@ def test_without_digests_what_is_wrong_is_refused_as_well(folder):
         (folder / TABLES).write_text(json.dumps(changed))
         with pytest.raises(DataError, match=message):
             similar_nodes(folder, "n3")
-
-
-def test_what_is_asked_wrongly_is_said(folder, tmp_path):
-    for given, said in (
-        ((folder, "n99"), r"folder: there is no node 'n99'; did you mean 'n9', 'n19'\?"),
-        ((folder, "n3", 0), "-k"),
-        ((tmp_path, "n3"), r"it has no recipe\.toml"),
-    ):
-        with pytest.raises(ClnrError, match=said):
-            similar_nodes(*given)
 
 
 @pytest.mark.full

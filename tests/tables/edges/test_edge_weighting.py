@@ -11,7 +11,7 @@ import pytest
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.table_graph import TableInfo
-from tests.tables.files import edge_weights, saved
+from tests.tables.files import edge_weights
 
 ROWS = [
     ("a", "b", 2.0, "buys", "2020-01-01"),
@@ -113,35 +113,6 @@ def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
     read = read_tables(pa.table(edges), until="at=2020-01-30")
     assert len(weights(read)) == 2
     assert any(note in line for line in read.ingest_report.remarks)
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        *(
-            ({"until": wrong}, "--until must be COLUMN=DATE, such as date=2020-12-31")
-            for wrong in ("2020", "day=", "=2020", "")
-        ),
-        ({"until": "day=soon"}, "until must be a date such as 2020-12-31, the year first, not 'soon'"),
-        ({"until": 2020}, "until must be text"),
-        ({"until": "none=2020"}, "there is no column 'none' for --until"),
-        ({"edge_type": "none"}, "there is no column 'none' for edge types"),
-    ],
-)
-def test_what_cannot_be_is_refused(asked, said):
-    with pytest.raises(DataError, match=said):
-        read_tables(EDGES, **asked)
-
-
-def test_a_wrong_time_or_kind_is_named_with_its_row(tmp_path):
-    path = saved(tmp_path, "e.csv", "source,target,day,kind\na,b,2020-01-01,x\nb,c,never,\n")
-    for asked, said in (
-        ({"until": "day=2020"}, r"e\.csv: 'day' is 'never' in row 2, which is not a time; correct it"),
-        ({"edge_type": "kind"}, r"e\.csv: 'kind' is empty in row 2"),
-        ({"until": "target=2020", "source": "day", "target": "source"}, r"'target' holds no times: row 1 has 'b'; .*"),
-    ):
-        with pytest.raises(DataError, match=said):
-            read_tables(path, **asked)
 
 
 def test_damaged_kinds_are_refused():

@@ -6,7 +6,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
-from tests.tables.files import EDGES, saved
+from tests.tables.files import saved
 
 HEADERS = [
     "id_1,id_2\n1,2\n2,3\n",
@@ -70,15 +70,6 @@ def test_several_files_agree_on_their_header(tmp_path):
     saved(tmp_path, "d.csv", "3,4\n5,6\n")
     with pytest.raises(DataError, match=r"d\.csv: its first line has other columns than that of .*b\.csv"):
         read_tables(tmp_path / "*.csv")
-
-
-def test_a_table_of_the_other_sort_is_recognised(tmp_path):
-    edges, nodes = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,x,label\na,1,u\nb,2,v\n")
-    with pytest.raises(DataError, match=r"n\.csv: it looks like a table of nodes: it has a column 'id', .*--nodes"):
-        read_tables(nodes)
-    with pytest.raises(DataError, match=r"e\.csv: it looks like a table of edges: .*'source' and 'target', .*--edges"):
-        read_tables(edges, edges)
-    assert read_tables(nodes, source="id", target="x").graph.num_nodes == 4
 
 
 def test_a_weight_is_named_in_a_file_without_a_header(tmp_path):

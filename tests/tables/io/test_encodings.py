@@ -144,12 +144,6 @@ def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, enc
     assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
 
 
-@pytest.mark.parametrize("name", ["utf-9", "", "hex", "rot13", "no\0ne"])
-def test_an_encoding_that_there_is_not_is_refused(name):
-    with pytest.raises(DataError, match=r"^--encoding: unknown '.*'; .*such as utf-8, utf-16, cp1252"):
-        read_tables("edges.csv", encoding=name)
-
-
 def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -53,12 +53,8 @@ def test_the_plain_word_comes_first_and_ids_and_classes_are_no_names():
 def test_a_name_that_is_asked_for_is_taken_whatever_it_is():
     assert names(frame(name=FOUR, kind=["x", "x", "y", "y"]), names="KIND") == "kind"
     assert names(frame(name=FOUR), names="id") is None
-    with pytest.raises(DataError, match=r"no column 'nmae' for names; did you mean 'name'\? there are id, size, name$"):
-        names(frame(name=FOUR), names="nmae")
     with pytest.raises(DataError, match=r"there is no column 'list' for names; there are id, size$"):
         names(frame(list=[[1]] * 4), names="list")
-    with pytest.raises(DataError, match="'name' for names needs a node table"):
-        names(None, names="name")
 
 
 def test_it_is_a_feature_or_not_as_it_was():

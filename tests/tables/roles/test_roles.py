@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.errors import ClnrError, DataError
+from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.table_graph import TableInfo
 from tests.tables.files import columns_of, saved
@@ -46,31 +46,7 @@ def test_a_column_is_bool_if_told(tmp_path):
     assert read.graph.features.tolist() == [[1, 0], [0, 1], [0, 0]]
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"features": ["none"]}, r"n\.csv: there is no column 'none' for features; there are id, age"),
-        ({"ignore": ["none"]}, r"^there is no column 'none' to ignore; \S+e\.csv has source, .*; \S+n\.csv has id, age"),
-        ({"ignore": ["abuot"]}, r"^there is no column 'abuot' to ignore; did you mean 'about'\? \S+e\.csv has source"),
-        ({"label": "agee"}, r"n\.csv: there is no column 'agee' for label; did you mean 'age'\? there are id, age"),
-        ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' for --as"),
-        ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
-        ({"types": {"about": "number"}}, r"'about' is not a number: 'the bread' in row 1; .*; choose another --as about=KIND"),
-        ({"types": {"about": "bool"}}, "'about' is not a bool: 'the bread' in row 1"),
-        ({"features": ["age"], "ignore": ["age"]}, "'age' cannot be both a feature and ignored"),
-        ({"features": ["zip"], "label": "zip"}, "'zip' is the label, which is never a feature"),
-        ({"features": "age"}, "features must be a list of names of columns, not a value of type str"),
-        ({"ignore": [7]}, "ignore must be a list of names of columns"),
-    ],
-)
-def test_what_cannot_be_is_refused(tables, asked, said):
-    with pytest.raises(ClnrError, match=said):
-        read_tables(*tables, **asked)
-
-
-def test_features_need_a_node_table_and_no_earlier_encoder(tables):
-    with pytest.raises(DataError, match="column 'age' for features needs a node table"):
-        read_tables(tables[0], features=["age"])
+def test_an_earlier_encoder_decides_what_features_are(tables):
     read = read_tables(*tables)
     for more in ({"base": read}, {"feature_encoder": read.feature_encoder}):
         with pytest.raises(DataError, match=r"the earlier feature encoder decides how columns are read: leave out --features"):
