@@ -236,6 +236,11 @@ def measure(batch: Batch, graph: Graph, seed: int, device: str, precision: str) 
     learned = learn(batch.method, graph, seed, batch.recipe, engine)
     if batch.extra == "clusters":
         labelled = graph.labels >= 0
+        return cluster_scores(learned.z.cpu().numpy()[labelled], graph.labels[labelled])
+    split = split_of(graph, seed)
+    views = positive_pairs(batch.method, engine.float32, learned, split)
+    u, v = ([[round(x, 5) for x in row] for row in view.double().tolist()] for view in views)
+    return {"u": u, "v": v, "classes": graph.labels[split.validation].tolist()}
 
 
 def cluster_scores(z: Array, labels: Array) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import clnr
-from clnr import runs
+from clnr import datasets, runs
 from clnr.datasets.splits import split_of
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.graph import Graph, Split
