@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, get_type_hints
 from sklearn import metrics
 
 from clnr import datasets, runs
+from clnr.datasets.splits import split_of
 from clnr.engine import choose
 from clnr.errors import ClnrError, DataError
+from clnr.evaluation.metrics import positive_pairs
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
