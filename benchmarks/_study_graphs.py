@@ -101,7 +101,7 @@ def without_features(graph: Graph) -> TableGraph:
     source, target, _ = graph.edges()
     columns = degree_features(source, target, graph.num_nodes)
     structure = StructuralFeatures.fit(columns)
-    features = structure.features(columns, graph.node_ids)
+    features = structure.features(columns)
     return TableGraph(dataclasses.replace(graph, features=features), FeatureEncoder(structure=structure))
 
 

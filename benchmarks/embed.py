@@ -52,7 +52,7 @@ def write_tables(name: str, folder: Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from benchmarks.graphs import shaped
+    from benchmarks._graphs import shaped
     from clnr import datasets
 
     made = name in GENERATED or name.isdecimal()

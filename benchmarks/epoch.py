@@ -24,7 +24,7 @@ from functools import partial
 import torch
 
 from benchmarks import command, positive
-from benchmarks.graphs import shaped
+from benchmarks._graphs import shaped
 from clnr import CLNR, datasets, recipe_for
 from clnr.engine import Engine, choose
 from clnr.graph import Graph

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from benchmarks import command, positive
+from benchmarks._graphs import shaped
 from benchmarks._regular import DEGREE, RegularGraph
 from benchmarks.epoch import ours
-from benchmarks.graphs import shaped
 from clnr import CLNR, recipe_for
 from clnr.engine import Engine, choose
 from clnr.graph import Graph

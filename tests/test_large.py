@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 import torch
-from benchmarks.graphs import shaped
+from benchmarks._graphs import shaped
 
 from clnr.experiments.run import run
 from clnr.graph import Graph

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 
 import numpy as np
@@ -191,25 +190,6 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
 def test_a_graph_without_nodes_is_refused(given):
     with pytest.raises(DataError, match="the graph has 0 nodes"):
         embedder().fit(given)
-
-
-@pytest.mark.parametrize(
-    ("call", "belongs"),
-    [
-        (lambda: NodeEmbedder(weight="trust"), "read_tables(edges, nodes, weight='trust')"),
-        (lambda: NodeEmbedder(temperature=0.5), "NodeEmbedder(recipe={'temperature': 0.5})"),
-        (lambda: NodeEmbedder(dimensions=8), "'dimension'"),
-        (lambda: NodeEmbedder(magic=1), "help(NodeEmbedder)"),
-        (lambda: NodeEmbedder().fit("e.csv", label="area"), "label='area'"),
-        (lambda: NodeEmbedder().fit_transform("e.csv", epochs=3), "NodeEmbedder(epochs=3)"),
-        (lambda: NodeEmbedder().plan("e.csv", lable="area"), "'label'"),
-        (lambda: NodeEmbedder().save("mine", reports=True), "'report'"),
-        (lambda: NodeEmbedder().report("mine.html", magic=1), "help(NodeEmbedder.report)"),
-    ],
-)
-def test_an_unknown_argument_is_answered_with_where_it_belongs(call, belongs):
-    with pytest.raises(TypeError, match=re.escape(belongs)):
-        call()
 
 
 def test_matrices_that_are_swapped_or_negative_are_named():

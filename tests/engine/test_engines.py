@@ -236,7 +236,7 @@ def test_so_are_the_threads_that_it_may_take(monkeypatch):
         assert again.thread_rule == again.float32.thread_rule == f"up to {most}"
         with again.use_threads():
             assert torch.get_num_threads() == most
-    with pytest.raises(DeviceError, match=r"started with up to 9 threads, and this machine has 8: add threads=8;"):
+    with pytest.raises(DeviceError, match=r"started with up to 9 threads, and this machine has 8: set threads to 8;"):
         choose_again(Asked(), began | {"most_threads": 9})
     assert choose_again(Asked(threads=8), began | {"most_threads": 9}).thread_rule == "8"
     assert choose_again(Asked(), began | {"most_threads": 9}, alone=False).thread_rule == "up to 8"

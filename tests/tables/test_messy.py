@@ -55,7 +55,7 @@ def test_a_bad_table_of_edges_is_named_with_its_place(tmp_path, edges, said):
     ("nodes", "said"),
     [
         ("id,x\na,1\nb,2\na,3\n", "n.csv: node 'a' occurs twice, in rows 1 and 3"),
-        ("person,to whom\n1,2\n1,3\n", "if its rows are edges, give it as --edges"),
+        ("person,to whom\n1,2\n1,3\n", "name another column of ids than 'person'"),
         ("id,x\na,1\nz,2\n", "no edge has both its ends in the node table: 'b' is not there; are 'source' and "),
         ("id,x\na,1\n,2\n", "n.csv: 'id' is empty in row 2"),
         ("id,x\n", "n.csv: it has no nodes"),

@@ -14,7 +14,7 @@ from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, reads_tables
 from clnr.errors import ClnrError
 
 PANELS = {
-    "What most runs need": ("model", "edges", "nodes", "folder", "alone", "dry_run"),
+    "What most runs need": ("edges", "nodes", "label", "folder", "alone", "dry_run"),
     **TABLE_PANELS,
     OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
     "This machine": ("device", "precision", "threads"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError, UnknownName
 
 if TYPE_CHECKING:
-    from clnr.datasets import download
+    from clnr.datasets import download, formats
     from clnr.graph import Graph
 
 
@@ -23,7 +24,7 @@ class Dataset:
         about: One line for ``clnr ls datasets``.
         layouts: Alternative lists of files below a data root; the first complete one is read, and the first is downloaded.
         urls: Where the files of the first layout are published.
-        reader: The key of ``formats.READERS`` that reads a graph from those files.
+        reader: Which of ``reader_of`` reads a graph from those files.
         nodes: Number of nodes in the paper's table, like the next three; its directed edges count an undirected one twice.
         split: Description of the split.
         content: The digest of the graph as read, the same for every packing of the data; None if unknown.
@@ -51,7 +52,7 @@ class Dataset:
         from clnr.datasets import download, formats
 
         files = download.locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
-        graph = self.verify(formats.read(formats.READERS[self.reader], files), files)
+        graph = self.verify(formats.read(reader_of(self.reader), files), files)
         graph = replace(graph, name=self.name, dataset=self.name)
         return graph.row_normalize() if self.rows_sum_to_one else graph
 
@@ -173,6 +174,20 @@ _CATALOG = (
         loaded_edges=2_315_598,
     ),
 )
+
+
+def reader_of(name: str) -> formats.Reader:
+    """What reads a graph from files of a format."""
+    from clnr.datasets import formats, synthetic
+
+    readers: dict[str, formats.Reader] = {
+        "planetoid": formats.planetoid,
+        "npz": formats.npz,
+        "ogb": partial(formats.ogb, names=OGB_TABLES),
+        "toy": lambda files: synthetic.toy(),
+    }
+    return readers[name]
+
 
 DATASETS = {row.name: row for row in _CATALOG}
 

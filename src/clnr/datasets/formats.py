@@ -16,8 +16,6 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.datasets import synthetic
-from clnr.datasets.catalog import OGB_TABLES
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.arrays import check_csr
@@ -200,12 +198,3 @@ def _csv(stream: IO[bytes]) -> Array:
         options = csv.ReadOptions(autogenerate_column_names=True)
         table = csv.read_csv(io.BytesIO(text.read()), read_options=options)
     return np.stack([column.to_numpy() for column in table.columns], 1)
-
-
-READERS: dict[str, Reader] = {
-    "planetoid": planetoid,
-    "npz": npz,
-    "ogb": lambda files: ogb(files, OGB_TABLES),
-    "toy": lambda files: synthetic.toy(),
-}
-"""Readers by the names that the catalogue has."""

@@ -99,12 +99,6 @@ def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):
         vector_table(id_column(graph(ids)), np.eye(3, dtype=np.float32))
 
 
-def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4, np.float32)), 2)
-    pq.write_table(pa.table({"id": [[0, 0], [0, 1]], "vector": vectors}), tmp_path / "ids.parquet")
-    assert ArrayIds(read_vectors(tmp_path / "ids.parquet")[0]).get((0, 1)) == 1
-
-
 # -- names and near matches --------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from benchmarks.graphs import shaped
+from benchmarks._graphs import shaped
 
 from clnr.engine import Drop, Dropout, Engine, Mask, View
 from clnr.engine.gpu import cuda_frontier
