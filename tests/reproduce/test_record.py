@@ -24,9 +24,6 @@ SMALL = {"epochs": 2, "hidden": 8, "dimension": 2, "probe_steps": 5}
 TOY = batch(CLNR, "toy", 2, **SMALL)
 
 
-# -- what is asked ---------------------------------------------------------------------------------------------------------
-
-
 def test_runs_are_found_by_what_they_are_of():
     others = [batch(GRACE, "cora"), batch(CLNR, "pubmed"), batch(CLNR, "cora", temperature=0.9)]
     found = Record([*map(made, others), made(BATCH, 7), made(BATCH, 1), made(BATCH, 0)]).find(BATCH)
@@ -78,9 +75,6 @@ def test_provenance_names_command_seeds_machines_versions_and_duration():
     )
 
 
-# -- the file --------------------------------------------------------------------------------------------------------------
-
-
 def test_the_record_is_written_as_it_was_read(tmp_path):
     Record.read(PAPER / "runs.csv").write(tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (PAPER / "runs.csv").read_bytes()
@@ -117,9 +111,6 @@ def test_another_file_is_refused_with_its_name(tmp_path, edit):
         Record.read(path)
 
 
-# -- making runs -----------------------------------------------------------------------------------------------------------
-
-
 def test_what_a_record_lacks_is_made_and_added_to_it(tmp_path, monkeypatch):
     path, asked, runs = tmp_path / "runs.csv", [], record.runs
     monkeypatch.setattr(record, "runs", lambda *given, **more: asked.append(given[2]) or runs(*given, **more))
@@ -145,13 +136,6 @@ def test_metrics_are_of_the_same_run_and_of_its_embedding():
     assert points["classes"] == graph.labels[nodes].tolist()
     assert np.allclose(u.norm(dim=1), 1, atol=1e-4)
     assert alignment(u, v) == pytest.approx(alone.alignment, abs=1e-4)
-
-
-def test_scores_of_two_classes_are_those_of_the_formulas():
-    """On a line: 0 and 1 are one class, 10 and 11 the other."""
-    scores = cluster_scores(np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([0, 0, 1, 1]))
-    silhouette = (2 * (10.5 - 1) / 10.5 + 2 * (9.5 - 1) / 9.5) / 4
-    assert scores == pytest.approx({"silhouette": silhouette, "davies_bouldin": 0.1, "calinski_harabasz": 200.0}, rel=1e-5)
 
 
 def test_timed_runs_are_made_alone(monkeypatch):
