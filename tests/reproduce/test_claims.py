@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reproduce.claims import CLAIMS, contrasts, strict
 from reproduce.record import SETS, Record, batch
+from reproduce.tables import SCORES
 
 from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
 from reproduce import pages
@@ -22,7 +23,6 @@ LEADS |= {("BGRL", dataset): 79.4 for dataset in ("computers", "ogbn-arxiv")}
 PLANE = {"nCLNR": (0.35, -3.3), "rCLNR": (0.35, -3.3), "dCLNR": (0.35, -3.3), "CLNR": (0.3, -3.5), "GRACE": (0.1, -3.1)}
 PLANE["GCLNR"] = (0.2, -3.3)
 CLUSTERS = {"CLNR": (0.105, 2.2, 63.0), "GRACE": (0.041, 2.7, 49.0), "CCA-SSG": (0.089, 2.0, 70.0)}
-SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
 
 
 def as_the_paper_has_it(batch, seed):

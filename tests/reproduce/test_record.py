@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from reproduce.pages import needs
-from reproduce.record import PAPER, SETS, Record, batch, cluster_scores, make, make_missing
+from reproduce.record import SETS, Record, batch, cluster_scores, make, make_missing
 
 from clnr import CLNR, embed, load, methods, run
 from clnr.datasets import split_of
@@ -42,12 +42,10 @@ def test_keys_that_a_method_has_no_use_for_make_no_difference():
     assert batch(CLNR, "cora", edge_noise=0.3, dimension=64).changed == "dimension=64 edge_noise=0.3"
 
 
-@pytest.mark.parametrize(
-    ("method", "dataset", "seeds"),
-    [("CLNR", "cora", 20), ("BGRL", "cora", 10), ("CLNR", "cs", 120), ("GRACE", "cs", 120), ("CCA-SSG", "cs", 20)],
-)
-def test_slow_methods_have_fewer_seeds_and_close_ones_more_unless_said(method, dataset, seeds):
-    assert [batch(METHODS[method], dataset, asked).seeds for asked in (None, 5)] == [seeds, 5]
+def test_slow_methods_have_fewer_seeds_and_close_ones_more_unless_said():
+    seeds = {("CLNR", "cora"): 20, ("BGRL", "cora"): 10, ("CLNR", "cs"): 120, ("GRACE", "cs"): 120, ("CCA-SSG", "cs"): 20}
+    for (method, dataset), usual in seeds.items():
+        assert [batch(METHODS[method], dataset, asked).seeds for asked in (None, 5)] == [usual, 5]
 
 
 def test_the_paper_needs_all_methods_on_all_data_sets():
@@ -61,23 +59,6 @@ def test_the_platform_with_most_runs_is_the_one_compared_on():
     lines = [made(BATCH, 0), made(BATCH, 1, machine="another"), made(BATCH, 2)]
     assert [each.seed for each in Record(lines).on_one_platform([BATCH]).find(BATCH)] == [0, 2]
     assert Record().on_one_platform([BATCH]).lines == []
-
-
-def test_provenance_names_command_seeds_machines_versions_and_duration():
-    lines = [made(BATCH, 0, code="b"), made(BATCH, 1, machine="another", precision="bfloat16", seconds=40.0, made="2026-02-03")]
-    asked = Record([*lines, made(batch(GRACE, "cora"), seconds=999.0)])
-    assert asked.provenance("table 9") == "Made by `python -m reproduce table 9`."
-    asked.find(BATCH)
-    assert asked.provenance("table 9") == (
-        "Made by `python -m reproduce table 9` from 2 runs, seeds 0 to 1; a processor, float32; another, bfloat16; "
-        "clnr 0.1.0 (code b, c0de), torch 2.0, Python 3.11.0; 2026-01-01 to 2026-02-03; "
-        "the runs took 42 s of that machine's time."
-    )
-
-
-def test_the_record_is_written_as_it_was_read(tmp_path):
-    Record.read(PAPER / "runs.csv").write(tmp_path / "again.csv")
-    assert (tmp_path / "again.csv").read_bytes() == (PAPER / "runs.csv").read_bytes()
 
 
 def test_a_run_read_is_the_run_that_was_written(tmp_path):
@@ -95,7 +76,6 @@ def test_a_run_read_is_the_run_that_was_written(tmp_path):
         lambda head, line: [b"\xff\xfe"],
         lambda head, line: [head, line + b",1"],
         lambda head, line: [head, line.rpartition(b",")[0]],
-        lambda head, line: [head, line.replace(b",1,81,", b",one,81,")],
         lambda head, line: [head, line.replace(b",81,", b",a,")],
         lambda head, line: [head, line + b"[" * 100_000],
     ],
