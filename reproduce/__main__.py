@@ -80,7 +80,7 @@ def main() -> int:
             pages.write_figure(asked.number, Record.read(asked.record), asked.out)
         else:
             pages.write_paper(Record.read(asked.record), asked.out)
-    except ClnrError as error:
+    except (ClnrError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
@@ -23,10 +24,7 @@ Measure = Callable[..., float]
 # What is claimed to be larger for the first of two methods, and what to call it.
 Side = tuple[Method, Method, Measure, str]
 BatchesOf = Callable[[Method, str], Sequence[Batch]]
-
-
-def strict(run: Run) -> float:
-    return run.strict
+strict: Measure = operator.attrgetter("strict")
 
 
 def tightness(run: Run) -> float:

@@ -52,9 +52,9 @@ def grid(words: Iterable[str]) -> list[dict[str, Any]]:
     for word in words:
         name, equals, listed = word.partition("=")
         if not equals:
-            raise RecipeError(f"--grid '{word}' is not of the form key=a,b,c")
+            raise RecipeError(f"'{word}' of the grid is not of the form KEY=A,B")
         if name in axes:
-            raise RecipeError(f"{name} is in --grid twice; put all its values into one")
+            raise RecipeError(f"{name} is in the grid twice; put all its values into one KEY=A,B")
         axes[name] = [parse([f"{name}={value}"]) for value in listed.split(",")]
     return [dict(itertools.chain(*map(dict.items, each))) for each in itertools.product(*axes.values())]
 

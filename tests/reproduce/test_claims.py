@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import numpy as np
 import pytest
 from reproduce.claims import CLAIMS, contrasts, strict
 from reproduce.record import SETS, Record, batch
+from reproduce.tables import SCORES
 
 from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
 from reproduce import pages
@@ -19,22 +17,21 @@ ALL_BUT_TWO = "CLNR is above every other self-supervised method on all but"
 # As the paper has it, or would: the mean of each method's accuracy, and where it lies in figure 2.
 ACCURACY = {"GAE": 70, "DGI": 75, "MVGRL": 76, "BGRL": 77, "CCA-SSG": 79, "GRACE": 78.5, "CLNR": 80, "nCLNR": 78}
 ACCURACY |= {"GCN": 72, "GAT": 73}
+LEADS = {("MVGRL", "citeseer"): 81, ("GRACE", "photo"): 81}
+LEADS |= {(name, dataset): 85 for name in ("GCN", "GAT") for dataset in ("physics", "ogbn-arxiv")}
+LEADS |= {("BGRL", dataset): 79.4 for dataset in ("computers", "ogbn-arxiv")}
 PLANE = {"nCLNR": (0.35, -3.3), "rCLNR": (0.35, -3.3), "dCLNR": (0.35, -3.3), "CLNR": (0.3, -3.5), "GRACE": (0.1, -3.1)}
 PLANE["GCLNR"] = (0.2, -3.3)
 CLUSTERS = {"CLNR": (0.105, 2.2, 63.0), "GRACE": (0.041, 2.7, 49.0), "CCA-SSG": (0.089, 2.0, 70.0)}
-SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
 
 
 def as_the_paper_has_it(batch, seed):
     random = np.random.default_rng([seed, sum(map(ord, batch.method.name + batch.dataset))])
     name, dataset = batch.method.name, batch.dataset
-    level = ACCURACY.get(name, 60) + 0.1 * random.standard_normal()
-    if (name, dataset) in (("MVGRL", "citeseer"), ("GRACE", "photo")) and not batch.recipe.edge_noise:
-        level = 81 + 0.1 * random.standard_normal()
-    if name in ("GCN", "GAT") and dataset in ("physics", "ogbn-arxiv"):
-        level = 85 + 0.1 * random.standard_normal()
-    if name == "BGRL" and dataset in ("computers", "ogbn-arxiv"):
-        level = 79.4 + 0.1 * random.standard_normal()
+    level = ACCURACY.get(name, 60)
+    if not batch.recipe.edge_noise:
+        level = LEADS.get((name, dataset), level)
+    level += 0.1 * random.standard_normal()
     if name in ("nCLNR", "CCA-SSG", "GRACE") and batch.recipe.edge_noise:
         level -= 2
     if name in ("nCLNR", "CCA-SSG") and batch.recipe.dimension == 64:
@@ -86,17 +83,6 @@ def test_all_claims_hold_where_all_is_as_the_papers_tables_say_but_one_that_they
     assert len(tested) == 22
     assert [claim.says for claim, result in tested if result.verdict != "holds"] == [f"{ALL_BUT_ONE} but CiteSeer (the text)"]
     assert provenance.startswith("Made by `python -m reproduce paper` from ")
-
-
-def test_the_page_has_each_claim_and_the_csv_every_difference(judged):
-    page, table = pages.claims_page(*judged), pages.claims_table(judged[0])
-    assert "Of 22 claims 21 hold, 1 fail and 0 are undecided." in page
-    assert max(map(len, page.splitlines())) <= 120
-    assert page.count("\n#### ") == page.count("*Tested by:* ") == page.count("](claim-") == 22
-    lines = list(csv.DictReader(io.StringIO(table.csv())))
-    assert len(lines) == sum(len(result.effects) + len(result.missing) for _, result in judged[0])
-    assert (lines[0]["claim"], lines[0]["what"], lines[0]["this one"]) == ("1", "GRACE on Cora", "holds")
-    assert float(lines[0]["low"]) < float(lines[0]["mean"]) < float(lines[0]["high"])
 
 
 def test_a_claim_has_a_picture_where_something_was_measured(judged):

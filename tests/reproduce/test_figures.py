@@ -41,16 +41,6 @@ def test_what_each_figure_changes_in_the_usual_run():
     assert NOISES.batch(CLNR, "cora", 0.3).recipe == usual.recipe.but(edge_noise=0.3)
 
 
-def test_numbers_of_the_plane_and_the_curves(record):
-    rows = figures.plane(record).rows
-    assert ("Cora", "CLNR", "0.400", "-3.000", "80.50 ± 0.50", "81.50 ± 0.50", "2") in rows
-    assert ("Physics", "CLNR", *["no data"] * 4, "0") in rows
-    rows, few, none = DIMENSIONS.table(record).rows, "80.50 ± 0.50 (2)", "no data"
-    assert ("Photo", "CLNR", "strict", few, none, none, few) in rows
-    assert ("Photo", "CLNR", "paper rule", "81.50 ± 0.50 (2)", none, none, "81.50 ± 0.50 (2)") in rows
-    assert ("PubMed", "nCLNR", "strict", few, *[none] * 4, few) in NOISES.table(record).rows
-
-
 @pytest.mark.parametrize("number", range(1, 5))
 def test_the_same_numbers_give_the_same_files(number, record, tmp_path):
     for folder in ("one", "two"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from reproduce.pages import needs
-from reproduce.record import PAPER, SETS, Record, batch, cluster_scores, make, make_missing
+from reproduce.record import SETS, Record, batch, cluster_scores, make, make_missing
 
 from clnr import CLNR, embed, load, methods, run
 from clnr.datasets.splits import split_of
@@ -22,9 +22,6 @@ from tests.reproduce.made import made
 BATCH = batch(CLNR, "cora", 3)
 SMALL = {"epochs": 2, "hidden": 8, "dimension": 2, "probe_steps": 5}
 TOY = batch(CLNR, "toy", 2, **SMALL)
-
-
-# -- what is asked ---------------------------------------------------------------------------------------------------------
 
 
 def test_runs_are_found_by_what_they_are_of():
@@ -45,12 +42,10 @@ def test_keys_that_a_method_has_no_use_for_make_no_difference():
     assert batch(CLNR, "cora", edge_noise=0.3, dimension=64).changed == "dimension=64 edge_noise=0.3"
 
 
-@pytest.mark.parametrize(
-    ("method", "dataset", "seeds"),
-    [("CLNR", "cora", 20), ("BGRL", "cora", 10), ("CLNR", "cs", 120), ("GRACE", "cs", 120), ("CCA-SSG", "cs", 20)],
-)
-def test_slow_methods_have_fewer_seeds_and_close_ones_more_unless_said(method, dataset, seeds):
-    assert [batch(METHODS[method], dataset, asked).seeds for asked in (None, 5)] == [seeds, 5]
+def test_slow_methods_have_fewer_seeds_and_close_ones_more_unless_said():
+    seeds = {("CLNR", "cora"): 20, ("BGRL", "cora"): 10, ("CLNR", "cs"): 120, ("GRACE", "cs"): 120, ("CCA-SSG", "cs"): 20}
+    for (method, dataset), usual in seeds.items():
+        assert [batch(METHODS[method], dataset, asked).seeds for asked in (None, 5)] == [usual, 5]
 
 
 def test_the_paper_needs_all_methods_on_all_data_sets():
@@ -64,26 +59,6 @@ def test_the_platform_with_most_runs_is_the_one_compared_on():
     lines = [made(BATCH, 0), made(BATCH, 1, machine="another"), made(BATCH, 2)]
     assert [each.seed for each in Record(lines).on_one_platform([BATCH]).find(BATCH)] == [0, 2]
     assert Record().on_one_platform([BATCH]).lines == []
-
-
-def test_provenance_names_command_seeds_machines_versions_and_duration():
-    lines = [made(BATCH, 0, code="b"), made(BATCH, 1, machine="another", precision="bfloat16", seconds=40.0, made="2026-02-03")]
-    asked = Record([*lines, made(batch(GRACE, "cora"), seconds=999.0)])
-    assert asked.provenance("table 9") == "Made by `python -m reproduce table 9`."
-    asked.find(BATCH)
-    assert asked.provenance("table 9") == (
-        "Made by `python -m reproduce table 9` from 2 runs, seeds 0 to 1; a processor, float32; another, bfloat16; "
-        "clnr 0.1.0 (code b, c0de), torch 2.0, Python 3.11.0; 2026-01-01 to 2026-02-03; "
-        "the runs took 42 s of that machine's time."
-    )
-
-
-# -- the file --------------------------------------------------------------------------------------------------------------
-
-
-def test_the_record_is_written_as_it_was_read(tmp_path):
-    Record.read(PAPER / "runs.csv").write(tmp_path / "again.csv")
-    assert (tmp_path / "again.csv").read_bytes() == (PAPER / "runs.csv").read_bytes()
 
 
 def test_a_run_read_is_the_run_that_was_written(tmp_path):
@@ -101,7 +76,6 @@ def test_a_run_read_is_the_run_that_was_written(tmp_path):
         lambda head, line: [b"\xff\xfe"],
         lambda head, line: [head, line + b",1"],
         lambda head, line: [head, line.rpartition(b",")[0]],
-        lambda head, line: [head, line.replace(b",1,81,", b",one,81,")],
         lambda head, line: [head, line.replace(b",81,", b",a,")],
         lambda head, line: [head, line + b"[" * 100_000],
     ],
@@ -115,9 +89,6 @@ def test_another_file_is_refused_with_its_name(tmp_path, edit):
     path.unlink()
     with pytest.raises(DataError, match=r"runs\.csv cannot be read"):
         Record.read(path)
-
-
-# -- making runs -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_record_lacks_is_made_and_added_to_it(tmp_path, monkeypatch):
@@ -145,13 +116,6 @@ def test_metrics_are_of_the_same_run_and_of_its_embedding():
     assert points["classes"] == graph.labels[nodes].tolist()
     assert np.allclose(u.norm(dim=1), 1, atol=1e-4)
     assert alignment(u, v) == pytest.approx(alone.alignment, abs=1e-4)
-
-
-def test_scores_of_two_classes_are_those_of_the_formulas():
-    """On a line: 0 and 1 are one class, 10 and 11 the other."""
-    scores = cluster_scores(np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([0, 0, 1, 1]))
-    silhouette = (2 * (10.5 - 1) / 10.5 + 2 * (9.5 - 1) / 9.5) / 4
-    assert scores == pytest.approx({"silhouette": silhouette, "davies_bouldin": 0.1, "calinski_harabasz": 200.0}, rel=1e-5)
 
 
 def test_timed_runs_are_made_alone(monkeypatch):
