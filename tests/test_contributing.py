@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clnr import METHODS, recipe_for, run
-from clnr.errors import RecipeError, UnknownName
+from clnr import METHODS, run
 from clnr.methods import Architecture
 from clnr.methods.presets import Published
 from clnr.methods.recipe import Recipe, recipe_keys
@@ -58,18 +57,6 @@ def test_the_new_methods_train_and_are_no_part_of_the_package(followed):
     assert not {"G-BT", "adaptive"} & set(METHODS)
 
 
-def test_the_new_part_brings_its_key_to_the_recipe(followed):
-    method = followed["GBT"]
-    recipe = recipe_for(method, "toy")
-    assert recipe.redundancy == 5e-3
-    assert list(recipe.to_dict()) == [*recipe_keys(), "redundancy"]
-    assert followed["result"].recipe["redundancy"] == method.build(recipe.but(redundancy=0.01)).objective.redundancy == 0.01
-    with pytest.raises(RecipeError, match="redundancy must be from 0 to 1000, not -1"):
-        recipe.but(redundancy=-1)
-    with pytest.raises(UnknownName, match="unknown recipe key 'redundnacy'; did you mean 'redundancy'"):
-        recipe.but(redundnacy=1)
-
-
 def test_once_it_is_registered_the_command_line_knows_the_method_and_its_key(followed, monkeypatch, capsys):
     monkeypatch.setitem(METHODS, "G-BT", followed["GBT"])
     clnr = entry_point(monkeypatch, capsys)
@@ -80,8 +67,6 @@ def test_once_it_is_registered_the_command_line_knows_the_method_and_its_key(fol
     assert made["recipe"]["redundancy"] == 0.25
     wrong = clnr(*quick, "--set", "redundancy=lots")
     assert (wrong.code, wrong.err) == (2, "clnr: redundancy must be a number, not 'lots'\n")
-    wrong = clnr("run", "CLNR", "toy", "--set", "redundancy=1")
-    assert (wrong.code, wrong.err) == (2, "clnr: CLNR has no use for redundancy; see: clnr recipe CLNR\n")
 
 
 def test_the_recipe_has_the_form_of_the_shipped_ones(followed):

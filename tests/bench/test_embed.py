@@ -84,18 +84,6 @@ def test_caches_are_in_a_folder_of_their_own_where_they_are_to_be_cold(tmp_path,
     assert cold["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_a_table_is_markdown():
-    quick = embed.Row("cora", "quick", [3.0, 5.0, 4.0], 9.0, 2**30, 81.25, [{"stage": "read", "seconds": 1}])
-    missing = embed.Row("cora", "pycleora", failure="not installed")
-    assert quick.cells(2.5) == ["cora", "quick", "4.0 (3.0-5.0)", "+1.5", "9.0", "1,024", "81.2"]
-    assert missing.cells(2.5) == ["cora", "pycleora", "not measured: not installed", "", "", "", ""]
-    assert embed.stage_table([quick, missing]).splitlines() == [
-        "| seconds | cora, quick |",
-        "| --- | ---: |",
-        "| read | 1.00 |",
-    ]
-
-
 def test_the_first_turn_is_the_cold_one_or_does_not_count():
     turns = [_processes.Finished(seconds, seconds, "", None) for seconds in (9, 4, 3)]
     cold, warm = embed.Row("cora", "quick"), embed.Row("cora", "quick")

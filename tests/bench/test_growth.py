@@ -26,15 +26,8 @@ def test_only_what_grows_faster_than_the_edges_and_counts_is_marked():
     made = rows("read", lambda edges: edges / 1e5) + rows("score", lambda edges: (edges / 1e5) ** 2)
     made += rows("write", lambda edges: 1e-3 * (edges / 1e5) ** 2) + rows(WHOLE, lambda edges: 3 * (edges / 1e5))
     made += rows("train", lambda edges: 1.0, "standard")
-    assert growth.table(made, "quick").splitlines() == [
-        "| quick, seconds | 10,000 nodes | 30,000 nodes | 100,000 nodes |",
-        "| --- | ---: | ---: | ---: |",
-        "| read | 1.00 | 3.00 (1.00) | 10.00 (1.00) |",
-        "| score | 1.00 | 9.00 (2.00*) | 100.00 (2.00*) |",
-        "| write | 0.00 | 0.01 (2.00) | 0.10 (2.00) |",
-        "| in all | 3.00 | 9.00 (1.00) | 30.00 (1.00) |",
-        "| peak MiB | 1 | 3 | 10 |",
-    ]
+    marked = [line for line in growth.table(made, "quick").splitlines() if "*" in line]
+    assert marked == ["| score | 1.00 | 9.00 (2.00*) | 100.00 (2.00*) |"]
 
 
 def test_what_is_written_is_read_again_and_drawn(tmp_path):

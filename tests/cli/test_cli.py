@@ -54,18 +54,6 @@ def test_the_command_and_python_give_the_same_numbers(clnr):
         assert result[name] == statistics.fmean(getattr(each, name) for each in runs)
 
 
-def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
-    first = clnr(*RUN, "--json")
-    second = clnr(*RUN, "--json")
-    assert second.out == first.out
-    assert "1 of 1 from the run cache" in second.err
-    assert len(RunCache().runs()) == 1
-    third = only_json(clnr(*RUN, "--json", "--rerun"))
-    assert len(RunCache().runs()) == 2
-    assert third["strict"] == only_json(first)["strict"]
-    assert third["train_seconds"] != only_json(first)["train_seconds"]
-
-
 def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
     ended = clnr("run", "--device", "cpu", *SET)
     assert ended.code == 0

@@ -25,11 +25,9 @@ import torch
 from clnr import NodeEmbedder, cli, read_tables
 from clnr.cli.app import JSON_FORMAT
 from clnr.embedding import job
-from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_folder
-from clnr.methods import CLNR_MIX
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
 from tests.conftest import tiny
@@ -99,20 +97,6 @@ def test_every_stage_is_measured(clnr, files):
     assert {"read", "train", "fit the read-out", "score", "baselines", "draw", "write"} <= set(names)
     assert sum(each["seconds"] for each in content["stages"]) <= content["seconds"]
     assert 2**26 < content["peak_bytes"] < 2**36
-
-
-@pytest.mark.full
-def test_baselines_stand_beside_it_unless_told_otherwise(clnr, files):
-    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
-    assert ended.code == 0, ended.err
-    compared = compare(CLNR_MIX, (back := load_folder(files / "mine")).scores, back.baselines)
-    for said in ("raw features", "CLNR-mix: this embedding", "accuracy %"):
-        assert said in ended.out
-    assert ended.out.count(compared.sentence) == 1
-    told = only_json(clnr(*EMBED, "--out", "none", *SMALL, "--no-report", "--no-baselines", "--json", "--quiet"))
-    assert (told["baselines"], told["comparison"]) == ({}, None)
-    assert (told["nodes"], told["dimension"], told["folder"]) == (80, 8, "none")
-    assert set(told["files"]) >= FILES
 
 
 def test_tables_may_be_queries(clnr, files):

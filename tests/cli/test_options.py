@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
-from clnr import NodeEmbedder
 from clnr.cli import app, cmd_embed, cmd_ingest, worker_options
 from clnr.cli.app import PANELS
 from clnr.cli.options import parameters_of, tables_by_name
@@ -88,17 +87,6 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert plan["columns"] == [f"edges user,bought,item '{each}_id': {role}, whole number" for each, role in ENDS]
     refused = clnr("transform", str(made), "--edges", "new.csv", "--out", str(tmp_path / "no"))
     assert "the earlier graph has nodes of several kinds (user, item)" in assert_refused(refused)
-
-
-def test_a_kind_is_asked_for_by_its_name():
-    embedder = NodeEmbedder("SVD", dimension=4, device="cpu")
-    embedder.fit(({("user", "bought", "item"): "bought.csv"}, {"user": "users.csv", "item": "items.csv"}))
-    assert embedder.clusters(3, kind="item").assignment.tolist()[:20] == [-1] * 20
-    assert sum(each.size for each in embedder.clusters(kind="item").clusters) == 10
-    with pytest.raises(ClnrError, match="did you mean 'item'"):
-        embedder.similar("person 3", kind="itm")
-    with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind$"):
-        embedder.fit("knows.csv").similar(3, kind="item")
 
 
 def test_no_option_is_there_twice():

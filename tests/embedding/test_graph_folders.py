@@ -16,8 +16,6 @@ from clnr.embedding import graph_sources
 from clnr.errors import DataError, OutOfMemory
 from clnr.tables import ingest, read_tables
 
-QUICK = ("--set", "epochs=2", "--set", "hidden=8", "--set", "dimension=8", "--no-report", "--no-baselines", "--device", "cpu")
-
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
@@ -55,15 +53,6 @@ def test_a_folder_that_does_not_fit_in_memory_is_not_loaded(tables, monkeypatch)
         NodeEmbedder(device="cpu").fit(tables / "graph")
 
 
-def test_the_command_line_takes_a_folder(tables, tmp_path):
-    cli("embed", "--edges", tables / "edges.parquet", "--nodes", tables / "nodes.parquet", "--out", tmp_path / "a", *QUICK)
-    cli("embed", "--graph", tables / "graph", "--out", tmp_path / "b", *QUICK)
-    one, other = (pq.read_table(tmp_path / name / "embeddings.parquet") for name in "ab")
-    assert one.equals(other)
-    found = json.loads(cli("embed", "--graph", tables / "graph", "--dry-run", "--json", "--device", "cpu").stdout)
-    assert found["graph"]["nodes"] == 200
-
-
 def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
     given = ("--edges", tables / "edges.parquet", "--nodes", tables / "nodes.parquet", "--out", tmp_path / "g")
     made = json.loads(cli("ingest", *given, "--dtype", "float16", "--json", "--quiet").stdout)
@@ -92,10 +81,3 @@ def test_run_takes_a_folder_with_labels(tables, tmp_path):
         run("CLNR", str(tmp_path / "bare"), recipe=quick, device="cpu")
     with pytest.raises(DataError, match="it is not a graph folder"):
         run("CLNR", str(tmp_path), recipe=quick, device="cpu")
-
-
-def test_compare_takes_a_folder_with_labels(tables, tmp_path, monkeypatch):
-    monkeypatch.setenv("CLNR_HOME", str(tmp_path))
-    few = ("--set", "epochs=2", "--set", "hidden=8", "--set", "dimension=8", "--set", "probe_steps=5", "--seeds", 2)
-    words = ("compare", tables / "graph", "--methods", "CLNR,nCLNR", "--device", "cpu", "--json", "--quiet", *few)
-    assert "CLNR" in json.dumps(json.loads(cli(*words).stdout))

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from clnr import CLNR, Graph, NodeEmbedder, ingest, load, read_tables
+from clnr import Graph, NodeEmbedder, ingest, load, read_tables
 from clnr.datasets.splits import split_of
 from clnr.embedding.embedder_parameters import embedder_settings
 from clnr.embedding.planning import file_plan
@@ -250,14 +250,6 @@ def test_baselines_are_as_wide_as_its_rows():
     settings = embedder_settings(embedder().get_params(deep=False))
     recipe, _ = settings.recipe_for(tiny())
     assert recipe_beside(SVD_BOTH, settings.method, recipe, tiny()).dimension == 8
-
-
-def test_a_method_of_ones_own_is_not_saved(tmp_path):
-    mine = CLNR.but("mine", "CLNR with a module", encoder=mean())
-    made = NodeEmbedder(mine, epochs=2, device="cpu").fit(tiny())
-    with pytest.raises(MethodError, match="mine is a method of your own"):
-        made.save(tmp_path / "mine")
-    assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.parametrize(

@@ -220,21 +220,6 @@ def test_the_shelfs_recipe_can_be_varied():
     assert recipe_for(CLNR, load("toy")) == recipe_for(CLNR, "toy")
 
 
-@pytest.mark.parametrize("call", [run, embed])
-@pytest.mark.parametrize(
-    ("given", "more", "said"),
-    [
-        ((tiny(), CLNR), {}, "a method is a Method or a name, not a Graph; it comes before the data set"),
-        ((CLNR, CLNR), {}, "a data set is a Graph or a name, not a Method"),
-        ((CLNR, tiny()), {"recipe": {"epochs": 3}}, "a recipe is a Recipe, not a dict; vary one with recipe_for"),
-        *(((CLNR, tiny(), seed), {}, "seed must be a whole number from 0") for seed in (-1, 0.5, "0", 2**63)),
-    ],
-)
-def test_wrong_arguments(call, given, more, said):
-    with pytest.raises(ClnrError, match=said):
-        call(*given, **more)
-
-
 @pytest.mark.full
 def test_cora_reaches_what_the_paper_says(real_data, threads):
     result = run(CLNR, load("cora", real_data), 0, device="cpu")

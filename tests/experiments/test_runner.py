@@ -13,7 +13,7 @@ import torch
 
 from clnr import methods
 from clnr.engine import cpu_engine
-from clnr.errors import RunCacheError, TrainingError
+from clnr.errors import TrainingError
 from clnr.experiments import runner as module
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.experiments.runner import Runner
@@ -82,16 +82,6 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
     with pytest.raises(TrainingError, match="nan at epoch 1"):
         made.runs(CLNR, GRAPH, QUICK)
     assert [run.seed for _, run in RunCache().runs()] == [0, 2]
-
-
-def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
-    def full(self, key, run, rerun):
-        raise RunCacheError("the run cache is full")
-
-    monkeypatch.setattr(RunCache, "add", full)
-    summary, failure = runner(2).runs(CLNR, GRAPH, QUICK)
-    assert len(summary.runs) == 2
-    assert str(failure) == "the run cache is full"
 
 
 def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):

@@ -72,20 +72,6 @@ def test_the_callers_arrays_stay_theirs():
     assert graph.labels[0] == 0
 
 
-def test_digest_follows_content_and_nothing_else():
-    graph = tiny()
-    assert graph.digest == tiny().named("other").digest
-    assert len({graph.digest, tiny(seed=1).digest, tiny(edges=91).digest, tiny(weighted=True).digest}) == 4
-    changes = [
-        {"labels": np.roll(graph.labels, 1)},
-        {"features": graph.features * 2},
-        {"split": Split(np.arange(3), np.arange(3, 6), np.arange(6, 9))},
-    ]
-    digests = {dataclasses.replace(graph, **change).digest for change in changes}
-    assert len(digests | {graph.digest}) == 4
-    assert dataclasses.replace(graph, ids=np.arange(40)).digest == graph.digest
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_scipy_there_and_back(form):
     graph = tiny(**form)

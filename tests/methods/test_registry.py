@@ -24,7 +24,7 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.methods.settings import Probe, Training
 from clnr.nn.hyper_parameters import declared, hyper_parameter
-from clnr.nn.inputs import Cleora, StructureInput, WeightFeatures
+from clnr.nn.inputs import Cleora
 from clnr.nn.objectives import Objective, StepContext, Supervision
 from clnr.nn.postprocess import Head, Postprocess, Standardize
 from clnr.training.loop import fit
@@ -401,10 +401,7 @@ class Unfinished(Postprocess):
         ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
         ({"views": UNIFORM}, "New: views are a tuple of one tuple of parts for each view"),
         ({"views": (UNIFORM, (Standardize,))}, "New, views: Standardize is not a subclass of Augmentation"),
-        ({"encoder": None}, "New, encoder: None is not a class"),
         ({"inputs": Cleora}, "New: inputs is a tuple of parts, not .*Cleora"),
-        ({"inputs": (StructureInput,)}, "New, inputs: StructureInput does not define rows"),
-        ({"readout": (WeightFeatures,)}, "New, readout: WeightFeatures is not a subclass of Block"),
         ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective, inputs, readout"),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),

@@ -154,14 +154,6 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
-def test_too_many_nodes_are_refused_before_the_tables_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("clnr.graph.graph_folder.MOST_NODES", 3)
-    edges, lines = pa.table({"source": [0, 1, 2], "target": [1, 2, 3]}), []
-    with pytest.raises(DataError, match=r"^4 nodes are too many: a graph folder has at most 3 "):
-        ingest(edges, pa.table({"id": [0, 1, 2, 3]}), out=tmp_path / "graph", progress=lines.append)
-    assert "reading the tables" not in lines
-
-
 def test_only_a_graph_folder_is_overwritten(tmp_path):
     edges = saved(tmp_path, "e.csv", EDGES)
     ingest(edges, out=tmp_path / "graph")

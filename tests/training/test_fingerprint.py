@@ -1,51 +1,17 @@
 from __future__ import annotations
 
-import copy
 import dataclasses
 from pathlib import Path
 
 import pytest
-import torch
 
 from clnr import METHODS
 from clnr.embedding.fit_settings import Settings
 from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
-from clnr.support.machine import code_digest
 from clnr.training.fingerprint import differences, fingerprint, key_of
 
 RECIPE = Recipe(epochs=3)
-
-
-def key(graph="one", method="CLNR", recipe=RECIPE, seed=0, **engine):
-    changed = copy.copy(cpu_engine())
-    for name, value in engine.items():
-        object.__setattr__(changed, name, value)
-    return key_of(fingerprint(graph, METHODS[method], recipe, seed, changed))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"graph": "another"},
-        {"method": "GRACE"},
-        {"recipe": RECIPE.but(epochs=4)},
-        {"seed": 1},
-        {"name": "another"},
-        {"dtype": torch.bfloat16},
-    ],
-    ids=lambda changes: next(iter(changes)),
-)
-def test_each_part_gives_another_key(changes):
-    assert key(**changes) != key()
-    assert key(**changes) == key(**changes)
-
-
-@pytest.mark.parametrize(("module", "name"), [(code_digest, "code_version"), (torch, "__version__")])
-def test_other_code_and_another_torch_give_another_key(module, name, monkeypatch):
-    before = key()
-    monkeypatch.setattr(module, name, (lambda: "another") if callable(getattr(module, name)) else "another")
-    assert key() != before
 
 
 @pytest.mark.parametrize(

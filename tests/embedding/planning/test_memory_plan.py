@@ -20,7 +20,6 @@ from clnr.methods import CLNR, CLNR_MIX, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.readout import Readout
-from clnr.tables import read_tables
 from clnr.training.step_work import Size
 from tests.conftest import tiny
 
@@ -50,22 +49,6 @@ def test_labels_that_are_hardly_classes_are_told(nodes, classes, told):
     graph = Graph.from_edges([0], [1], np.eye(nodes), labels=np.arange(nodes) % classes)
     said = [f"labels: {nodes} nodes in {classes} classes, few of each; are these classes?"]
     assert table_warnings(as_table_graph(graph)) == (said if told else [])
-
-
-def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
-    (tmp_path / "e.csv").write_text("source,target\na,b\na,b\nb,b\nc,ghost\n")
-    (tmp_path / "n.csv").write_text("id,age,same\na,1,x\nb,2,x\nc,3,x\nd,4,x\n")
-    made = planned(read_tables(tmp_path / "e.csv", tmp_path / "n.csv"))
-    for part in (
-        "'ghost'",
-        "1 edge from a node to itself",
-        "1 row repeating an edge",
-        "2 nodes have no edges: their vectors come from their features alone",
-    ):
-        assert part in "\n".join(made.warnings)
-    assert "nodes 'age': feature, number" in made.columns[3]
-    assert all(f"- {line}" in made.lines for line in (*made.columns, *made.warnings))
-    assert made.to_dict()["columns"] == list(made.columns)
 
 
 def test_what_will_not_fit_is_refused_unless_the_graph_is_small():

@@ -165,9 +165,7 @@ def test_a_value_of_few_filled_nodes_is_no_title():
 
 
 def test_their_words():
-    assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share")) == "trade 'baker' 40% (1%)"
     assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share", filled=0.85)) == "trade 'baker' 40% (1%)"
-    assert str(Trait("years", None, 15.6, 9.5, 0.6, "number", filled=0.1)) == "years 15.6 (9.5)"
     assert str(Trait("years", None, 15.6000001, 9.5, 0.6, "number")) == "years 15.6 (9.5)"
     assert str(Trait("since", None, 86400.0, -1.0, 0.6, "datetime")) == "since 1970-01-02 (1969-12-31)"
     # A year that DuckDB knows and Python does not.

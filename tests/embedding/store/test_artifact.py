@@ -195,13 +195,6 @@ def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
             load_folder(folder)
 
 
-def test_what_is_no_folder_is_said(tmp_path):
-    (tmp_path / "users.csv").write_text("id\n1\n")
-    for name, said in (("none", "no such folder"), ("users.csv", "it is a file, not a folder that clnr embed wrote")):
-        with pytest.raises(DataError, match=said):
-            load_folder(tmp_path / name)
-
-
 @pytest.mark.parametrize("name", [RECIPE, TABLES])
 def test_a_newer_form_is_refused(name, tmp_path):
     folder = unsealed(fitted(), tmp_path)

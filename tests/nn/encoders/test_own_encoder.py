@@ -275,12 +275,6 @@ def test_other_refusals():
         METHODS["BGRL"].but("mine", "", encoder=normed())
 
 
-def test_edges_that_weigh_are_told_where_they_are_ignored():
-    assert len(OwnEncoder.of(normed()).notes(False)) == 1
-    assert "Normed takes no edge_weight: weights of edges are ignored" in OwnEncoder.of(normed()).notes(True)
-    assert len(OwnEncoder.of(HandWritten(3, 4)).notes(True)) == 1
-
-
 def test_a_method_may_have_it_in_its_row():
     method = CLNR.but("mine", "CLNR with a module", encoder=normed())
     same = CLNR.with_encoder(normed())
