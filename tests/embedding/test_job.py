@@ -88,7 +88,7 @@ def test_the_command_line_has_the_same_names_and_defaults():
     options = {name: each.default for name, each in inspect.signature(cmd_embed.embed).parameters.items()}
     assert options["hold_out"] == HOLD_OUT
     parameters = inspect.signature(NodeEmbedder.__init__).parameters
-    shared = {"method", "effort", "seed", "hold_out", "resume", "device", "precision"}
+    shared = {"method", "effort", "seed", "hold_out", "resume", "device"}
     assert shared <= options.keys() & parameters.keys()
     assert not {name for name in shared if options[name] != parameters[name].default}
 
