@@ -34,10 +34,3 @@ def test_examples_are_as_they_say(file):
     for case in cases:
         runner.run(case, out=said.append)
     assert not runner.failures, "".join(said)
-
-
-def test_the_main_names_have_examples():
-    assert {
-        *("embedding/estimator.py", "experiments/run.py", "graph/graph.py"),
-        *("methods/recipe.py", "methods/registry.py", "tables/read.py"),
-    } <= {Path(file).as_posix() for file in FILES}

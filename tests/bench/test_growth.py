@@ -28,12 +28,3 @@ def test_only_what_grows_faster_than_the_edges_and_counts_is_marked():
     made += rows("train", lambda edges: 1.0, "standard")
     marked = [line for line in growth.table(made, "quick").splitlines() if "*" in line]
     assert marked == ["| score | 1.00 | 9.00 (2.00*) | 100.00 (2.00*) |"]
-
-
-def test_what_is_written_is_read_again_and_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    made = rows("read", lambda edges: edges / 3e5) + rows(WHOLE, lambda edges: edges / 1e5)
-    growth.write(made, tmp_path / "growth.csv")
-    assert growth.read(tmp_path / "growth.csv") == made
-    growth.plot(made, tmp_path / "growth.png", "a machine")
-    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")

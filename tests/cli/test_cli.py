@@ -102,15 +102,6 @@ def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
     assert not home.exists()
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-def test_help_cuts_no_name_of_an_option(columns):
-    """In a process of its own, as the width is looked at once."""
-    shown = outside("embed", "--help", COLUMNS=str(columns), PYTHONUTF8="1").out
-    for option in ("--no-header", "--no-baselines"):
-        assert option in shown
-    assert max(map(len, shown.splitlines())) <= columns
-
-
 @pytest.mark.full
 def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     words = ["run", "--device", "cpu", "--quiet", *SET, "--set", "epochs=10000000"]

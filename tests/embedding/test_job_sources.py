@@ -13,19 +13,6 @@ from clnr.tables import read_tables
 from tests.embedding.test_fit_settings import settings
 
 
-@pytest.mark.parametrize("kind", [None, "met"])
-def test_the_plan_of_an_extension_says_how_new_columns_are_read(kind, tables):
-    def named(edges):
-        return {**tables, "edges": edges if kind is None else {kind: edges}}
-
-    earlier = fit(read_tables(**named(tables["edges"])), settings(method=METHODS["Raw"], recipe={}, evaluate=False))
-    plan = plan_extension(earlier, {"edges": named(tables["edges"])["edges"]})
-    assert plan.new_nodes == 0
-    assert plan.lines[0].startswith("read: 0 new nodes, 0 new edges, added to 40 nodes, ")
-    assert any("'source': source" in line for line in plan.columns)
-    assert not any("nodes" in line.partition(":")[0] for line in plan.columns)
-
-
 def test_the_plan_of_an_extension_counts_new_nodes_apart_from_known_ones():
     ring = pa.table({"source": range(20), "target": [*range(1, 20), 0]})
     nodes = pa.table({"id": range(21), "age": [float(i % 5) for i in range(21)]})

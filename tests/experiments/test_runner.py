@@ -20,9 +20,8 @@ from clnr.experiments.runner import Runner
 from clnr.methods import CLNR
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, recipe_keys
-from clnr.support import progress as bars
 from clnr.support.machine import code_digest, environment
-from clnr.support.progress import Bar, progress_bar
+from clnr.support.progress import Bar
 from tests.conftest import tiny
 
 QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
@@ -82,23 +81,6 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
     with pytest.raises(TrainingError, match="nan at epoch 1"):
         made.runs(CLNR, GRAPH, QUICK)
     assert [run.seed for _, run in RunCache().runs()] == [0, 2]
-
-
-def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
-    monkeypatch.setattr(bars, "err", bars.Console(stderr=True, force_terminal=True, width=100))
-    with progress_bar(quiet=False) as bar:
-        with bar.training("something", 3) as progress:
-            (task,) = bar._progress.tasks
-            assert (task.total, task.completed) == (3, 0)
-            progress(2, 0.5)
-            assert (task.completed, task.fields["note"]) == (2, "loss 0.500")
-            progress(3, 0.25)
-            assert task.fields["note"] == "evaluating"
-        assert bar._progress.tasks == []
-        bar.fetched("file", 3, 10)
-        bar.fetched("file", 10, 10)
-        (task,) = bar._progress.tasks
-        assert (task.completed, task.total) == (10, 10)
 
 
 # -- what makes two runs the same run --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from benchmarks._graph_folders import write_graph
@@ -19,9 +20,6 @@ from clnr.graph.graph_folder import GraphFolder, is_graph_folder
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
-
-pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 
 @pytest.fixture

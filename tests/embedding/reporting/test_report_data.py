@@ -13,15 +13,13 @@ from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import drawing_code
 from clnr.embedding.search import nodes
-from clnr.embedding.search.nodes import TableNodes
 from clnr.engine import cpu_engine
 from clnr.errors import UnknownName
 from clnr.graph import Graph
 from clnr.methods import METHODS, RAW, UNTRAINED
 from clnr.methods.recipe import Recipe
 from clnr.report import render_html
-from clnr.tables import FeatureEncoder, read_tables
-from clnr.tables.columns.column_encoders import ColumnEncoder
+from clnr.tables import read_tables
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
@@ -155,15 +153,6 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
     assert made["flag"].names == ("true", "false")
     assert made["label"].names == ("0", "1", "2")
     assert made["number of edges"].values.sum() == tiny().num_edges
-
-
-def test_numbers_with_a_decimal_comma_are_numbers():
-    columns = pa.table({"id": list(range(40)), "high": ["1,5", "1.234,25", None, "7"] * 10})
-    encoder = FeatureEncoder((ColumnEncoder("high", "number", 1, notation="decimal comma"),))
-    result = fitted(columns=columns)
-    read = replace(result, nodes=TableNodes(result.table_graph._replace(feature_encoder=encoder)))
-    made = {each.name: each for each in report_data(read, "mine").columns}
-    np.testing.assert_array_equal(made["high"].values[:4], np.array([1.5, 1234.25, np.nan, 7], np.float32))
 
 
 def test_names_are_told_and_their_column_is_no_colour():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
@@ -25,10 +26,6 @@ from clnr.methods.presets import preset
 from clnr.tables import ingest
 from clnr.training.loop import fit
 from tests.apart import process_apart
-
-pytest.importorskip("duckdb")
-pytest.importorskip("numba")
-pa = pytest.importorskip("pyarrow")
 
 NODES = 400
 
