@@ -109,7 +109,7 @@ def clnr(monkeypatch, capsys):
 @pytest.fixture
 def options():
     """Messages name options, as on the command line."""
-    with command_line(()):
+    with command_line():
         yield
 
 

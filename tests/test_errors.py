@@ -47,6 +47,6 @@ def test_flags_are_arguments_that_are_true_or_false():
 
 def test_the_caller_decides():
     assert str(ClnrError("give --label COLUMN")) == "give label='COLUMN'"
-    with command_line(["embed"]):
+    with command_line():
         error = ClnrError("give --label COLUMN")
     assert str(error) == "give --label COLUMN"

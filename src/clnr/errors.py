@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
@@ -41,22 +41,13 @@ def show(value: object) -> str:
 
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is always one line of bounded length, in the words of the caller.
+    """Base of all errors of this package; its message is always one line of bounded length, in the words of the caller."""
 
-    Attributes:
-        command: What to run instead, as it is typed, if that is known; it is shown in a line of its own.
-    """
-
-    def __init__(self, message: object = "", command: str = ""):
+    def __init__(self, message: object = ""):
         super().__init__(spoken(str(message)))
-        self.command = command
-
-    @property
-    def message(self) -> str:
-        return one_line(super().__str__(), _MESSAGE_CHARACTERS)
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.command}" if self.command else self.message
+        return one_line(super().__str__(), _MESSAGE_CHARACTERS)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
@@ -109,7 +100,7 @@ class RunCacheError(ClnrError):
 
 # -- the words of the caller ------------------------------------------------------------------------------------------------
 
-_command_line: Sequence[str] | None = None
+_in_python = True
 
 # Options in a message, each with its value; those of a whole command stay as they are.
 _OPTION = re.compile(
@@ -124,37 +115,19 @@ _MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "ignore"
 
 
 @contextmanager
-def command_line(words: Sequence[str]) -> Iterator[None]:
-    """These are the words after ``clnr``, as long as it lasts."""
-    global _command_line
-    before, _command_line = _command_line, words
+def command_line() -> Iterator[None]:
+    """Messages name options, as long as it lasts."""
+    global _in_python
+    before, _in_python = _in_python, False
     try:
         yield
     finally:
-        _command_line = before
-
-
-def command_with(values: Mapping[str, str]) -> str | None:
-    """The command with other values of some options, as it is typed; None where Python was called."""
-    if not _command_line:
-        return None
-    given = {word.partition("=")[0] for word in _command_line}
-    words, option = [], ""
-    for word in _command_line:
-        name, equals, _ = word.partition("=")
-        if option:
-            words.append(values[option])
-        else:
-            words.append(f"{name}={values[name]}" if equals and name in values else word)
-        option = word if not option and word in values else ""
-    for name in (each for each in values if each not in given):
-        words += [name, values[name]]
-    return shlex.join(["clnr", *words])
+        _in_python = before
 
 
 def spoken(text: str) -> str:
     """A sentence in the words of the caller."""
-    return in_python(text) if _command_line is None else text
+    return in_python(text) if _in_python else text
 
 
 def in_python(text: str) -> str:

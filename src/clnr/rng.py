@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -57,14 +58,12 @@ def key(seed: int, *path: str | int | Tensor) -> Key:
 
 def branch(key: Key, *path: str | int | Tensor) -> Key:
     """The key of a stream below another's."""
-    import torch
-
     for word in path:
         a, b, _ = settled(key)
-        if isinstance(word, torch.Tensor):
-            key = Key(a, b, word)
-        else:
+        if isinstance(word, str | int | Integral):
             key = _mixed(a, b, zlib.crc32(word.encode()) if isinstance(word, str) else word)
+        else:
+            key = Key(a, b, word)
     return key
 
 
@@ -94,9 +93,7 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
 def threshold(rate: float | Tensor) -> int | Tensor:
     """What a draw must reach to be kept."""
-    import torch
-
-    return (rate.double() * _RANGE).long() if isinstance(rate, torch.Tensor) else int(rate * _RANGE)
+    return int(rate * _RANGE) if isinstance(rate, int | float) else (rate.double() * _RANGE).long()
 
 
 def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:

@@ -20,9 +20,9 @@ from clnr.graph import Graph
 from clnr.methods import BASELINES, CLNR, METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.encoders.gcn import GAT
-from clnr.nn.inputs import AddStructure, WeightFeatures
+from clnr.nn.inputs import STEPS, AddStructure, WeightFeatures
 from clnr.nn.objectives import Reconstruct, StepContext
-from clnr.nn.structure import STEPS, walks
+from clnr.nn.structure import walks
 from tests import oracles
 from tests.cases import in_tiers
 from tests.conftest import tiny

@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from clnr.engine import Reference, cpu_engine
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.nn.inputs import AddStructure, Cleora, FastRP, Spectral, WeightFeatures
-from clnr.nn.structure import STEPS, random_rows, walks
+from clnr.nn.inputs import STEPS, AddStructure, Cleora, FastRP, Spectral, WeightFeatures
+from clnr.nn.structure import random_rows, walks
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.dense_graphs import GRAPHS, neighbours, power, transition, unit

@@ -9,6 +9,7 @@ from clnr.engine import Reference, View, cpu_engine
 from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.nn.edge_blocks import MIXES, EdgeWeight, Mix, Walks
+from clnr.nn.inputs import STEPS
 from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import (
     Block,
@@ -20,7 +21,7 @@ from clnr.nn.readout_blocks import (
     ReadoutContext,
     fitted_nodes,
 )
-from clnr.nn.structure import STEPS, walks
+from clnr.nn.structure import walks
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.dense_graphs import GRAPHS, unit

@@ -60,9 +60,7 @@ class DropEdges(Augmentation):
     stream: ClassVar[str] = "DropEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        from clnr import engine
-
-        return view if self.edge_drop == 0 else view.but(drop=engine.Drop(key, self.edge_drop, self.edge_drop_mode == "pairs"))
+        return view if self.edge_drop == 0 else view.drop_edges(key, self.edge_drop, self.edge_drop_mode == "pairs")
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,9 @@ class MaskFeatures(Augmentation):
     stream: ClassVar[str] = "MaskFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        from clnr import engine
-
         if self.feature_mask == 0:
             return view
-        return view.but(mask=engine.Mask(key, self.feature_mask, self.feature_mask_mode == "elements"))
+        return view.mask_features(key, self.feature_mask, self.feature_mask_mode == "elements")
 
 
 @dataclass(frozen=True)
@@ -98,9 +94,7 @@ class AdaptiveDropEdges(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        from clnr import engine
-
-        return view.but(drop=engine.Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
+        return view.drop_edges(key, view.device_graph.once(self, lambda: self._rates(view.device_graph)))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
         import numpy as np
@@ -129,9 +123,7 @@ class AdaptiveMaskFeatures(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        from clnr import engine
-
-        return view.but(mask=engine.Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
+        return view.mask_features(key, view.device_graph.once(self, lambda: self._rates(view.device_graph)))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
         import torch
@@ -177,12 +169,12 @@ class Diffuse(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        from clnr import engine
+        from clnr.engine import to_sparse_matrix
 
         device_graph = view.device_graph
         return view.but(
             propagation_matrix=device_graph.once(
-                self, lambda: engine.to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
+                self, lambda: to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
             )
         )
 
@@ -202,9 +194,7 @@ class EncoderDropout(Augmentation):
     stream: ClassVar[str] = "DropOut"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        from clnr import engine
-
         if self.dropout == 0:
             return view
-        mask = engine.Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
-        return view.but(mask=mask, dropout=engine.Dropout(key, self.dropout))
+        masked = view.mask_features(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
+        return masked.drop_activations(key, self.dropout)

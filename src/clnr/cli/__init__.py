@@ -12,7 +12,7 @@ from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_trans
 from clnr.cli.app import app, print_stderr
 from clnr.cli.options import refused_argument
 from clnr.errors import ClnrError
-from clnr.support.humanize import escape_control, gigabytes
+from clnr.support.humanize import gigabytes
 from clnr.support.processes.launch import end_process, end_with_parent
 
 # Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
@@ -33,7 +33,7 @@ def _main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    limit, command = _address_space(), ""
+    limit = _address_space()
     try:
         if limit is not None and limit < _LEAST_BYTES and not {"--help", "--version"}.intersection(sys.argv):
             raise ClnrError(_limited(limit))
@@ -44,7 +44,7 @@ def _main() -> int:
     except KeyboardInterrupt:
         return 130
     except ClnrError as error:
-        message, command = error.message, error.command
+        message = str(error)
     except BrokenPipeError:
         # The reader of our output has gone: nothing may be written at exit, either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,8 +63,6 @@ def _main() -> int:
             raise
         message = refused_argument(error)
     print_stderr(" ".join(message.split()))
-    if command and sys.stderr:
-        print(escape_control(command), file=sys.stderr)
     return 2
 
 

@@ -55,7 +55,7 @@ class Program(TyperGroup):
     """The group of all commands."""
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
-        with command_line(sys.argv[1:] if args is None else args):
+        with command_line():
             return super().main(args, *others, **named)
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -100,7 +100,7 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         trainer = train_torch.TorchTrainer(
             work_on_ray,
-            train_loop_config={**given, "folder": str(Path.cwd()), "words": sys.argv[1:]},
+            train_loop_config={**given, "folder": str(Path.cwd())},
             torch_config=train_torch.TorchConfig(backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo"),
             scaling_config=train.ScalingConfig(num_workers=options["workers"], **of_each),
             run_config=train.RunConfig(storage_path=folder),
@@ -129,7 +129,7 @@ def work_on_ray(config: Mapping[str, Any]) -> str:
     place, options, printed = Place.from_environment(), config["options"], io.StringIO()
     assert place is not None
     module, name = config["name"]
-    with command_line(config["words"]), contextlib.redirect_stdout(printed):
+    with command_line(), contextlib.redirect_stdout(printed):
         try:
             os.chdir(config["folder"])
             with joined(options["device"]):

@@ -216,6 +216,15 @@ class View(NamedTuple):
                 raise MethodError(f"two parts of one view both set its {name}; only one can")
         return self._replace(**changes)
 
+    def drop_edges(self, key: rng.Key, rate: float | Tensor, pairs: bool = False) -> View:
+        return self.but(drop=Drop(key, rate, pairs))
+
+    def mask_features(self, key: rng.Key, rate: float | Tensor, elements: bool = False, scale: float = 1.0) -> View:
+        return self.but(mask=Mask(key, rate, elements, scale))
+
+    def drop_activations(self, key: rng.Key, rate: float) -> View:
+        return self.but(dropout=Dropout(key, rate))
+
     def bounded(self) -> View:
         """This view with its ``neighbors``, if any, drawn: what it then propagates by is a ``propagation_matrix``."""
         if self.neighbors is None:

@@ -6,9 +6,9 @@ from clnr.engine import Engine
 from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
+from clnr.nn.inputs import STEPS
 from clnr.nn.readout import ROWS
 from clnr.nn.readout_blocks import FITTED_NODES, MOST_INNER_PRODUCTS
-from clnr.nn.structure import STEPS
 from clnr.training.step_work import Size, step_work
 
 _FLOAT_BYTES = 4

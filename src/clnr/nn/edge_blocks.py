@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from clnr.nn.hyper_parameters import hyper_parameter
+from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters
 from clnr.nn.readout_blocks import Block, Family, Measure, Product, Source
-from clnr.nn.structure import STEPS
 
 _NEARLY_EQUAL = 0.95
 

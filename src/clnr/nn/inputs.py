@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clnr import rng
-from clnr.errors import DataError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.nn.structure import STEPS, neighbour_matrix, put_walks, random_rows, walks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +17,8 @@ if TYPE_CHECKING:
     from clnr.engine import DeviceGraph, Engine
     from clnr.graph.csr import Array
 
+STEPS = (4, 8, 16)
+"""Lengths of walks, in steps: near neighbours, the neighbourhood, the region."""
 _BAG = 0.5
 _ROWS = 1 << 15
 
@@ -193,6 +192,7 @@ class AddStructure(Input):
         import torch
 
         from clnr.engine.products import empty_rows
+        from clnr.nn.structure import put_walks
 
         if not self.structure:
             return device_graph
@@ -246,6 +246,8 @@ class Cleora(StructureInput):
     walk_steps: int = hyper_parameter(8, 1, 1000, "steps of averaging over neighbours", source="ours, docs/choosing.md")
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        from clnr.nn.structure import walks
+
         return walks(engine, device_graph, self.dimension, (self.walk_steps,))[0]
 
 
@@ -261,21 +263,9 @@ class FastRP(StructureInput):
     degree_power: float = hyper_parameter(-0.5, -2.0, 2.0, "of the scale of random rows")
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
-        import torch
+        from clnr.nn.structure import projections
 
-        from clnr.engine import View, unit_rows
-
-        matrix = neighbour_matrix(device_graph, -1.0, 0.0)
-        operators = engine.operators(View(device_graph, propagation_matrix=matrix))
-        # Row i of the unscaled matrix sums to the degree of node i.
-        ones = torch.ones(len(matrix.indptr) - 1, 1, device=engine.device)
-        plain = engine.operators(View(device_graph, propagation_matrix=neighbour_matrix(device_graph, 0.0, 0.0)))
-        rows = random_rows(device_graph, self.dimension) * plain.propagate(ones).clamp(min=1) ** self.degree_power
-        total = torch.zeros_like(rows)
-        for power in range(1, self.power + 1):
-            rows = operators.propagate(rows)
-            total += unit_rows(rows) * (power > 1)
-        return total
+        return projections(engine, device_graph, self.dimension, self.power, self.degree_power)
 
 
 @dataclass(frozen=True)
@@ -286,22 +276,9 @@ class Spectral(StructureInput):
     """
 
     def fit(self, device_graph: DeviceGraph, engine: Engine) -> Parameters:
-        import torch
+        from clnr.nn.structure import spectral
 
-        from clnr.engine import View
-        from clnr.graph.id_vectors import id_words
-        from clnr.nn.low_rank import principal_directions
-
-        graph = device_graph.graph
-        matrix = neighbour_matrix(device_graph, -0.5, -0.5)
-
-        def apply(directions: Tensor) -> Tensor:
-            return engine.float32.operators(View(device_graph, propagation_matrix=matrix)).propagate(directions)
-
-        directions = principal_directions(apply, graph.num_nodes, self.dimension, rng.key(0, "spectral"), engine.device)
-        rows = torch.zeros(graph.num_nodes, self.dimension, device=engine.device)
-        rows[:, : directions.shape[1]] = directions
-        return {"rows": rows, "ids": torch.tensor(id_words(graph.node_ids), device=engine.device)}
+        return spectral(engine, device_graph, self.dimension)
 
     def empty(self, features: int, nodes: int) -> Parameters:
         import torch
@@ -309,19 +286,6 @@ class Spectral(StructureInput):
         return {"rows": torch.empty(nodes, self.dimension), "ids": torch.empty(nodes, dtype=torch.int64)}
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
-        import torch
+        from clnr.nn.structure import spectral_rows
 
-        from clnr.engine import View
-        from clnr.graph.id_vectors import id_words
-
-        known = {word: row for row, word in enumerate(parameters["ids"].tolist())}
-        words = id_words(device_graph.graph.node_ids).tolist()
-        place = torch.tensor([known.get(word, -1) for word in words], dtype=torch.int64)
-        if len(place) and (place < 0).all():
-            raise DataError(
-                f"{device_graph.graph.name} has none of the nodes that this model knows; it was fitted on their edges"
-            )
-        rows = torch.zeros(len(place), self.dimension, device=engine.device)
-        rows[place >= 0] = parameters["rows"][place[place >= 0].to(engine.device)]
-        matrix = neighbour_matrix(device_graph, -0.5, -0.5)
-        return engine.operators(View(device_graph, propagation_matrix=matrix)).propagate(rows)
+        return spectral_rows(engine, device_graph, parameters)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
+from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters
-from clnr.nn.structure import STEPS, walks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -139,6 +139,7 @@ class ReadoutContext:
     def rows(self, source: Source, weight: Tensor | None = None) -> list[Tensor]:
         """The rows of a source, times a weight if it is features: matrices that stand side by side."""
         from clnr.engine import unit_rows
+        from clnr.nn.structure import walks
 
         if source.walk_columns:
             return walks(self.engine, self.device_graph, source.walk_columns, STEPS)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, SparseMatrix
-    from clnr.graph.csr import Array
+from clnr import rng
+from clnr.engine import DeviceGraph, Engine, Operators, SparseMatrix, View, to_sparse_matrix, unit_rows, unit_rows_
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+from clnr.graph.id_vectors import id_words, random_features
+from clnr.nn.layers import Parameters
+from clnr.nn.low_rank import principal_directions
 
-STEPS = (4, 8, 16)
-"""Lengths of walks, in steps: near neighbours, the neighbourhood, the region."""
 _ROWS = 1 << 12
 
 
 def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: float) -> SparseMatrix:
     """A scaled by powers of the degrees: edges in both directions, no self-loops."""
-    import numpy as np
-    import scipy.sparse as sp
-
-    from clnr.engine import to_sparse_matrix
 
     def make() -> SparseMatrix:
         source, target, weight = device_graph.graph.edges()
@@ -40,15 +41,11 @@ def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: 
 
 def _power(degree: Array, power: float) -> Array:
     """Zero stays zero."""
-    import numpy as np
-
     return np.where(degree > 0, np.maximum(degree, 1e-30) ** power, 0).astype(np.float32)
 
 
 def random_rows(device_graph: DeviceGraph, width: int) -> Tensor:
     """A random vector for each node, which follows from its id alone: of unseen nodes as well."""
-    from clnr.graph.id_vectors import random_features
-
     return random_features(device_graph.graph.node_ids, width, device_graph.device)
 
 
@@ -60,8 +57,6 @@ class _Walked(NamedTuple):
 
     def over(self, divisor: float) -> Tensor:
         """The same rows over another divisor."""
-        import torch
-
         if divisor == self.divisor:
             return self.rows
         rows = self.rows if self.divisor == 1 else self.rows * self.divisor
@@ -102,18 +97,55 @@ def _walk(
     engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int], take: Callable[[int, Tensor], None]
 ) -> None:
     """Walk, unless all is kept that is asked for; what is not is taken."""
-    import torch
-
-    from clnr.engine import View, unit_rows_
-
     missing = set(steps) - _kept(device_graph, width).keys()
     if not missing:
         return
     with torch.no_grad():
         matrix = neighbour_matrix(device_graph, -1.0, 0.0)
-        operators = engine.float32.operators(View(device_graph, propagation_matrix=matrix))
+        operators = _operators(engine.float32, device_graph, matrix)
         rows = random_rows(device_graph, width)
         for step in range(1, max(missing) + 1):
             rows = unit_rows_(operators.propagate(rows))
             if step in missing:
                 take(step, rows)
+
+
+def _operators(engine: Engine, device_graph: DeviceGraph, matrix: SparseMatrix) -> Operators:
+    return engine.operators(View(device_graph, propagation_matrix=matrix))
+
+
+def projections(engine: Engine, device_graph: DeviceGraph, width: int, most: int, degree_power: float) -> Tensor:
+    """The rows of ``FastRP``, given the highest power of the transition matrix, and that of degrees."""
+    operators = _operators(engine, device_graph, neighbour_matrix(device_graph, -1.0, 0.0))
+    plain = neighbour_matrix(device_graph, 0.0, 0.0)
+    # Row i of the unscaled matrix sums to the degree of node i.
+    ones = torch.ones(len(plain.indptr) - 1, 1, device=engine.device)
+    degrees = _operators(engine, device_graph, plain).propagate(ones)
+    rows = random_rows(device_graph, width) * degrees.clamp(min=1) ** degree_power
+    total = torch.zeros_like(rows)
+    for power in range(1, most + 1):
+        rows = operators.propagate(rows)
+        total += unit_rows(rows) * (power > 1)
+    return total
+
+
+def spectral(engine: Engine, device_graph: DeviceGraph, width: int) -> Parameters:
+    """What ``Spectral`` learns: a row for each node, and a hash of its id."""
+    count = device_graph.graph.num_nodes
+    operators = _operators(engine.float32, device_graph, neighbour_matrix(device_graph, -0.5, -0.5))
+    directions = principal_directions(operators.propagate, count, width, rng.key(0, "spectral"), engine.device)
+    rows = torch.zeros(count, width, device=engine.device)
+    rows[:, : directions.shape[1]] = directions
+    return {"rows": rows, "ids": torch.tensor(id_words(device_graph.graph.node_ids), device=engine.device)}
+
+
+def spectral_rows(engine: Engine, device_graph: DeviceGraph, learned: Parameters) -> Tensor:
+    """The rows of a graph's nodes, by what ``spectral`` has learned of those that it knows."""
+    known = {word: row for row, word in enumerate(learned["ids"].tolist())}
+    words = id_words(device_graph.graph.node_ids).tolist()
+    place = torch.tensor([known.get(word, -1) for word in words], dtype=torch.int64)
+    if len(place) and (place < 0).all():
+        raise DataError(f"{device_graph.graph.name} has none of the nodes that this model knows; it was fitted on their edges")
+    rows = torch.zeros(len(place), learned["rows"].shape[1], device=engine.device)
+    rows[place >= 0] = learned["rows"][place[place >= 0].to(engine.device)]
+    return _operators(engine, device_graph, neighbour_matrix(device_graph, -0.5, -0.5)).propagate(rows)

@@ -25,8 +25,8 @@ from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
+from clnr.nn.inputs import STEPS
 from clnr.nn.readout_blocks import FITTED_NODES, Source
-from clnr.nn.structure import STEPS
 from clnr.support.humanize import gigabytes
 from clnr.support.machine import memory
 from clnr.tables.table_graph import read_table_info

@@ -24,7 +24,7 @@ from clnr.engine.operators import unit_rows_
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
-from clnr.nn.structure import STEPS
+from clnr.nn.inputs import STEPS
 from clnr.support.machine import memory
 from clnr.support.progress import Bar, NowAndThen
 

@@ -15,9 +15,8 @@ from clnr.engine.files.layer_pass import ReadRows
 from clnr.engine.files.mapped import MappedFeatures
 from clnr.engine.files.mapped_graph import mapped_features, with_features
 from clnr.methods.model import Model
-from clnr.nn.inputs import Input
+from clnr.nn.inputs import STEPS, Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.structure import STEPS
 
 _READ_NODES = 1 << 15
 

@@ -21,10 +21,10 @@ from clnr.engine.files.mapped_graph import draw_stored_neighbours, mapped_featur
 from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import compared_nodes, edge_weight
+from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.readout import FittedRows, Readout, source_weights
 from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_nodes
-from clnr.nn.structure import STEPS
 from clnr.support.humanize import plural
 
 _ENCODED = "encoded"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import combinations, islice
 
-from clnr.errors import DataError, command_with, one_line
+from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 from clnr.tables.columns.node_columns import id_sql, ids_in, is_distinct, stacked_ids
 from clnr.tables.io.source import Table
@@ -61,9 +61,9 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     if other:
         x, y, share = other
         why = f"{share}, and '{a}' is distinct in every row"
-        guessed = f"if the ends are '{a}' and '{b}', add --source '{a}' --target '{b}'; if not, run:"
-        command = command_with({"--source": x, "--target": y}) or f"source={x!r}, target={y!r}"
-        raise DataError(f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; {guessed}", command)
+        raise DataError(
+            f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; say which columns are: --source, --target"
+        )
     forms, doubt = _forms(db, table.name, stacked_ids(table, (a, b), _FIRST_ROWS)), roles.doubt
     if _NO_IDS in forms.values() and not (table.is_text and has_nodes):
         doubt = doubt or f"'{a if forms[0] == _NO_IDS else b}' holds fractions or dates, not ids"

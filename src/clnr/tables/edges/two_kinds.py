@@ -6,13 +6,11 @@ employee and a manager, a buyer and a seller are one kind. Values must agree wit
 
 from __future__ import annotations
 
-import os
 import re
 from os.path import commonprefix
-from pathlib import Path
 from typing import NamedTuple
 
-from clnr.errors import DataError, command_with
+from clnr.errors import DataError
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.io.table_files import is_query
@@ -125,7 +123,7 @@ class Evidence(NamedTuple):
 def two_kinds_hint(
     db: Connection, table: Table, roles: Roles, arguments: TableArguments, node_table: Table | None, whole: bool
 ) -> str:
-    """A line that says what to run where ends may be two kinds of nodes, "" if they are one; raises where two are likely.
+    """A line where ends may be two kinds of nodes, "" if they are one; raises where two are likely.
 
     The SQL tables ``edges`` (s, t) and, with a node table, ``row_ids`` (id) are loaded.
     """
@@ -139,14 +137,12 @@ def two_kinds_hint(
         return ""
     ends = f"'{columns[0]}' and '{columns[1]}'"
     two = f"two kinds of nodes: {evidence.reasons(columns, '' if node_table is None else node_table.name)}"
-    command = _corrected(arguments, kinds, evidence.node_end)
-    if command is None:
-        files = f"--edges {kinds[0]},NAME,{kinds[1]}=FILE"
-        return f"{table.name}: {ends} may be {two}; to keep them apart, give files of edges: {files}"
-    one = f"if they are one kind, add --source '{columns[0]}' --target '{columns[1]}'; if not, run"
-    if strong:
-        raise DataError(f"{table.name}: {ends} look like {two}; {one}:", command)
-    return f"{table.name}: {ends} may be {two}; {one}: {command}"
+    files = f"--edges {kinds[0]},NAME,{kinds[1]}=FILE"
+    one = f"if they are one kind, add --source '{columns[0]}' --target '{columns[1]}'; if not, declare both: {files}"
+    queries = is_query(arguments.edges) or is_query(arguments.nodes)
+    if strong and not (queries or arguments.edge_type is not None or arguments.feature_matrix is not None):
+        raise DataError(f"{table.name}: {ends} look like {two}; {one}")
+    return f"{table.name}: {ends} may be {two}; {one}"
 
 
 def _kinds(source: str, target: str) -> tuple[str, str] | None:
@@ -200,23 +196,3 @@ def _weigh(db: Connection, title: str, columns: tuple[str, str], key: str | None
         loops=(loops, float(by_chance)),
         reversed=(back, float(back_by_chance)),
     )
-
-
-# -- what to run instead ----------------------------------------------------------------------------------------------------
-
-
-def _corrected(arguments: TableArguments, kinds: tuple[str, str], node_end: int) -> str | None:
-    """The command with both kinds, as it is typed, or the arguments of Python; None if kinds do not go with the others."""
-    queries = is_query(arguments.edges) or is_query(arguments.nodes)
-    if queries or arguments.edge_type is not None or arguments.feature_matrix is not None:
-        return None
-    relation = "edges"
-    if isinstance(arguments.edges, str | Path):
-        relation = re.sub(r"\W+", "_", Path(arguments.edges).name.partition(".")[0]).strip("_") or relation
-    values, call = {}, []
-    for role, key in (("edges", (kinds[0], relation, kinds[1])), ("nodes", kinds[node_end])):
-        if (table := getattr(arguments, role)) is not None:
-            path = os.fspath(table) if isinstance(table, str | Path) else ""
-            values[f"--{role}"] = f"{key if isinstance(key, str) else ','.join(key)}={path}"
-            call.append(f"{role}={{{key!r}: {repr(path) if path else role}}}")
-    return command_with(values) or ", ".join(call)

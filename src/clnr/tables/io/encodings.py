@@ -142,7 +142,7 @@ def in_utf_8(files: Sequence[str], encoding: str | None, folder: Path) -> Iterat
             _copy(Path(file), each, Path(copies[number]))
         yield copies, found
     except DataError as error:
-        message = error.message
+        message = str(error)
         for copy, file in zip(copies, files, strict=True):
             message = message.replace(copy, file)
         raise DataError(message) from None
