@@ -176,15 +176,21 @@ _CATALOG = (
 )
 
 
+def _toy(files: list[Path]) -> Graph:
+    from clnr.datasets import synthetic
+
+    return synthetic.toy()
+
+
 def reader_of(name: str) -> formats.Reader:
     """What reads a graph from files of a format."""
-    from clnr.datasets import formats, synthetic
+    from clnr.datasets import formats
 
     readers: dict[str, formats.Reader] = {
         "planetoid": formats.planetoid,
         "npz": formats.npz,
         "ogb": partial(formats.ogb, names=OGB_TABLES),
-        "toy": lambda files: synthetic.toy(),
+        "toy": _toy,
     }
     return readers[name]
 

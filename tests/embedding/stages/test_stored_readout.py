@@ -32,7 +32,7 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
-from clnr.nn import edge_blocks, inputs, readout_blocks, structure
+from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.nn.structure import walks
 from clnr.tables import TableGraph
 from tests.embedding.stages.test_graph_in_files import vectors
@@ -64,7 +64,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout, structure):
+    for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 

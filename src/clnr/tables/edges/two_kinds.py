@@ -138,6 +138,7 @@ def two_kinds_hint(
     ends = f"'{columns[0]}' and '{columns[1]}'"
     two = f"two kinds of nodes: {evidence.reasons(columns, '' if node_table is None else node_table.name)}"
     files = f"--edges {kinds[0]},NAME,{kinds[1]}=FILE"
+    files += "" if node_table is None else f" --nodes {kinds[evidence.node_end]}=FILE"
     one = f"if they are one kind, add --source '{columns[0]}' --target '{columns[1]}'; if not, declare both: {files}"
     queries = is_query(arguments.edges) or is_query(arguments.nodes)
     if strong and not (queries or arguments.edge_type is not None or arguments.feature_matrix is not None):
