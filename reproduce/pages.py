@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 
 from clnr.support.storage import write_bytes
 from reproduce import figures, tables
-from reproduce.claims import CLAIMS, SECTIONS, Claim
+from reproduce.claims import CLAIMS, Claim
 from reproduce.figures import DIMENSIONS, NOISES, SMALL_POINTS
 from reproduce.formats import Table, page, pipe_table
 from reproduce.record import Batch, Record
@@ -120,15 +119,16 @@ def claims_page(judged: Sequence[Judged], provenance: str) -> str:
         "line of a table.",
         pipe_table(("Verdict", "Claims"), [(each, ", ".join(found) or "none") for each, found in numbers.items()], 2),
     ]
-    numbered = enumerate(judged, 1)
-    for title, count in SECTIONS.items():
-        parts.append(f"### {title}")
-        for number, (claim, result) in itertools.islice(numbered, count):
-            parts.append(f"#### {number}. {claim.says[0].upper()}{claim.says[1:]}")
-            parts.append(f"**{result.verdict.capitalize()}.** {result.words}")
-            parts += [claim.aside] if claim.aside else []
-            parts += [f"![{claim.effect}, with 95 % intervals](claim-{number:02}.svg)"] if result.effects else []
-            parts.append(f"*Tested by:* {claim.tested}.")
+    section = ""
+    for number, (claim, result) in enumerate(judged, 1):
+        if claim.section != section:
+            section = claim.section
+            parts.append(f"### {section}")
+        parts.append(f"#### {number}. {claim.says[0].upper()}{claim.says[1:]}")
+        parts.append(f"**{result.verdict.capitalize()}.** {result.words}")
+        parts += [claim.aside] if claim.aside else []
+        parts += [f"![{claim.effect}, with 95 % intervals](claim-{number:02}.svg)"] if result.effects else []
+        parts.append(f"*Tested by:* {claim.tested}.")
     return page(
         *parts,
         "### How they are tested",
