@@ -14,7 +14,7 @@ from typing import NamedTuple
 from clnr.methods import BGRL, CCA_SSG, CLNR, DCLNR, GCLNR, GRACE, MVGRL, NCLNR, RCLNR, Method
 from reproduce import tables
 from reproduce.figures import DIMENSIONS, FIVE_SETS, NOISES, SIX_SETS, circle_batch
-from reproduce.record import SETS, Batch, Record, Run, batch
+from reproduce.record import CLUSTER_SCORES, SETS, Batch, Record, Run, batch
 from reproduce.verdicts import Bounds, ClaimResult, Contrast, at_least, interval, reaches, within
 
 MARGIN = 0.05
@@ -126,7 +126,7 @@ def clusters(record: Record) -> ClaimResult:
         runs = record.seeds(batch(method, "cora", extra="clusters"))
         return {seed: sign * float(run.extra_metrics["clusters"][name]) for seed, run in runs.items()}
 
-    orders = dict.fromkeys(tables.SCORES, (CCA_SSG, CLNR, GRACE)) | {"silhouette": (CLNR, CCA_SSG, GRACE)}
+    orders = dict.fromkeys(CLUSTER_SCORES, (CCA_SSG, CLNR, GRACE)) | {"silhouette": (CLNR, CCA_SSG, GRACE)}
     return at_least(
         [
             Contrast(f"{name.replace('_', '-')}: {one.name} before {other.name}", score(one, name), score(other, name))

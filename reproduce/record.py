@@ -29,6 +29,7 @@ from clnr.support.storage import lock, write_bytes
 
 PAPER = Path(__file__).parents[1] / "docs" / "paper"
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
+CLUSTER_SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
 SEEDS = 20
 # CLNR and GRACE are so close on CS that 20 seeds do not tell them apart (claim 1).
 _MORE_SEEDS = {("CLNR", "cs"): 120, ("GRACE", "cs"): 120}
@@ -248,8 +249,7 @@ def measure(batch: Batch, graph: Graph, seed: int, device: str, precision: str) 
 def cluster_scores(z: Array, labels: Array) -> dict[str, float]:
     """The silhouette coefficient (Rousseeuw, 1987; higher is better, at most 1), the Davies-Bouldin index (1979; lower
     is better) and the Calinski-Harabasz score (1974; higher is better)."""
-    names = ("silhouette", "davies_bouldin", "calinski_harabasz")
-    return {name: _rounded(getattr(metrics, f"{name}_score")(z, labels)) for name in names}
+    return {name: _rounded(getattr(metrics, f"{name}_score")(z, labels)) for name in CLUSTER_SCORES}
 
 
 def _rounded(number: float) -> float:
