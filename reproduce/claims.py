@@ -193,4 +193,5 @@ class Claim(NamedTuple):
 
 
 _WORDS = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
-CLAIMS = tuple(Claim(test=_TESTS[number], **words) for number, words in _WORDS.items())
+CLAIMS = tuple(Claim(test=_TESTS[number], **words) for number, words in _WORDS["claims"].items())
+HOW_TESTED: list[str] = _WORDS["how_tested"]

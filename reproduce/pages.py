@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from clnr.support.storage import write_bytes
 from reproduce import figures, tables
-from reproduce.claims import CLAIMS, Claim
+from reproduce.claims import CLAIMS, HOW_TESTED, Claim
 from reproduce.figures import DIMENSIONS, NOISES, SMALL_POINTS
 from reproduce.formats import Table, page, pipe_table
 from reproduce.record import Batch, Record
@@ -132,12 +132,7 @@ def claims_page(judged: Sequence[Judged], provenance: str) -> str:
     return page(
         *parts,
         "### How they are tested",
-        "Differences are tested by Wilcoxon's signed-rank test on pairs of equal seeds, two-sided and exact; where a "
-        "method has half as many seeds or fewer, by the Mann-Whitney test on all seeds. Only runs of one machine and "
-        "precision are compared. The level is 5 %, corrected within each claim for the number of comparisons by Holm's "
-        "method. A comparison that is not significant, or that has too few runs, is undecided. Intervals are Student's "
-        "t, with Bonferroni's correction: they may touch zero where the test does not.",
-        'For an open claim, "some 100 seeds" would decide it in four of five trials, if mean and spread are as measured.',
+        *HOW_TESTED,
         provenance,
     )
 

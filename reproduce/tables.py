@@ -25,11 +25,6 @@ PAIR = (CLNR, GRACE)
 
 PUBLISHED = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
 TIMED_SETS = tuple(PUBLISHED["seconds"])
-# Table 5's columns, as keys of a recipe.
-_SETTINGS = (
-    *("epochs", "layers", "dimension", "temperature", "learning_rate", "weight_decay", "feature_mask", "edge_drop"),
-    *("probe_learning_rate", "probe_weight_decay"),
-)
 _BOLD_ERRORS = 3
 
 OPTIMISTIC = (
@@ -182,7 +177,7 @@ def settings(record: Record) -> Table:
     """Table 5: the recipes of CLNR."""
     rows, differing = [], []
     for name, printed in PUBLISHED["settings"].items():
-        shipped = [getattr(preset(CLNR, name).recipe, key) for key in _SETTINGS]
+        shipped = [getattr(preset(CLNR, name).recipe, key) for key in PUBLISHED["setting_keys"]]
         differing += [title_of(name)] if shipped != printed else []
         rows.append((title_of(name), *(f"{value:g}" for value in shipped)))
     head = ("Data set", "epochs", "layers", "dimension", "tau", "lr1", "wd1", "p_f", "p_e", "lr2", "wd2")
