@@ -192,7 +192,8 @@ def _limits(panel: Sequence[Effect], line: float, margin: float) -> tuple[float,
     ends = [line - margin, line + margin, *(end for effect in panel for end in effect.bounds if math.isfinite(end))]
     low, high = max(min(ends), line - most), min(max(ends), line + most)
     room = 0.08 * (high - low or 1.0)
-    return low - room, high + room
+    # The last bits differ between machines, and matplotlib names clip paths by all of them.
+    return round(low - room, 9), round(high + room, 9)
 
 
 def _draw_effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -> None:
