@@ -95,8 +95,8 @@ def gain(goal: float) -> Test:
     """CLNR's accuracy minus GRACE's reaches a goal on some data set; a value that rounds to the goal reaches it."""
 
     def test(record: Record) -> ClaimResult:
-        sides = [(CLNR, GRACE, strict, "GRACE")]
-        pairs = {each.what.removeprefix("GRACE on "): each.differences for each in contrasts(record, SETS, sides)}
+        found = contrasts(record, SETS, by_accuracy(CLNR, GRACE))
+        pairs = {each.what.removeprefix("GRACE on "): each.differences for each in found}
         bounds = {name: interval(each, len(SETS)) if len(each) > 1 else None for name, each in pairs.items()}
         return reaches(bounds, goal - 0.05, nothing=0)
 
