@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median, pstdev, variance
 
@@ -259,35 +259,30 @@ def _accuracy_rows(record: Record) -> tuple[list[Row], list[float]]:
     return rows, known
 
 
-def _time_rows(record: Record) -> list[Row]:
-    here, rows = on_one_machine(record), []
+def _time_rows(record: Record) -> Iterator[Row]:
+    here = on_one_machine(record)
     for name, theirs in PUBLISHED["seconds"].items():
         both = seconds(here, name)
         if all(both):
             ours = [median(each) for each in both]
             for method, *pair in zip(PAIR, ours, theirs, strict=True):
-                rows.append(_row("seconds", method.name, name, *pair))
+                yield _row("seconds", method.name, name, *pair)
             ratio = round(theirs[1] / theirs[0], 1)
-            rows.append(_row("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], ratio))
-    return rows
+            yield _row("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], ratio)
 
 
-def _program_rows(record: Record) -> list[Row]:
-    rows = []
+def _program_rows(record: Record) -> Iterator[Row]:
     for name, (rate, duration) in PUBLISHED["program"].items():
         runs, timed = record.find(batch(CLNR, name)), seconds(record, name)[0]
         if runs:
-            rows.append(_row("accuracy, their program", CLNR.name, name, mean(runs, "paper"), rate))
+            yield _row("accuracy, their program", CLNR.name, name, mean(runs, "paper"), rate)
         if timed:
-            rows.append(_row("seconds, their program", CLNR.name, name, median(timed), duration))
-    return rows
+            yield _row("seconds, their program", CLNR.name, name, median(timed), duration)
 
 
-def _cluster_rows(record: Record) -> list[Row]:
-    rows = []
+def _cluster_rows(record: Record) -> Iterator[Row]:
     for name, printed in PUBLISHED["clusters"].items():
         for score, ours in scores(record, METHODS[name]).items():
             if ours:
                 what, theirs = score.replace("_", "-"), printed[score]
-                rows.append(_row(what, name, "cora", fmean(ours), theirs, _errors(ours, theirs)))
-    return rows
+                yield _row(what, name, "cora", fmean(ours), theirs, _errors(ours, theirs))
