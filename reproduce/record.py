@@ -119,7 +119,8 @@ class Record:
             try:
                 if next(rows, None) != list(Run._fields):
                     raise ValueError(f"its columns are not {', '.join(Run._fields)}")
-                return cls([Run(*(kind(cell) for kind, cell in zip(_KINDS, row, strict=True))) for row in rows])
+                cells = (zip(_KINDS, row, strict=True) for row in rows)
+                return cls([Run(*(kind(cell) for kind, cell in row)) for row in cells])
             except (ValueError, TypeError, csv.Error) as error:
                 raise DataError(f"{path}, line {rows.line_num}: {error}") from None
 
@@ -221,8 +222,8 @@ def make(batch: Batch, seeds: list[int], device: str, precision: str = "auto") -
 def measure(batch: Batch, graph: Graph, run: clnr.Run, device: str, precision: str) -> dict[str, Any]:
     """What three exhibits need of a run, rounded as all numbers of the record.
 
-    ``time``: that of its training (table 3); ``clusters``: scores of the classes as clusters of its embedding (table
-    6); ``points``: validation nodes on the circle in two views unseen in training (figure 1).
+    ``time``: that of its training (table 3); ``clusters``: scores of the classes as clusters of its embedding
+    (table 6); ``points``: validation nodes on the circle in two views unseen in training (figure 1).
     """
     if batch.extra == "time":
         return {"train_seconds": _rounded(run.train_seconds), "parallel_seeds": run.parallel_seeds}
