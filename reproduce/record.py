@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from sklearn import metrics
 
+import clnr
 from clnr import datasets, runs
 from clnr.datasets.splits import split_of
 from clnr.engine import choose
@@ -29,6 +30,7 @@ from clnr.support.storage import lock, write_bytes
 
 PAPER = Path(__file__).parents[1] / "docs" / "paper"
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
+CLUSTER_SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
 SEEDS = 20
 # CLNR and GRACE are so close on CS that 20 seeds do not tell them apart (claim 1).
 _MORE_SEEDS = {("CLNR", "cs"): 120, ("GRACE", "cs"): 120}
@@ -73,7 +75,7 @@ class Run(NamedTuple):
         return f"{self.machine}, {self.precision}"
 
 
-_KINDS = get_type_hints(Run) | {"extra_metrics": lambda text: dict(json.loads(text or "{}"))}
+_KINDS = (get_type_hints(Run) | {"extra_metrics": lambda text: dict(json.loads(text or "{}"))}).values()
 
 
 class Batch(NamedTuple):
@@ -112,13 +114,15 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        try:
-            rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
-            return cls([_parse(row, f"{path}, line {rows.line_num}") for row in rows])
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror}") from None
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"{path} is not a CSV file in UTF-8: {error}") from None
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.reader(file)
+            try:
+                if next(rows, None) != list(Run._fields):
+                    raise ValueError(f"its columns are not {', '.join(Run._fields)}")
+                cells = (zip(_KINDS, row, strict=True) for row in rows)
+                return cls([Run(*(kind(cell) for kind, cell in row)) for row in cells])
+            except (ValueError, TypeError, csv.Error) as error:
+                raise DataError(f"{path}, line {rows.line_num}: {error}") from None
 
     def write(self, path: Path) -> None:
         out = io.StringIO()
@@ -175,15 +179,6 @@ def _span(values: list[Any]) -> str:
     return f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
 
 
-def _parse(row: dict[Any, Any], where: str) -> Run:
-    if row.keys() != set(Run._fields) or None in row.values():
-        raise DataError(f"{where}: its columns are not {', '.join(Run._fields)}")
-    try:
-        return Run(**{name: kind(row[name]) for name, kind in _KINDS.items()})
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"{where}: {error}") from None
-
-
 def make_missing(path: Path, batches: Iterable[Batch], device: str, precision: str) -> bool:
     """Make the runs of some batches that a record lacks, and add each to it as it is finished; whether all could be.
 
@@ -206,7 +201,7 @@ def make_missing(path: Path, batches: Iterable[Batch], device: str, precision: s
     return complete
 
 
-def make(batch: Batch, seeds: list[int], device: str = "auto", precision: str = "auto") -> Iterator[Run]:
+def make(batch: Batch, seeds: list[int], device: str, precision: str = "auto") -> Iterator[Run]:
     """Make runs; those that are timed one at a time, after a warm-up."""
     if not seeds:
         return
@@ -219,27 +214,26 @@ def make(batch: Batch, seeds: list[int], device: str = "auto", precision: str = 
     for run in runs(batch.method, graph, seeds, recipe=batch.recipe, **where):
         known = vars(run) | run.versions | {"changed": batch.changed, "extra_metrics": {}}
         known["made"] = datetime.now(UTC).date().isoformat()
-        if batch.extra == "time":
-            timing = {"train_seconds": _rounded(run.train_seconds), "parallel_seeds": run.parallel_seeds}
-            known["extra_metrics"] = {"time": timing}
-        elif batch.extra:
-            known["extra_metrics"] = {batch.extra: measure(batch, graph, run.seed, device, precision)}
+        if batch.extra:
+            known["extra_metrics"] = {batch.extra: measure(batch, graph, run, device, precision)}
         yield Run(**{name: known.get(name, "") for name in Run._fields})
 
 
-def measure(batch: Batch, graph: Graph, seed: int, device: str, precision: str) -> dict[str, Any]:
-    """What two exhibits need of the embedding of a run, rounded as all numbers of the record.
+def measure(batch: Batch, graph: Graph, run: clnr.Run, device: str, precision: str) -> dict[str, Any]:
+    """What three exhibits need of a run, rounded as all numbers of the record.
 
-    ``clusters``: scores of the classes as clusters (table 6); ``points``: validation nodes on the circle in two views
-    unseen in training (figure 1).
+    ``time``: that of its training (table 3); ``clusters``: scores of the classes as clusters of its embedding
+    (table 6); ``points``: validation nodes on the circle in two views unseen in training (figure 1).
     """
+    if batch.extra == "time":
+        return {"train_seconds": _rounded(run.train_seconds), "parallel_seeds": run.parallel_seeds}
     assert graph.labels is not None
     engine = choose(device, precision)
-    learned = learn(batch.method, graph, seed, batch.recipe, engine)
+    learned = learn(batch.method, graph, run.seed, batch.recipe, engine)
     if batch.extra == "clusters":
         labelled = graph.labels >= 0
         return cluster_scores(learned.z.cpu().numpy()[labelled], graph.labels[labelled])
-    split = split_of(graph, seed)
+    split = split_of(graph, run.seed)
     views = positive_pairs(batch.method, engine.float32, learned, split)
     u, v = ([[round(x, 5) for x in row] for row in view.double().tolist()] for view in views)
     return {"u": u, "v": v, "classes": graph.labels[split.validation].tolist()}
@@ -248,8 +242,7 @@ def measure(batch: Batch, graph: Graph, seed: int, device: str, precision: str) 
 def cluster_scores(z: Array, labels: Array) -> dict[str, float]:
     """The silhouette coefficient (Rousseeuw, 1987; higher is better, at most 1), the Davies-Bouldin index (1979; lower
     is better) and the Calinski-Harabasz score (1974; higher is better)."""
-    names = ("silhouette", "davies_bouldin", "calinski_harabasz")
-    return {name: _rounded(getattr(metrics, f"{name}_score")(z, labels)) for name in names}
+    return {name: _rounded(getattr(metrics, f"{name}_score")(z, labels)) for name in CLUSTER_SCORES}
 
 
 def _rounded(number: float) -> float:

@@ -50,9 +50,7 @@ def grid(words: Iterable[str]) -> list[dict[str, Any]]:
     """All combinations of ``key=a,b,c`` values."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for word in words:
-        name, equals, listed = word.partition("=")
-        if not equals:
-            raise RecipeError(f"'{word}' of the grid is not of the form KEY=A,B")
+        name, _, listed = word.partition("=")
         if name in axes:
             raise RecipeError(f"{name} is in the grid twice; put all its values into one KEY=A,B")
         axes[name] = [parse([f"{name}={value}"]) for value in listed.split(",")]

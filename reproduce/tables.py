@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median, pstdev, variance
 
@@ -13,7 +14,7 @@ from clnr.errors import DataError
 from clnr.methods import BASELINES, CCA_SSG, CLNR, GRACE, METHODS, SVD_MIX, VARIANTS, Method
 from clnr.methods.presets import preset
 from reproduce.formats import Row, Table, bold
-from reproduce.record import SEEDS, SETS, Batch, Record, Run, batch
+from reproduce.record import CLUSTER_SCORES, SEEDS, SETS, Batch, Record, Run, batch
 
 MISSING = "no data"
 SELF_SUPERVISED = (methods.GAE, methods.DGI, methods.MVGRL, CCA_SSG, methods.BGRL, GRACE, CLNR)
@@ -22,53 +23,8 @@ _OURS = (*VARIANTS, SVD_MIX, *BASELINES)
 OTHER_METHODS = tuple(each for each in METHODS.values() if each not in (*SELF_SUPERVISED, *SUPERVISED, *_OURS))
 PAIR = (CLNR, GRACE)
 
-# The paper's numbers; its accuracies are in ``methods/recipes``, the sizes of its data sets in their catalogue.
-# Table 1: target, MI estimator, projection or prediction head, asymmetric, negative samples.
-_PUBLISHED_ARCHITECTURES = {
-    methods.DGI: ("N-G", True, False, False, True),
-    methods.MVGRL: ("N-G", True, True, True, True),
-    methods.BGRL: ("N-N", False, True, True, False),
-    CCA_SSG: ("F-F", False, False, False, False),
-    GRACE: ("N-N", False, True, False, True),
-    CLNR: ("N-N", False, False, False, True),
-}
-# Table 2: what stands there in place of an accuracy.
-_PUBLISHED_INSTEAD = {("MVGRL", "ogbn-arxiv"): "OOM"}
-# Table 3: seconds of CLNR and of GRACE.
-PUBLISHED_SECONDS = {
-    "ogbn-arxiv": (2879.75, 7286.71),
-    "photo": (7.87, 143.25),
-    "computers": (25.62, 104.59),
-    "pubmed": (134.51, 538.75),
-}
-TIMED_SETS = tuple(PUBLISHED_SECONDS)
-# Table 5: its columns as keys of a recipe, and its rows.
-_SETTINGS = (
-    *("epochs", "layers", "dimension", "temperature", "learning_rate", "weight_decay", "feature_mask", "edge_drop"),
-    *("probe_learning_rate", "probe_weight_decay"),
-)
-_PUBLISHED_SETTINGS = {
-    "cora": (50, 2, 512, 0.5, 1e-3, 0, 0.2, 0.5, 5e-3, 1e-4),
-    "citeseer": (50, 1, 512, 0.5, 1e-3, 0, 0.2, 0.5, 1e-2, 1e-2),
-    "pubmed": (600, 2, 512, 0.5, 1e-3, 0, 0.3, 0.5, 1e-2, 1e-4),
-    "computers": (200, 2, 512, 0.5, 1e-3, 0, 0.0, 0.5, 1e-2, 1e-4),
-    "photo": (100, 2, 512, 0.5, 1e-3, 0, 0.0, 0.5, 1e-2, 1e-4),
-    "cs": (600, 2, 512, 0.5, 1e-3, 0, 0.3, 0.1, 5e-3, 1e-2),
-    "physics": (50, 2, 512, 0.5, 1e-3, 0, 0.2, 0.4, 5e-3, 1e-4),
-    "ogbn-arxiv": (5000, 3, 512, 0.5, 1e-2, 0, 0.0, 0.5, 1e-2, 1e-4),
-}
-# Table 6, on Cora.
-SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
-PUBLISHED_CLUSTERS = {CLNR: (0.105, 2.248, 63.066), GRACE: (0.041, 2.686, 49.503), CCA_SSG: (0.089, 2.002, 70.760)}
-# The authors' own program for CLNR, run on one H200 with our data, not printed: accuracy by their rule, and seconds.
-_AUTHORS_PROGRAM = {
-    "cora": (83.9, 1.2),
-    "citeseer": (72.9, 2.4),
-    "pubmed": (83.5, 29.0),
-    "computers": (89.8, 15.0),
-    "photo": (93.3, 4.7),
-    "physics": (95.5, 44.0),
-}
+PUBLISHED = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
+TIMED_SETS = tuple(PUBLISHED["seconds"])
 _BOLD_ERRORS = 3
 
 OPTIMISTIC = (
@@ -110,11 +66,11 @@ def _finding(what: str, differing: Sequence[str]) -> str:
 def architectures(record: Record) -> Table:
     """Table 1, derived from the declarations of the methods."""
     rows, differing = [], []
-    for method, printed in _PUBLISHED_ARCHITECTURES.items():
-        architecture = method.architecture()
+    for name, printed in PUBLISHED["architectures"].items():
+        architecture = METHODS[name].architecture()
         assert architecture is not None
-        differing += [method.name] if tuple(architecture) != printed else []
-        rows.append((method.name, architecture.target, *("✓" if trait else "-" for trait in architecture[1:])))
+        differing += [name] if list(architecture) != printed else []
+        rows.append((name, architecture.target, *("✓" if trait else "-" for trait in architecture[1:])))
     head = ("Method", "Target", "MI estimator", "Proj./pred. head", "Asymmetric", "Negative samples")
     note = f"Derived from the declarations in `src/clnr/methods/registry.py`: {_finding('cell', differing)}."
     return Table("table-1", "Table 1. Architectures", head, rows, (note,), text_columns=2)
@@ -152,7 +108,7 @@ def accuracies(record: Record) -> Table:
 def _published(method: Method, dataset: str) -> str | None:
     result = preset(method, dataset).published
     if result is None:
-        return _PUBLISHED_INSTEAD.get((method.name, dataset))
+        return PUBLISHED["instead"].get(method.name, {}).get(dataset)
     return f"{result.accuracy:.1f} ± {result.spread:.1f}"
 
 
@@ -174,7 +130,7 @@ def seconds(record: Record, dataset: str) -> list[list[float]]:
 def times(record: Record) -> Table:
     """Table 3: training times of CLNR and GRACE, on one machine."""
     here, rows = on_one_machine(record), []
-    for name, printed in PUBLISHED_SECONDS.items():
+    for name, printed in PUBLISHED["seconds"].items():
         both = seconds(here, name)
         epochs = " / ".join(str(preset(method, name).recipe.epochs) for method in PAIR)
         seeds = " / ".join(str(len(each)) for each in both)
@@ -220,8 +176,8 @@ def _refuse(url: str, target: Path) -> None:
 def settings(record: Record) -> Table:
     """Table 5: the recipes of CLNR."""
     rows, differing = [], []
-    for name, printed in _PUBLISHED_SETTINGS.items():
-        shipped = tuple(getattr(preset(CLNR, name).recipe, key) for key in _SETTINGS)
+    for name, printed in PUBLISHED["settings"].items():
+        shipped = [getattr(preset(CLNR, name).recipe, key) for key in PUBLISHED["setting_keys"]]
         differing += [title_of(name)] if shipped != printed else []
         rows.append((title_of(name), *(f"{value:g}" for value in shipped)))
     head = ("Data set", "epochs", "layers", "dimension", "tau", "lr1", "wd1", "p_f", "p_e", "lr2", "wd2")
@@ -232,16 +188,17 @@ def settings(record: Record) -> Table:
 def scores(record: Record, method: Method) -> dict[str, list[float]]:
     """The cluster scores of a method's runs on Cora."""
     runs = record.find(batch(method, "cora", extra="clusters"))
-    return {score: [run.extra_metrics["clusters"][score] for run in runs] for score in SCORES}
+    return {score: [run.extra_metrics["clusters"][score] for run in runs] for score in CLUSTER_SCORES}
 
 
 def clusters(record: Record) -> Table:
     """Table 6: how well the classes are clusters of the raw embeddings."""
     rows = []
-    for method, printed in PUBLISHED_CLUSTERS.items():
-        found = list(scores(record, method).values())
-        ours = [*(spread(each, 3) for each in found), str(len(found[0]))]
-        rows.append((method.name, title_of("cora"), *ours, *(f"{value:.3f}" for value in printed)))
+    for name, printed in PUBLISHED["clusters"].items():
+        found = scores(record, METHODS[name])
+        ours = [spread(found[score], 3) for score in printed]
+        seeds = str(len(found["silhouette"]))
+        rows.append((name, title_of("cora"), *ours, seeds, *(f"{value:.3f}" for value in printed.values())))
     head = ("Method", "Data set", "SC", "DB", "CH", "seeds", "paper: SC", "paper: DB", "paper: CH")
     note = (
         "SC: silhouette coefficient (higher is better); DB: Davies-Bouldin index (lower); CH: Calinski-Harabasz score "
@@ -302,35 +259,30 @@ def _accuracy_rows(record: Record) -> tuple[list[Row], list[float]]:
     return rows, known
 
 
-def _time_rows(record: Record) -> list[Row]:
-    here, rows = on_one_machine(record), []
-    for name, theirs in PUBLISHED_SECONDS.items():
+def _time_rows(record: Record) -> Iterator[Row]:
+    here = on_one_machine(record)
+    for name, theirs in PUBLISHED["seconds"].items():
         both = seconds(here, name)
         if all(both):
             ours = [median(each) for each in both]
             for method, *pair in zip(PAIR, ours, theirs, strict=True):
-                rows.append(_row("seconds", method.name, name, *pair))
+                yield _row("seconds", method.name, name, *pair)
             ratio = round(theirs[1] / theirs[0], 1)
-            rows.append(_row("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], ratio))
-    return rows
+            yield _row("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], ratio)
 
 
-def _program_rows(record: Record) -> list[Row]:
-    rows = []
-    for name, (rate, duration) in _AUTHORS_PROGRAM.items():
+def _program_rows(record: Record) -> Iterator[Row]:
+    for name, (rate, duration) in PUBLISHED["program"].items():
         runs, timed = record.find(batch(CLNR, name)), seconds(record, name)[0]
         if runs:
-            rows.append(_row("accuracy, their program", CLNR.name, name, mean(runs, "paper"), rate))
+            yield _row("accuracy, their program", CLNR.name, name, mean(runs, "paper"), rate)
         if timed:
-            rows.append(_row("seconds, their program", CLNR.name, name, median(timed), duration))
-    return rows
+            yield _row("seconds, their program", CLNR.name, name, median(timed), duration)
 
 
-def _cluster_rows(record: Record) -> list[Row]:
-    rows = []
-    for method, published in PUBLISHED_CLUSTERS.items():
-        for (score, ours), theirs in zip(scores(record, method).items(), published, strict=True):
+def _cluster_rows(record: Record) -> Iterator[Row]:
+    for name, printed in PUBLISHED["clusters"].items():
+        for score, ours in scores(record, METHODS[name]).items():
             if ours:
-                what = score.replace("_", "-")
-                rows.append(_row(what, method.name, "cora", fmean(ours), theirs, _errors(ours, theirs)))
-    return rows
+                what, theirs = score.replace("_", "-"), printed[score]
+                yield _row(what, name, "cora", fmean(ours), theirs, _errors(ours, theirs))

@@ -77,7 +77,6 @@ def test_a_run_read_is_the_run_that_was_written(tmp_path):
         lambda head, line: [head, line + b",1"],
         lambda head, line: [head, line.rpartition(b",")[0]],
         lambda head, line: [head, line.replace(b",81,", b",a,")],
-        lambda head, line: [head, line + b"[" * 100_000],
     ],
 )
 def test_another_file_is_refused_with_its_name(tmp_path, edit):
@@ -85,9 +84,6 @@ def test_another_file_is_refused_with_its_name(tmp_path, edit):
     Record([made(BATCH, 1)]).write(path)
     path.write_bytes(b"\n".join(edit(*path.read_bytes().splitlines())) + b"\n")
     with pytest.raises(DataError, match=r"runs\.csv"):
-        Record.read(path)
-    path.unlink()
-    with pytest.raises(DataError, match=r"runs\.csv cannot be read"):
         Record.read(path)
 
 

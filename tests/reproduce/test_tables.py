@@ -42,13 +42,13 @@ def test_a_wide_table_is_split_into_parts_that_lose_no_cell():
 @pytest.mark.parametrize(
     ("fill", "printed", "key", "other", "named"),
     [
-        (tables.architectures, "_PUBLISHED_ARCHITECTURES", GRACE, CLNR, "GRACE"),
-        (tables.settings, "_PUBLISHED_SETTINGS", "cora", "photo", "Cora"),
+        (tables.architectures, "architectures", "GRACE", "CLNR", "GRACE"),
+        (tables.settings, "settings", "cora", "photo", "Cora"),
     ],
 )
 def test_what_differs_from_the_paper_is_named(monkeypatch, fill, printed, key, other, named):
     assert " is as in the paper" in fill(Record()).notes[0]
-    known = getattr(tables, printed)
+    known = tables.PUBLISHED[printed]
     monkeypatch.setitem(known, key, known[other])
     assert f"differs from the paper for {named}" in fill(Record()).notes[0]
 
