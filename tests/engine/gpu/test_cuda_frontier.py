@@ -55,6 +55,8 @@ def places(request, monkeypatch):
 
     In the first case rows share programs, in the second each has its own; in the third their edges move, too.
     """
+    if request.param != "moved together" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device; interpreted, which takes long, rows are moved together")
     moved = request.param != "own places"
 
     def most(links, wanted, rate, hops, draws, sizes):
