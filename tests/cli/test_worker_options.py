@@ -46,9 +46,10 @@ def tables(tmp_path_factory) -> Path:
 class Job:
     """A ``clnr embed`` of some workers that is under way."""
 
-    def __init__(self, folder: Path, *words: object, workers: int = 2, **environment: str):
+    def __init__(self, folder: Path, *words: object, workers: int = 2, epochs: int = EPOCHS, **environment: str):
         self.folder = folder
-        command = ["embed", "--edges", "edges.csv", *TRAIN, *("--workers", workers), *words]
+        train = [f"epochs={epochs}" if each == f"epochs={EPOCHS}" else each for each in TRAIN]
+        command = ["embed", "--edges", "edges.csv", *train, *("--workers", workers), *words]
         self.process = started(*command, cwd=folder, module="tests.saves_each_epoch", OMP_NUM_THREADS="1", **environment)
 
     def workers(self) -> dict[int, int]:
@@ -356,8 +357,9 @@ def test_an_error_and_a_loss_on_a_cluster_end_all(cluster, tables):
     code, said = Job(tables, "--out", "wrong", *words, "--set", "moments=all", **token).end()
     assert code == 2
     assert "several workers share sampled steps only" in said
-    job = Job(tables, "--out", "lost", *words, **token)
-    job.wait_for_epochs("lost", 10)
+    job = Job(tables, "--out", "lost", *words, epochs=10**6, **token)
+    job.wait_for(lambda: len(ray_workers(token["RAY_AUTH_TOKEN"])) == 2, "worker")
+    time.sleep(20)  # Until they train: before that, Ray waits for one that is lost.
     began = time.monotonic()
     os.kill(ray_workers(token["RAY_AUTH_TOKEN"])[0], signal.SIGKILL)
     code, said = job.end()
