@@ -24,8 +24,6 @@ from clnr.tables.table_arguments import TableArguments
         ("--threads must be 3, not 7; more wait", "threads must be 3, not 7; more wait"),
         ("by name: --edges NAME=FILE", "by name: edges={'NAME': 'FILE'}"),
         ("kinds: --edges user,bought,item=FILE, or not", "kinds: edges={('user', 'bought', 'item'): 'FILE'}, or not"),
-        ("this: --nodes \"SELECT * FROM 'n.csv'\"; or", "this: nodes=\"SELECT * FROM 'n.csv'\"; or"),
-        ("this: --nodes 'SELECT \"a $\" FROM '\"'\"'n'\"'\"", "this: nodes='SELECT \"a $\" FROM \\'n\\''"),
         ("--resume continues", "resume=True continues"),
         ("exchange --edges and --nodes", "exchange edges and nodes"),
         # Commands, names of files and what is no option stay.

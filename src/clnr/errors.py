@@ -107,7 +107,6 @@ _OPTION = re.compile(
     r"(?<![\w-])--(?P<name>[a-z-]+)"
     r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|names|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
 )
-_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
 _FLAGS = {"directed", "force", "header", "resume", "unlinked"}
 _ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "alone": "transform"}
@@ -146,7 +145,7 @@ def _argument(option: re.Match[str]) -> str:
     if value is None:
         return f"{argument[3:]}=False" if argument.startswith("no_") else argument
     value = shlex.split(value)[0] if value[0] in "'\"" else value
-    key, equals, last = value.partition("=") if argument in _MAPPINGS and not _QUERY.match(value) else ("", "", value)
+    key, equals, last = value.partition("=") if argument in _MAPPINGS else ("", "", value)
     key, last = (key, last) if equals else ("", value)
     literal = last if re.fullmatch(r"[\d.]+", last) else repr(last)
     if key:

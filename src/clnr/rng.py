@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
 def threshold(rate: float | Tensor) -> int | Tensor:
     """What a draw must reach to be kept."""
-    return int(rate * _RANGE) if isinstance(rate, int | float) else (rate.double() * _RANGE).long()
+    return int(rate * _RANGE) if isinstance(rate, float | Real) else (rate.double() * _RANGE).long()
 
 
 def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:

@@ -40,7 +40,7 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def write(path, force=False, error=None, **texts):
-    with reserve_folder(path, OWN):
+    with reserve_folder(path):
         check_folder(path, force, OWN)
         with write_folder(path, force, OWN) as part:
             for name, text in texts.items():
@@ -87,7 +87,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(before, exchange, tmp_path, monk
                 write(here / "new", force=True, a="newer")
                 assert (content(here / "new"), there(here)) == ({"a": "newer"}, ["new"])
                 continue
-            with reserve_folder(here / "new", OWN):
+            with reserve_folder(here / "new"):
                 assert content(here / "new") in (before, after), passed
             assert not here.exists() or there(here) in (["new"], [])
         else:
@@ -115,7 +115,7 @@ def test_a_link_to_a_folder_stays_one_and_a_finished_folder_takes_its_place(tmp_
     assert (tmp_path / "link").is_symlink()
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "b").write_text("2")
-    with reserve_folder(tmp_path / "link", OWN):
+    with reserve_folder(tmp_path / "link"):
         replace_folder(tmp_path / "link", tmp_path / "work", True, OWN)
     assert (content(tmp_path / "real"), there(tmp_path)) == ({"b": "2"}, ["link", "real"])
 
@@ -164,7 +164,7 @@ def test_what_comes_while_the_folder_is_written_is_not_lost_nor_is_the_folder(fo
     (tmp_path / "new-2").mkdir()
 
     def work():
-        with reserve_folder(new, OWN), write_folder(new, force, OWN) as part:
+        with reserve_folder(new), write_folder(new, force, OWN) as part:
             (part / "b").write_text("result")
             new.mkdir(exist_ok=True)
             (new / name).write_text("dear")

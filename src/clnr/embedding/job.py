@@ -17,7 +17,7 @@ from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_folder, load_result
-from clnr.embedding.store.artifact_files import OWN_FILES, check_output
+from clnr.embedding.store.artifact_files import check_output
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
@@ -150,7 +150,7 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         settings.check_checkpoint()
         yield False
         return
-    with reserve_folder(output.folder, OWN_FILES):
+    with reserve_folder(output.folder):
         finished = check_output(output.folder, output.force, settings.resume)
         settings.check_checkpoint()
         yield finished

@@ -170,7 +170,7 @@ class OwnFiles:
 
 
 @contextmanager
-def reserve_folder(path: Path, own: OwnFiles) -> Iterator[None]:
+def reserve_folder(path: Path) -> Iterator[None]:
     """Be the only process that writes to a folder while the block runs; fail at once if another does.
 
     Leftovers of killed processes are removed, and a folder that one had just renamed is put back.

@@ -66,7 +66,7 @@ def ingest(
         raise DataError(f"1 GB of memory is needed to write a graph folder, and {gigabytes(amount)} are free; free some")
     arguments = check_arguments("ingest", edges, nodes, progress=progress, **columns)
     path = Path(out)
-    with reserve_folder(path, OWN_FILES):
+    with reserve_folder(path):
         check_folder(path, force, OWN_FILES)
         with (
             _spill(resolve_path(path)) as spill,

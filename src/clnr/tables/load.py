@@ -103,7 +103,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     remarks += [
         f"{table.name}: read as {table.encoding}; if that is wrong, set --encoding" for table, _ in opened if table.encoding
     ]
-    edges, nodes = _find_all_roles(db, tables, arguments)
+    edges, nodes = _find_all_roles(tables, arguments)
     edges = _with_ends(db, edges, nodes, arguments, remarks)
     nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
     remarks += _missing_columns(nodes, arguments)
@@ -166,7 +166,7 @@ def _register_base(db: Connection, earlier: Array | None, as_integers: bool) -> 
         db.register("base_ids", pa.table({"id": old, "i": pa.array(np.arange(len(earlier)))}))
 
 
-def _find_all_roles(db: Connection, tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
+def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
     check_named(arguments, tables)
     edges = tuple(
         (each, edge_roles(each.table, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges

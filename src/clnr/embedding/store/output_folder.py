@@ -32,7 +32,7 @@ class Output:
 
 def write_result(result: EmbeddingResult, output: Output) -> None:
     """Write a result to a folder, complete or not at all."""
-    with reserve_folder(output.folder, OWN_FILES):
+    with reserve_folder(output.folder):
         check_folder(output.folder, output.force, OWN_FILES)
         write_reserved(result, output)
 
@@ -58,7 +58,7 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
 def write_formats(folder: Path, formats: list[str]) -> list[Path]:
     """Add export formats to a finished folder, all of them or none; returns their files."""
     result = load_folder(folder)
-    with reserve_folder(folder, OWN_FILES):
+    with reserve_folder(folder):
         part = temporary_path(resolve_path(folder), "part")
         part.mkdir()
         try:

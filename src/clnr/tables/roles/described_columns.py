@@ -151,7 +151,7 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
     for encoder in (encoder for encoder in encoders if encoder.kind == "number" and _CODE_NAME.search(encoder.column.strip())):
         cure = option("--as", f"{encoder.column}=category")
         lines.append(f"{table.name}: '{encoder.column}' is read as numbers; if they are codes, not amounts: {cure}")
-    notes = run_column_queries(db, table.name, [_query_numbers(db, table, encoder) for encoder in encoders if encoder.sparse])
+    notes = run_column_queries(db, table.name, [_query_numbers(table, encoder) for encoder in encoders if encoder.sparse])
     return lines + [line for some in notes for line in some] + outside
 
 
@@ -161,7 +161,7 @@ def unread_warnings(db: Connection, table: Table, encoders: Iterable[ColumnEncod
     With encoders of an earlier training, also values that are none of the categories of training.
     """
     there = [each for each in encoders if each.column in table.columns and each.kind in _READ_AS and not each.buckets]
-    queries = [_query_unread_values(db, table, encoder, is_earlier) for encoder in there]
+    queries = [_query_unread_values(table, encoder, is_earlier) for encoder in there]
     queries += [_query_misread(table, each) for each in there if is_earlier and each.kind == "number"]
     return list(filter(None, run_column_queries(db, table.name, queries)))
 
@@ -185,7 +185,7 @@ def _query_misread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[str]:
     return f"{table.name}: {read}; training has {usual}; write them as in training"
 
 
-def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[str]:
+def _query_unread_values(table: Table, encoder: ColumnEncoder, is_earlier: bool) -> ColumnQueries[str]:
     new = f"v NOT IN ({', '.join(map(quoted, encoder.values))})" if encoder.values else "true"
     unread = new if encoder.kind == "category" else f"({encoder.sql(Column('v', 'VARCHAR'))}) IS NULL"
     odd = f"FILTER (v IS NOT NULL AND {unread})"
@@ -204,7 +204,7 @@ def _query_unread_values(db: Connection, table: Table, encoder: ColumnEncoder, i
     return f"{much}{table.name}: '{encoder.column}' is read as {how}{usual}; {odd}"
 
 
-def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notation: str = "") -> ColumnQueries[list[str]]:
+def _query_numbers(table: Table, encoder: ColumnEncoder, notation: str = "") -> ColumnQueries[list[str]]:
     """A line if most values of a column are numbers, or numbers in the notation."""
     column = encoder.column
     number = ColumnEncoder(column, "number", 1, notation=notation).sql(Column("v", "VARCHAR"))
@@ -215,8 +215,8 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
         if 2 * numbers <= present or (notation and numbers == present and rows == table.sql):
             notation = "" if notation else (yield from query_notation(table, column, least=0.5))
             if NOTATIONS.get(notation) != "number":
-                return (yield from _query_unread(db, table, encoder))
-            return (yield from _query_numbers(db, table, encoder, notation))
+                return (yield from _query_unread(table, encoder))
+            return (yield from _query_numbers(table, encoder, notation))
     if numbers == present:  # Codes, as the plan shows.
         return []
     message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
@@ -224,7 +224,7 @@ def _query_numbers(db: Connection, table: Table, encoder: ColumnEncoder, notatio
     return [f"{table.name}: '{column}' {message} {notation_words(notation)}".rstrip() + f": {other}"]
 
 
-def _query_unread(db: Connection, table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
+def _query_unread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[str]]:
     """A line if the first values of a column look like dates or numbers in a notation that is not read."""
     units = yield from query_units(table, encoder.column)
     if units:
