@@ -222,7 +222,13 @@ LINE = json.dumps({"key": "key", "made": "2026-01-01", **dataclasses.asdict(made
 
 DAMAGED = [
     *("garbage", "[]", "{}", "{", "", "null", "\0", "[" * 100_000, LINE[:-1], LINE.replace("{", "{{", 1)),
-    *(json.dumps(json.loads(LINE) | changes) for changes in ({"banana": 1}, {"machine": "\ud800"})),
+    *(
+        json.dumps(json.loads(LINE) | changes)
+        for changes in (
+            *({"banana": 1}, {"machine": "\ud800"}, {"strict": "5"}, {"seed": None}, {"epoch_ms": []}, {"method": 5}),
+            *({"recipe": 5}, {"versions": {"clnr": "1"}}),
+        )
+    ),
 ]
 
 
