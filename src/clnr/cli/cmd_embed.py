@@ -136,7 +136,7 @@ def embed(
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.graph.folder import open_graph
     from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock, use_clock
@@ -157,7 +157,7 @@ def embed(
     )
     settings = job.as_begun(settings, folder)
     planned_workers = workers if group.alone else None
-    in_files = None if graph is None else GraphFolder.open(graph)
+    in_files = None if graph is None else open_graph(graph)
     if in_files is not None:
         # What does not fit on one machine is in files for the workers on all of them.
         if group.all_reduce_min(file_plan.fits_memory(in_files, settings, bound, planned_workers)):

@@ -32,8 +32,8 @@ from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
 from clnr.errors import ClnrError, DataError, spoken
+from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_path, check_type
@@ -375,7 +375,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
-def _too_large(source: Any, settings: Settings) -> GraphFolder | None:
+def _too_large(source: Any, settings: Settings) -> Graph | None:
     """The graph folder that a path names, if it must be trained on from its files: where a worker cannot load it, by all."""
     folder = as_graph_folder(source)
     fits = folder is None or file_plan.fits_memory(folder, settings, None)

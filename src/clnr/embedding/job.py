@@ -22,7 +22,7 @@ from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
 from clnr.errors import DataError
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph import Graph
 from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
@@ -127,7 +127,7 @@ def transform_tables(
 
 
 def embed_folder(
-    folder: GraphFolder,
+    folder: Graph,
     out: Path,
     settings: Settings,
     bound: int | None = None,

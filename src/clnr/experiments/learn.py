@@ -99,7 +99,7 @@ def learn_seeds(
     for adapted, supervisions in by_recipe.items():
         with stage("prepare"):
             prepared = _Prepared(method.build(adapted), seen, engine)
-        width = prepared.model.encoder.width(prepared.device_graph.graph.num_features)
+        width = prepared.model.encoder.width(prepared.device_graph.num_features)
         if method.supervised and width < adapted.dimension:
             raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
@@ -129,7 +129,7 @@ class _Prepared:
         """The context of the first step of a training."""
         noise, graph = recipe.edge_noise if self.model.objective else 0, self.device_graph
         if noise:
-            graph = self._engine.to_device(with_noise(graph.graph, noise, seed))
+            graph = self._engine.to_device(with_noise(graph.graph, noise, seed), graph.loop_weight)
         return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
     def embed(

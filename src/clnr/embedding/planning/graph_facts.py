@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 from clnr.errors import one_line
 from clnr.graph import Graph
 from clnr.graph.csr import median_weight
-from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import plural
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import MUCH_SHARE, count_lines, isolated_line
@@ -48,17 +47,17 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     return counts
 
 
-def folder_counts(folder: GraphFolder) -> dict[str, Any]:
-    """Counts of a graph folder, as numbers: those that take no pass over its edges."""
+def folder_counts(graph: Graph) -> dict[str, Any]:
+    """Counts of a graph, as numbers: those that take no pass over its edges."""
     return {
-        "nodes": folder.num_nodes,
-        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
-        "directed": folder.directed,
-        "weighted": "incoming.weight" in folder.arrays,
-        "median_weight": folder.median_weight,
-        "features": folder.num_features,
-        "sparse": folder.sparse,
-        **({"classes": folder.num_classes} if folder.num_classes else {}),
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "directed": graph.directed,
+        "weighted": graph.incoming.weight is not None,
+        "median_weight": median_weight(graph.incoming.weight),
+        "features": graph.num_features,
+        "sparse": graph.sparse,
+        **({"classes": graph.num_classes} if graph.num_classes else {}),
     }
 
 

@@ -17,7 +17,6 @@ from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts, equal_t
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import option
 from clnr.tables import TableGraph
@@ -125,7 +124,7 @@ class GraphNodes(Nodes):
         """Odd things in the tables, and what was done about each, a line each."""
 
     @abstractmethod
-    def is_of(self, graph: Graph | GraphFolder) -> bool:
+    def is_of(self, graph: Graph) -> bool:
         """Whether this is the graph that was embedded."""
 
     @abstractmethod
@@ -172,7 +171,7 @@ class TableNodes(GraphNodes):
     def warnings(self) -> list[str]:
         return table_warnings(self._table_graph)
 
-    def is_of(self, graph: Graph | GraphFolder) -> bool:
+    def is_of(self, graph: Graph) -> bool:
         return graph is self._table_graph.graph
 
     def column_of(self, column: str, nodes: Array) -> Any:

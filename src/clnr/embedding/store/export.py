@@ -37,6 +37,13 @@ def id_column(graph: Graph) -> pyarrow.Array:
         raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
 
 
+def id_part(graph: Graph, start: int, stop: int) -> pyarrow.Array:
+    """The ids of a range of nodes of a graph in a folder: numbers or text."""
+    import pyarrow as pa
+
+    return pa.array(graph.node_ids[start:stop])
+
+
 def _as_column(names: Array) -> pyarrow.Array:
     import pyarrow as pa
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from clnr.embedding.store.shards import stored_path
 from clnr.errors import DataError
+from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.support.storage import errors_name
 from clnr.tables.columns.node_columns import check_columns
 from clnr.tables.ingest_report import NODES
@@ -17,16 +18,21 @@ from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID
 from clnr.tables.table_graph import read_table_info
 
 
-def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:
+def has_columns(folder: Graph) -> bool:
+    """Whether there is a table of nodes."""
+    return (stored_path(folder) / NODES).is_file()
+
+
+def stored_columns(folder: Graph, nodes: Array, columns: list[str] | None = None) -> Any:
     """Columns of the node table as an Arrow table, one row for each of some nodes in their order; None if there is no table."""
-    if NODES not in folder.files:
+    if not has_columns(folder):
         return None
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     order = np.argsort(nodes, kind="stable")
     wanted, parts, first = nodes[order], [], 0
-    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+    with errors_name(stored_path(folder) / NODES), pq.ParquetFile(stored_path(folder) / NODES) as file:
         if file.metadata.num_rows != folder.num_nodes:
             raise DataError(f"it has {file.metadata.num_rows:,} rows for {folder.num_nodes:,} nodes")
         for group in range(file.metadata.num_row_groups):
@@ -41,15 +47,15 @@ def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None 
     return table.take(np.argsort(order))
 
 
-def stored_kinds(folder: GraphFolder) -> Callable[[Array], Any]:
+def stored_kinds(folder: Graph) -> Callable[[Array], Any]:
     """What gives the kinds of some nodes and their ids among these, as an Arrow table; None if nodes have no kinds."""
     has_kinds = bool(read_table_info(folder).ingest_report.node_kinds)
     return lambda nodes: stored_columns(folder, nodes, [NODE_KIND, ORIGINAL_ID]) if has_kinds else None
 
 
-def first_of_kinds(folder: GraphFolder) -> Array:
+def first_of_kinds(folder: Graph) -> Array:
     """The first node of each kind, kinds being stored one after the other; empty if nodes are of one kind."""
-    if len(read_table_info(folder).ingest_report.node_kinds) < 2 or NODES not in folder.files:
+    if len(read_table_info(folder).ingest_report.node_kinds) < 2 or not has_columns(folder):
         return np.empty(0, np.int64)
     first, starts_of_kinds, last = 0, list[int](), None
     for part in column_groups(folder, NODE_KIND):
@@ -61,10 +67,10 @@ def first_of_kinds(folder: GraphFolder) -> Array:
     return np.array(starts_of_kinds, np.int64)
 
 
-def column_groups(folder: GraphFolder, column: str) -> Iterator[Any]:
+def column_groups(folder: Graph, column: str) -> Iterator[Any]:
     """A column of the node table as Arrow arrays, one row group at a time."""
     import pyarrow.parquet as pq
 
-    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+    with errors_name(stored_path(folder) / NODES), pq.ParquetFile(stored_path(folder) / NODES) as file:
         for group in range(file.metadata.num_row_groups):
             yield file.read_row_group(group, [column])[column]

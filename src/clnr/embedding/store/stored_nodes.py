@@ -12,13 +12,11 @@ from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts
 from clnr.embedding.search.node_ids import NodeIds, text_of
 from clnr.embedding.search.nodes import GraphNodes, ShownNodes
 from clnr.embedding.store.shards import Shards, chosen
-from clnr.embedding.store.stored_columns import column_groups, stored_columns
+from clnr.embedding.store.stored_columns import column_groups, has_columns, stored_columns
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
-from clnr.tables.ingest_report import NODES
 from clnr.tables.table_graph import TableInfo
 
 
@@ -76,12 +74,12 @@ class StoredNodes(GraphNodes):
     Unless it is given, it is looked for where it was, at every question.
     """
 
-    def __init__(self, shards: Shards, info: TableInfo, folder: GraphFolder | None = None):
+    def __init__(self, shards: Shards, info: TableInfo, folder: Graph | None = None):
         self._shards, self._folder, self.info = shards, folder, info
         self.ids = StoredIds(shards)
         self.num_nodes, self.title, self.saved_in = shards.nodes, shards.graph[0].name, shards.folder
 
-    def _graph_folder(self) -> GraphFolder | None:
+    def _graph_folder(self) -> Graph | None:
         return self._folder or self._shards.graph_folder()
 
     @property
@@ -92,13 +90,13 @@ class StoredNodes(GraphNodes):
     def warnings(self) -> list[str]:
         return []
 
-    def is_of(self, graph: Graph | GraphFolder) -> bool:
+    def is_of(self, graph: Graph) -> bool:
         return graph.digest == self._shards.graph[1]
 
     @property
     def name_column(self) -> str | None:
         folder = self._graph_folder()
-        return None if folder is None or NODES not in folder.files else self.info.ingest_report.names
+        return None if folder is None or not has_columns(folder) else self.info.ingest_report.names
 
     def column_of(self, column: str, nodes: Array) -> Any:
         return stored_columns(self._needed_folder(), nodes, [column])
@@ -121,9 +119,9 @@ class StoredNodes(GraphNodes):
         if folder is None:
             return None
         # It needs torch, which questions for similar nodes do not.
-        from clnr.engine.files.mapped_graph import map_folder
+        from clnr.engine.blocks import in_blocks
 
-        return map_folder(folder).mapped.on_host(nodes)
+        return in_blocks(folder).dense_rows(nodes).numpy() if not folder.sparse else folder.take_sparse_features(nodes)
 
     def with_names(self, column: str, where: Path | str) -> NoReturn:
         raise DataError(f"{where}: node names are fixed by clnr ingest --name")
@@ -137,19 +135,19 @@ class StoredNodes(GraphNodes):
 
         folder = self._needed_folder()
         nodes = shown_nodes(folder)
-        places, facts = np.arange(len(nodes)), facts_in_words(folder_counts(folder), folder.feature_type)
-        return ShownNodes(nodes, self._sample(folder, nodes), places, folder.degrees(nodes), facts)
+        places, facts = np.arange(len(nodes)), facts_in_words(folder_counts(folder), folder.features.dtype.name)
+        return ShownNodes(nodes, self._sample(folder, nodes), places, folder.degrees[nodes], facts)
 
-    def _needed_folder(self) -> GraphFolder:
+    def _needed_folder(self) -> Graph:
         folder = self._graph_folder()
         if folder is None:
             path = self._shards.graph[0]
             raise DataError(f"{self.saved_in}: the report needs its graph folder, {path}, which is missing or has changed")
         return folder
 
-    def _sample(self, folder: GraphFolder, nodes: Array) -> TableGraph:
+    def _sample(self, folder: Graph, nodes: Array) -> TableGraph:
         """Some nodes, which are sorted, and the edges between them; without features."""
-        indptr, linked, _ = folder.rows("incoming").gather(nodes)
+        indptr, linked, _ = folder.take_edges(nodes, folder.incoming)
         places = np.minimum(np.searchsorted(nodes, linked), len(nodes) - 1)
         among = nodes[places] == linked
         graph = Graph.from_edges(
