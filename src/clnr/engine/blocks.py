@@ -27,7 +27,6 @@ from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
 from clnr.engine.streams import Streams
 from clnr.engine.view import DeviceGraph, Mask, ReadFeatures, View
-from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array, are_among
 
@@ -257,9 +256,8 @@ def gather_rows(rows: Array, nodes: Array, checked: Graph | None = None) -> Arra
     given = rows.view(bits), ordered, places, out.view(bits), exponent, wrong
     share_rows(np.arange(len(nodes) + 1), numba_kernels().copy_rows, *given, width=out.shape[1])
     if wrong.any():
-        file = "features" if checked is None or checked.stored is None else checked.stored.path / "features.values.bin"
-        row = ordered[np.argmax(wrong)]
-        raise DataError(f"{file}: it is damaged, or was changed: row {row} has a number that is not finite")
+        assert checked is not None
+        raise checked.damaged("features.values", f"row {ordered[np.argmax(wrong)]} has a number that is not finite")
     return out
 
 

@@ -14,6 +14,7 @@ from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import DataError, MethodError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.graph import Graph
+from clnr.graph.csr import median_weight
 from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -113,7 +114,8 @@ def learn_seeds(
 def _without_labels(graph: Graph, engine: Engine) -> DeviceGraph:
     if not graph.num_nodes:
         raise DataError("the graph has no nodes")
-    return engine.to_device(graph.without_labels())
+    # Loops weigh the median of edges, so that the unit of weights has no effect.
+    return engine.to_device(graph.without_labels(), median_weight(graph.incoming.weight))
 
 
 class _Prepared:

@@ -260,10 +260,25 @@ class Graph:
         return sp.csr_array((values, indices, indptr), shape=(len(nodes), x.shape[1]))
 
     def _taken(self, name: str, rows: CSR, nodes: Array, columns: int) -> CSR:
-        if self.stored is None:
-            return take_rows(rows, nodes, columns, are_edges=name != "features")
-        with errors_name(self.stored.path / f"{name}.indices.bin"):
-            return take_rows(rows, nodes, columns, are_edges=name != "features")
+        def damaged(part: str, what: str) -> DataError:
+            values = "weight" if are_edges else "values"
+            return self.damaged(f"{name}.{values if part == 'weight' else part}", what)
+
+        are_edges = name != "features"
+        return take_rows(rows, nodes, columns, damaged, are_edges=are_edges)
+
+    def damaged(self, array: str, what: str) -> DataError:
+        """The error of an array, as a folder calls it, whose content cannot be right."""
+        where = f"{self.name}, {array}" if self.stored is None else self.stored.path / f"{array}.bin"
+        return DataError(f"{where}: it is damaged, or was changed: {what}")
+
+    def check_labels(self, labels: Array, first: int = 0) -> Array:
+        """The labels of nodes from the ``first`` on, each of which must be that of a class, or -1."""
+        wrong = (labels < -1) | (labels >= self.num_classes)
+        if wrong.any():
+            at, classes = np.argmax(wrong), f"{self.num_classes:,} classes, and -1 for none"
+            raise self.damaged("labels.values", f"row {first + at} has label {labels[at]}, and there are {classes}")
+        return labels
 
     def neighbours(self, node: int) -> set[int]:
         """The nodes with an edge to or from a node."""
@@ -282,15 +297,17 @@ class Graph:
         """The same graph with all of its arrays in memory, checked as any graph's."""
         if self.stored is None:
             return self
-        nodes, x = np.arange(self.num_nodes), self.features
-        features = self.take_sparse_features(nodes) if self.sparse else np.array(x, np.float32)
+        nodes = np.arange(self.num_nodes)
+        features = self.take_sparse_features(nodes) if self.sparse else np.array(self.features, np.float32)
+        if not self.sparse and not (finite := np.isfinite(features)).all():
+            row, column = divmod(int(np.argmin(finite)), features.shape[1])
+            raise self.damaged("features.values", f"row {row} has {features[row, column]}, and numbers must be finite")
         incoming, *others = (self.take_edges(nodes, way) for way in self.ways)
+        labels = None if self.labels is None else self.check_labels(np.array(self.labels))
+        ids = None if self.ids is None else np.array(self.ids[:])
         with errors_name(self.stored.path):
-            labels = None if self.labels is None else as_labels(self.labels, self.num_nodes)
-            ids = None if self.ids is None else np.array(self.ids[:])
-            given = {"features": as_features(features), "labels": labels, "ids": ids}
-            outgoing = others[0] if others else incoming
-            return replace(self, **given, incoming=incoming, outgoing=outgoing, stored=None)
+            of_nodes: dict[str, Any] = {"features": features, "labels": labels, "ids": ids}
+            return replace(self, incoming=incoming, outgoing=[incoming, *others][-1], stored=None, **of_nodes)
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ def labelled_nodes(folder: Graph, seed: int) -> tuple[Array, Array | None, int]:
         return np.empty(0, np.int64), None, 0
     sample, total = np.empty(0, np.int64), 0
     for start in range(0, folder.num_nodes, _BLOCK_LABELS):
-        nodes = start + np.flatnonzero(np.asarray(folder.labels[start : start + _BLOCK_LABELS]) >= 0)
+        nodes = start + np.flatnonzero(folder.check_labels(folder.labels[start : start + _BLOCK_LABELS], start) >= 0)
         total += len(nodes)
         # Of all labelled nodes, those with the smallest draws: the same sample, however labels are read.
         candidates = np.concatenate([sample, nodes])

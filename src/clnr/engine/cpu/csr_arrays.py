@@ -16,7 +16,7 @@ from clnr.engine.cpu.threads import share_rows
 from clnr.engine.products import empty_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, Drop, Neighbors, View
-from clnr.errors import DataError, DeviceError
+from clnr.errors import DeviceError
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
@@ -153,7 +153,8 @@ class GraphRows(KeptRows):
         if wrong.any():
             graph = self._device_graph.graph
             graph.take_edges(rows[wrong][:1], graph.incoming)  # Names the row.
-            raise DataError(f"{graph.name}: the weights of row {rows[np.argmax(wrong)]} add up to more than float32 holds")
+            row = rows[np.argmax(wrong)]
+            raise graph.damaged("incoming.weight", f"the weights of row {row} add up to more than float32 holds")
         return counts, sums
 
     def sums(self, rows: Array) -> Array:
