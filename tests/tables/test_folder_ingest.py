@@ -158,7 +158,7 @@ def test_only_a_graph_folder_is_overwritten(tmp_path):
     ingest(edges, out=tmp_path / "graph")
     with pytest.raises(ClnrError, match="exists already"):
         ingest(edges, out=tmp_path / "graph")
-    assert ingest(edges, out=tmp_path / "graph", force=True, dtype="float16").feature_type == "float16"
+    assert ingest(edges, out=tmp_path / "graph", force=True, dtype="float16").features.dtype == np.float16
     saved(tmp_path / "graph", "mine.txt", "x")
     with pytest.raises(ClnrError, match=r"mine\.txt"):
         ingest(edges, out=tmp_path / "graph", force=True)

@@ -37,7 +37,7 @@ class StoredIds:
         offsets = self._offsets[start : stop + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         if not (0 <= first <= last <= len(self._text) and (np.diff(offsets) >= 0).all()):
-            raise DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged: its numbers are not in order")
+            raise DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: its numbers are not in order")
         buffers = [None, pa.py_buffer(offsets - first), pa.py_buffer(self._text[first:last].tobytes())]
         ids = pa.Array.from_buffers(pa.large_string(), stop - start, buffers)
         with errors_name(self._folder / "ids.text.bin"):
@@ -52,7 +52,7 @@ class StoredIds:
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         starts, ends = self._offsets[rows].reshape(-1), self._offsets[rows + 1].reshape(-1)
         if not ((starts >= 0) & (starts <= ends) & (ends <= len(self._text))).all():
-            raise DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged: its numbers are not in order")
+            raise DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: its numbers are not in order")
         ids = np.empty(rows.size, object)
         with errors_name(self._folder / "ids.text.bin"):
             for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):

@@ -114,7 +114,7 @@ def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(fol
 
 def test_scores_are_those_of_the_sample(folder, made):
     result, out = made
-    seen, (held, apart, *_) = training_files(folder, settings())
+    seen, (held, apart, *_) = training_files(folder, settings(), 1.0)
     z = sampled_rows(result.model, choose("cpu"), seen, np.arange(NODES), 10_000)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
@@ -164,7 +164,7 @@ def test_scores_near_chance_are_warned_of(tmp_path):
             Provenance(0.1, "cpu", "float32", None, None),
         )
         model = FittedModel(method, 0, recipe, parameters, folder.num_features, provenance)
-        seen, links = training_files(folder, chosen)
+        seen, links = training_files(folder, chosen, 1.0)
         vectors = row.astype(np.float32)
         samples = file_samples(model, chosen, seen, links, seen, vectors.__getitem__, 1000, 8, None, True)
         warnings = "\n".join(score(samples, model, chosen).warnings)

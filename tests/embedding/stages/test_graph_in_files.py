@@ -28,6 +28,7 @@ from clnr.engine import choose
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
+from clnr.graph.csr import median_weight
 from clnr.tables import ingest
 
 NODES = 300
@@ -92,7 +93,7 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
         chosen.method, 0, recipe, trained.fitted.parameters, folder.num_features, Provenance(0.0, "cpu", "float32", None, None)
     )
     (tmp_path / "embeddings").mkdir()
-    made = GraphInFiles(folder, chosen, recipe, tmp_path, 60, 1.0).embed(model)
+    made = GraphInFiles(folder, chosen, recipe, tmp_path, 60, median_weight(folder.incoming.weight)).embed(model)
     assert made.shards > 5
     ids, z = vectors(tmp_path)
     assert ids == folder.in_memory().ids.tolist()
