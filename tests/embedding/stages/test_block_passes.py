@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 from benchmarks._graph_folders import write_graph
-from clnr.engine.block_engine import BlockEngine
 
 from clnr.embedding.stages import block_passes
 from clnr.embedding.stages.block_passes import BlockEdges, Part, Passes, node_blocks
 from clnr.embedding.store.row_files import LayerFiles
-from clnr.engine.blocks import NeighbourRows, in_blocks, pair_keys_both_ways
+from clnr.engine.blocks import BlockEngine, NeighbourRows, in_blocks, pair_keys_both_ways
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.graph import Graph
 from tests.embedding.stages.test_graph_in_files import settings

@@ -49,7 +49,6 @@ class GraphInMemory(JobGraph):
     def __init__(self, table_graph: TableGraph, settings: Settings):
         self.table_graph, self.settings = table_graph, settings
         self.digest, self.num_nodes = table_graph.graph.digest, table_graph.graph.num_nodes
-        self._loop_weight = median_weight(table_graph.graph.incoming.weight)
         # Loops weigh the median of edges, so that the unit of weights has no effect.
         self._loop_weight = median_weight(table_graph.graph.incoming.weight)
         self._recipe: Recipe | None = None
