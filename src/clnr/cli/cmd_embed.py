@@ -210,7 +210,7 @@ def print_result(
     result: Any, folder: Path, seconds: float, as_json: bool, took: dict[str, Any] | None = None, trained: bool = True
 ) -> None:
     """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
-    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
+    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.support.humanize import duration, plural
     from clnr.tables.ingest_report import dangling_warning, loses_much
@@ -223,10 +223,10 @@ def print_result(
         tables: list[str] = []
         if shards is None:
             of_graph = {
-                "graph": graph_counts(result.table_graph.graph),
+                "graph": graph_counts(result.nodes.graph),
                 "files": sorted(path.name for path in folder.iterdir()),
             }
-            tables = [*table_warnings(result.table_graph), *kind_weights(result.table_graph)]
+            tables = [*result.nodes.warnings, *kind_weights(result.nodes.info)]
         content = {
             "nodes": nodes,
             "folder": str(folder),
@@ -244,7 +244,7 @@ def print_result(
     in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
     out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")
     lost: list[str] = []
-    if shards is None and loses_much(report := result.table_graph.ingest_report):
+    if shards is None and loses_much(report := result.nodes.info.ingest_report):
         lost = [dangling_warning(report) or ""]
     if trained:
         _print_scores(result.scores, compared, (*lost, *result.warnings))

@@ -385,6 +385,10 @@ def _too_large(source: Any, settings: Settings) -> Graph | None:
 def _warn_of(table_graph: TableGraph, known: int = 0) -> None:
     """Warn of likely mistakes that are easily overlooked: two kinds of nodes read as one, and lost edges or values."""
     report, marked = table_graph.ingest_report, "warning: "
-    lines = [line.removeprefix(marked) for line in table_warnings(table_graph, known) if line.startswith(marked)]
+    lines = [
+        line.removeprefix(marked)
+        for line in table_warnings(table_graph.graph, table_graph.info, known)
+        if line.startswith(marked)
+    ]
     for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
         warnings.warn(message, UserWarning, stacklevel=caller_level())

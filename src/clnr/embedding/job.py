@@ -16,7 +16,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
-from clnr.embedding.store.artifact import load_folder, load_result
+from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import check_output
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
@@ -123,7 +123,7 @@ def transform_tables(
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
     """Embed tables with the model of an earlier folder: added to its graph, or ``alone``. Nothing is trained."""
-    return embed(lambda: Extension(load_folder(model), tables, alone), settings, Output(folder, force, report), bar)
+    return embed(lambda: Extension(load_result(model), tables, alone), settings, Output(folder, force, report), bar)
 
 
 def embed_folder(

@@ -140,7 +140,7 @@ class ExtensionPlan:
 
     @property
     def _warnings(self) -> list[str]:
-        return table_warnings(self.table_graph, 0 if self.base is None else self.base.num_nodes)
+        return table_warnings(self.table_graph.graph, self.table_graph.info, 0 if self.base is None else self.base.num_nodes)
 
     @property
     def lines(self) -> list[str]:

@@ -44,6 +44,8 @@ ARRAYS = (
     *("ids.values", "ids.offsets", "ids.text", "labels.values"),
 )
 """The names of all arrays that a folder may have."""
+Files = Mapping[str, Callable[[Path], object]]
+"""What writes each of other files, by its name."""
 
 
 def array_file(name: str) -> str:
@@ -315,7 +317,7 @@ class GraphWriter:
         (self.folder / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-def write_graph(graph: Graph, folder: Path, feature_type: str = "float32", files: Mapping[str, bytes] | None = None) -> None:
+def write_graph(graph: Graph, folder: Path, feature_type: str = "float32", files: Files | None = None) -> None:
     """Write a graph into an empty folder, with other ``files`` beside it; ids that are no numbers become text."""
     writer, x = GraphWriter(folder, feature_type), graph.features
     arrays: dict[str, tuple[str, Array]] = {}
@@ -332,7 +334,7 @@ def write_graph(graph: Graph, folder: Path, feature_type: str = "float32", files
     for name, (dtype, values) in arrays.items():
         with writer.array(name, dtype, None if values.ndim == 1 else values.shape[1]) as append:
             append(values)
-    for name, content in (files or {}).items():
-        writer.file(name).write_bytes(content)
+    for name, write in (files or {}).items():
+        write(writer.file(name))
     sizes = {"nodes": graph.num_nodes, "features": graph.num_features, "classes": graph.num_classes}
     writer.close(**sizes, directed=graph.directed, name=graph.name, facts=graph.facts)

@@ -16,8 +16,8 @@ from clnr.graph.folder import open_graph
 from clnr.graph.manifest import MANIFEST
 from clnr.support.storage import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import read_node_table
 from clnr.tables.ingest_report import NODES, TABLES, ColumnInfo, IngestReport
+from clnr.tables.node_table import NodeTable
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
 
@@ -41,6 +41,11 @@ class TableGraph(NamedTuple):
 
     def __repr__(self) -> str:
         return f"TableGraph({self.graph!r}{'' if self.columns is None else f', {self.columns.num_columns} columns of nodes'})"
+
+    @property
+    def info(self) -> TableInfo:
+        """How its tables were read."""
+        return TableInfo(self.feature_encoder, self.classes, self.ingest_report)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -153,11 +158,14 @@ def load_graph_folder(path: Path) -> TableGraph:
 def in_memory(graph: Graph) -> TableGraph:
     """All of a graph that is in a folder, as ``read_tables`` has it."""
     assert graph.stored is not None
-    info, columns, path = read_table_info(graph), None, graph.stored.path / NODES
-    if path.is_file():
-        with errors_name(path):
-            columns = read_node_table(path, graph.num_nodes)
-    return TableGraph(graph.in_memory(), *info.spoken(), columns)
+    table = node_table(graph)
+    return TableGraph(graph.in_memory(), *read_table_info(graph).spoken(), None if table is None else table.table())
+
+
+def node_table(graph: Graph) -> NodeTable | None:
+    """The table of nodes beside a graph in a folder, if there is one."""
+    path = None if graph.stored is None else graph.stored.path / NODES
+    return NodeTable(path, graph.num_nodes) if path is not None and path.is_file() else None
 
 
 def read_table_info(graph: Graph) -> TableInfo:

@@ -24,7 +24,7 @@ from clnr.tables.table_graph import read_table_info
 MOST_LABELLED = 50_000
 """The most labelled nodes that are scored by."""
 MEASURED = 5_000
-"""So many nodes, drawn uniformly, stand for all: in the effective rank, and in the report."""
+"""So many nodes, drawn uniformly, stand for all in the effective rank."""
 # Taken at a time.
 _BLOCK_NODES = 256
 _BLOCK_LABELS = 1 << 22
@@ -98,11 +98,6 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
     return rows
 
 
-def shown_nodes(folder: Graph) -> Array:
-    """Some nodes that stand for all, sorted: the same at every call."""
-    return sample_nodes(folder.num_nodes, MEASURED)
-
-
 def _renumbered(links: HeldLinks, ends: Array) -> LinkSplit:
     """Held-out pairs and non-edges by the places of their nodes among ``ends``."""
     positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (links.positives, links.negatives, links.linked))
@@ -135,7 +130,7 @@ def labels_alone(labels: Array | None, name: str) -> Graph:
 def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vectors: ReadVectors) -> dict[str, float]:
     """As of any graph; alignment and uniformity with the columns' moments over the nodes that they are measured on."""
     folder = seen.graph
-    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(shown_nodes(folder))))}
+    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(sample_nodes(folder.num_nodes, MEASURED))))}
     built, count = model.method.build(model.recipe), folder.num_nodes
     if built.objective is None or not model.method.symmetric_views:
         return rank

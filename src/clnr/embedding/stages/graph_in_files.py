@@ -19,6 +19,8 @@ from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
+from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
@@ -26,7 +28,6 @@ from clnr.embedding.stages.stored_inputs import fit_inputs, input_walks, prepare
 from clnr.embedding.stages.stored_readout import StoredReadout, readout_walks
 from clnr.embedding.store.row_files import SampleFiles, ShardFiles
 from clnr.embedding.store.shards import Shards, stored_path
-from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph
 from clnr.engine.blocks import in_blocks
 from clnr.graph import Graph
@@ -40,7 +41,7 @@ from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
-from clnr.tables.table_graph import read_table_info
+from clnr.tables.table_graph import node_table, read_table_info
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback, fit
 
@@ -193,8 +194,8 @@ class GraphInFiles(JobGraph):
 
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
-        shards = self.shards(0, 0) if job.vectors is None else job.vectors
-        nodes = StoredNodes(shards, read_table_info(self.folder), self.folder)
+        graph, info = self.folder, read_table_info(self.folder)
+        nodes = Nodes(NodeIds(graph.node_ids), info, graph, node_table(graph), self.digest, graph.name)
         scored = job.scored or Scores({}, (), {})
         return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.fingerprint)
 

@@ -226,6 +226,22 @@ class Shards(Rows):
         return type(self), (self.folder, self.nodes, self.dimension, self.shards, self.graph)
 
 
+class ShardIds:
+    """The ids beside vectors in shards, where the graph that has them is gone: read when they are asked for."""
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)
+
+    def __init__(self, shards: Shards):
+        self._shards = shards
+
+    def __len__(self) -> int:
+        return self._shards.nodes
+
+    def __getitem__(self, nodes: Any) -> Any:
+        rows = chosen(nodes, len(self))
+        return self._shards.ids(rows) if np.ndim(rows) else self._shards.ids(np.array([rows]))[0]
+
+
 def chosen(index: Any, count: int) -> Array:
     """``numpy.arange(count)[index]``; for a number, a slice or numbers without an array of all."""
     if isinstance(index, slice):
