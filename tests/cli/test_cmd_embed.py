@@ -27,7 +27,7 @@ from clnr.cli.app import JSON_FORMAT
 from clnr.embedding import job
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.artifact import load_result
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
 from tests.conftest import tiny
@@ -106,7 +106,7 @@ def test_tables_may_be_queries(clnr, files):
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
     more = ["--edges", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
     assert clnr("transform", "mine", *more).code == 0
-    assert "one more" in load_folder(files / "more").table_graph.graph.ids.tolist()
+    assert "one more" in load_result(files / "more").table_graph.graph.ids.tolist()
 
 
 def test_how_columns_are_read_is_told_and_changed(clnr, files):
@@ -141,10 +141,10 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     assert "scores at training, without the new tables: link AUC 0." in ended.out
     for line in ("read: 2 new nodes, 2 new edges, added to 80", "- edges 'source'", "- nodes 'words': feature, vector"):
         assert line in ended.err
-    assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
+    assert load_result(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
     here = clnr("transform", *tables, "--out", "./mine", "--force", "--no-report", "-q")
     assert "mine is the folder of the model itself: its graph and vectors are replaced" in here.err
-    assert load_folder(files / "mine").table_graph.graph.num_nodes == 82
+    assert load_result(files / "mine").table_graph.graph.num_nodes == 82
 
 
 def test_export_formats(clnr, files):
@@ -152,12 +152,12 @@ def test_export_formats(clnr, files):
     assert clnr("embed", "--edges", "two.csv", "--effort", "quick", "--no-report", "--quiet", "--out", "mine").code == 0
     written = clnr("export", "mine", "--format", "csv,npy").out.split()
     assert written == [str(Path("mine", name)) for name in ("embeddings.csv", "embeddings.npy")]
-    z = load_folder(files / "mine").z
+    z = load_result(files / "mine").z
     assert (np.load(files / "mine" / "embeddings.npy", allow_pickle=False) == z).all()
     rows = [line.split(",") for line in (files / "mine" / "embeddings.csv").read_text().splitlines()]
     assert rows[0][:3] == ["id", "cluster", "v0"]
     np.testing.assert_allclose(np.array([row[2:] for row in rows[1:]], float), z, rtol=1e-6)
-    assert [row[0] for row in rows[1:]] == load_folder(files / "mine").table_graph.graph.ids.tolist()
+    assert [row[0] for row in rows[1:]] == load_result(files / "mine").table_graph.graph.ids.tolist()
     assert [int(row[1]) for row in rows[1:]] == NodeEmbedder.load(files / "mine").clusters().assignment.tolist()
     assert "known: csv, npy" in assert_refused(clnr("export", "mine", "--format", "xml"))
 
@@ -173,7 +173,7 @@ def test_a_model_takes_other_tables_with_a_warning(clnr, files):
         made = clnr(*words, option, table, "--out", table[:-4])
         assert (made.code, f"warning: {table}: " in made.err) == (0, True)
     assert clnr(*words, "--alone", *EMBED[1:], "--out", "same").code == 0
-    np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
+    np.testing.assert_allclose(load_result(files / "same").z, load_result(files / "mine").z, atol=1e-6)
 
 
 def test_an_error_that_is_not_known_gives_json_that_others_can_read(clnr, files):
@@ -183,7 +183,7 @@ def test_an_error_that_is_not_known_gives_json_that_others_can_read(clnr, files)
     assert told["scores"]["links_held_out"] == 1
     assert told["baselines"]["Raw"]["link_auc_error"] is None
     assert "NaN" not in (files / "ring" / "metrics.jsonl").read_text()
-    assert np.isnan(load_folder(files / "ring").baselines["Raw"]["link_auc_error"])
+    assert np.isnan(load_result(files / "ring").baselines["Raw"]["link_auc_error"])
 
 
 def test_a_plan_writes_nothing(clnr, files):
@@ -259,14 +259,14 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
         except Killed:
             moments += passed[-1:]
             if before:
-                assert load_folder(out).model.seed in (0, 5)
+                assert load_result(out).model.seed in (0, 5)
             command(folder=out, force=before, resume=True)
-            assert load_folder(out).model.seed == 0
+            assert load_result(out).model.seed == 0
             assert left(files) == {"earlier", out.name}
             shutil.rmtree(out)
         else:
             break
-    assert load_folder(out).model.seed == 0
+    assert load_result(out).model.seed == 0
     assert left(files) == {"earlier", out.name}
     assert {*moments} >= {"fsync", "replace", "unlink", "mkdir", "exchange" if before else "rename"}
     assert len(moments) > 20
@@ -292,7 +292,7 @@ def begun(checkpoint, *words):
 @pytest.mark.full
 def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert clnr(*LONG, "--out", "whole").code == 0
-    whole = load_folder(files / "whole")
+    whole = load_result(files / "whole")
     for out, how, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("stopped", signal.SIGINT, 130)):
         words = [*LONG, "--out", out]
         with begun(files / f"{out}.checkpoint", *words) as process:
@@ -302,7 +302,7 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
         assert "Traceback" not in err
         ended = clnr(*words, "--resume")
         assert ended.code == 0, ended.err
-        mine = load_folder(files / out)
+        mine = load_result(files / out)
         assert (whole.z == mine.z).all()
         assert whole.losses == mine.losses
     assert left(files) == {"whole", "killed", "stopped"}

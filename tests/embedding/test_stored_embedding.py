@@ -13,7 +13,7 @@ from clnr import NodeEmbedder
 from clnr.embedding.planning import file_plan
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.neighbors import ArrayRows
-from clnr.embedding.search.nodes import TableNodes
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredIds
@@ -127,7 +127,7 @@ def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
     assert isinstance(embedder.embedding_, Shards)
     for k in (None, 3):
         found = embedder.clusters(k)
-        same = find_clusters(ArrayRows(np.asarray(embedder.embedding_)), TableNodes(in_memory(folder)), k)
+        same = find_clusters(ArrayRows(np.asarray(embedder.embedding_)), Nodes.of_tables(in_memory(folder)), k)
         np.testing.assert_array_equal(found.assignment, same.assignment)
         assert found.clusters == same.clusters
         assert found.silhouette == pytest.approx(same.silhouette)

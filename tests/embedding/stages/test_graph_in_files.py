@@ -23,7 +23,7 @@ from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.artifact import load_result
 from clnr.engine import choose
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.learn import learn
@@ -108,7 +108,7 @@ def test_from_a_folder_to_shards(folder, tmp_path):
     assert pq.ParquetFile(tmp_path / "out" / "embeddings" / "part-00000.parquet").num_row_groups == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     with pytest.raises(DataError, match=r"clnr export .* made from files; pyarrow.parquet.read_table") as raised:
-        load_folder(tmp_path / "out")
+        load_result(tmp_path / "out")
     # What the error advises works as printed.
     whole = pq.read_table(re.search(r"read_table\('(.*)'\)", str(raised.value))[1])
     assert np.array_equal(np.stack(whole["vector"].to_pylist()).astype(np.float32), np.asarray(result.z))
