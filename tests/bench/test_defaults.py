@@ -127,7 +127,7 @@ def test_features_are_predicted_from_neighbours_only_where_these_know_them():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_link_auc_is_that_of_cosines(sparse):
     graph = tiny(sparse=sparse)
-    held = hold_out(graph, 0.2, 0)
+    held = hold_out(graph.ways, 0.2, 0)
     x = tiny().features.astype(np.float64)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True).clip(1e-9)
     pairs = np.concatenate([held.positives, held.negatives], 1)

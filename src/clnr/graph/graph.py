@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_adjacency, as_array, as_float32
-from clnr.graph.csr import CSR, Array, draw_neighbours, median_weight, to_csr, transpose
+from clnr.graph.csr import CSR, Array, Ways, draw_neighbours, median_weight, to_csr, transpose
 from clnr.graph.digest import digests_of, graph_digest
 from clnr.graph.validation import (
     Matrix,
@@ -226,10 +226,14 @@ class Graph:
         target = np.repeat(np.arange(self.num_nodes), np.diff(self.incoming.indptr))
         return self.incoming.indices, target, self.incoming.weight
 
+    @property
+    def ways(self) -> Ways:
+        """Its edges by target, and by source where it is directed."""
+        return [(way.indptr, way.indices) for way in (self.incoming, self.outgoing)[: 1 + self.directed]]
+
     def draw_neighbours(self, nodes: Array, most: int) -> tuple[Array, Array]:
         """At most ``most`` neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
-        ways = (self.incoming, self.outgoing)[: 1 + self.directed]
-        return draw_neighbours([(way.indptr, way.indices) for way in ways], nodes, most)
+        return draw_neighbours(self.ways, nodes, most)
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 

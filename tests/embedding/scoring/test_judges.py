@@ -52,7 +52,7 @@ def test_of_many_labelled_nodes_some_choose(monkeypatch):
 
 def test_edges_that_choose_are_not_those_that_score(monkeypatch):
     graph = tiny(200, 800)
-    held = hold_out(graph, 0.2, 0)
+    held = hold_out(graph.ways, 0.2, 0)
     monkeypatch.setattr(judges, "of_edges", lambda nodes, links: links)
     chosen_by, left = JUDGES[LINKS].judge(graph, held, 0)
 

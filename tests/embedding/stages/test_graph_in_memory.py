@@ -38,7 +38,7 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
     graph = tiny(120, 400, sparse=sparse)
     result = fitted(graph)
     dense = torch.tensor(graph.features.toarray() if sparse else graph.features)
-    held, split = evaluation.hold_out(graph, 0.05, 0), split_of(graph, 0)
+    held, split = evaluation.hold_out(graph.ways, 0.05, 0), split_of(graph, 0)
     links = score_cosines(link_cosines(unit_rows(dense), held))
     probe = logistic_probe(graph.features, graph.labels, split, 0)
     raw = result.baselines["Raw"]
@@ -76,7 +76,7 @@ def test_a_baseline_has_the_scores_that_it_has_as_a_method():
 
 
 def test_errors_are_those_of_the_differences():
-    held = evaluation.hold_out(GRAPH, 0.2, 0)
+    held = evaluation.hold_out(GRAPH.ways, 0.2, 0)
     random = torch.Generator().manual_seed(0)
     rows = [torch.randn(120, 5, generator=random) for _ in range(2)]
     scorer = Scorer.of(GRAPH, held, 0, by_labels=False)

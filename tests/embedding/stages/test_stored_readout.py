@@ -17,10 +17,10 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder, fit
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
-from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_passes import Passes
+from clnr.embedding.stages.graph_in_files import hold_out_of_files
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
 from clnr.embedding.store.row_files import LayerFiles
@@ -112,14 +112,14 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
     found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
-    whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
+    whole, links = folder.graph(), hold_out_of_files(folder, 0.1, 0)
     seen = dataclasses.replace(without_edges(whole, links[0]), loop_weight=folder.median_weight)
     trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine)
     for name, value in trained.fitted.parameters.items():
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(vectors(tmp_path / "out")[1], found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
-    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), links)
     scored = evaluation.score_cosines(cosines)
     assert found.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
 
@@ -196,7 +196,7 @@ def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, str
 def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))
     folder, chosen = folders[name], settings()
-    pairs = hold_out_links(folder, 0.1, 0)[0]
+    pairs = hold_out_of_files(folder, 0.1, 0)[0]
     whole = chosen.engine.to_device(folder)
     device_graph = without_pairs(whole, pairs)
     both = [Passes(each, chosen, tmp_path / name, 90) for name, each in (("seen", device_graph), ("all", whole))]

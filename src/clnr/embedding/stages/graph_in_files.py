@@ -15,7 +15,6 @@ from torch import Tensor
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
@@ -26,8 +25,12 @@ from clnr.embedding.stages.stored_inputs import fit_inputs, input_walks, prepare
 from clnr.embedding.stages.stored_readout import StoredReadout, readout_walks
 from clnr.embedding.store.row_files import SampleFiles, ShardFiles
 from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.stored_columns import stored_kind_numbers
 from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import DeviceGraph
+from clnr.engine.files.mapped import bound_memory, row_parts
+from clnr.engine.files.mapped_graph import without_pairs
+from clnr.evaluation.held_out import HeldOutPairs, hold_out, link_ends
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
@@ -199,6 +202,27 @@ class GraphInFiles(JobGraph):
         given = prepared(self._model, model.parameters, passes)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
         return dataclasses.replace(file_samples(model, self.settings, *sampled, bool(baselines)), notes=[*self.told])
+
+
+def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, HeldOutPairs | None]:
+    """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
+    device_graph = settings.engine.to_device(cast(Any, folder))
+    links = hold_out_of_files(folder, settings.hold_out, settings.seed) if settings.hold_out else None
+    return device_graph if links is None else without_pairs(device_graph, links.positives), links
+
+
+def hold_out_of_files(folder: GraphFolder, share: float, seed: int) -> HeldOutPairs | None:
+    """``hold_out`` of a graph in files, of which a part is read at a time."""
+    ways = [folder.rows(name) for name in ("incoming", "outgoing")[: 1 + folder.directed]]
+    arrays = [array for way in ways for array in (way.indptr, way.indices)]
+    edges = [(way.indptr.values, way.indices.values) for way in ways]
+    try:
+        return hold_out(edges, share, seed, stored_kind_numbers(folder), lambda: bound_memory(*arrays))
+    except IndexError as error:
+        for way in ways:
+            for part in row_parts(folder.num_nodes):
+                way.span(part.start, part.stop)  # Names the row.
+        raise arrays[-1].damaged(str(error)) from None
 
 
 def _in_turn(chains: Sequence[Chain[None]]) -> Chain[None]:

@@ -27,8 +27,7 @@ def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None 
     order = np.argsort(nodes, kind="stable")
     wanted, parts, first = nodes[order], [], 0
     with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
-        if file.metadata.num_rows != folder.num_nodes:
-            raise DataError(f"it has {file.metadata.num_rows:,} rows for {folder.num_nodes:,} nodes")
+        _check_rows(file, folder)
         for group in range(file.metadata.num_row_groups):
             last = first + file.metadata.row_group(group).num_rows
             low, high = np.searchsorted(wanted, [first, last])
@@ -47,18 +46,20 @@ def stored_kinds(folder: GraphFolder) -> Callable[[Array], Any]:
     return lambda nodes: stored_columns(folder, nodes, [NODE_KIND, ORIGINAL_ID]) if has_kinds else None
 
 
-def first_of_kinds(folder: GraphFolder) -> Array:
-    """The first node of each kind, kinds being stored one after the other; empty if nodes are of one kind."""
-    if len(read_table_info(folder).ingest_report.node_kinds) < 2 or NODES not in folder.files:
-        return np.empty(0, np.int64)
-    first, starts_of_kinds, last = 0, list[int](), None
-    for part in column_groups(folder, NODE_KIND):
-        kinds = part.combine_chunks().dictionary_encode()
-        names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        starts_of_kinds += [first + int(at) for at in starts if at or names[codes[0]] != last]
-        first, last = first + len(codes), names[codes[-1]] if len(codes) else last
-    return np.array(starts_of_kinds, np.int64)
+def stored_kind_numbers(folder: GraphFolder) -> Array | None:
+    """The kind of each node, as ``TableGraph.kind_numbers``, in as few bytes as can be; None if nodes are of one kind."""
+    kinds = read_table_info(folder).ingest_report.node_kinds
+    if len(kinds) < 2 or NODES not in folder.files:
+        return None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known, numbers = pa.array(kinds), [np.empty(0, np.min_scalar_type(len(kinds)))]
+    for names in column_groups(folder, NODE_KIND):
+        # A name that is not known is of a kind of its own.
+        places = pc.index_in(names.cast(pa.string()), known).fill_null(len(kinds))
+        numbers.append(np.asarray(places).astype(numbers[0].dtype))
+    return np.concatenate(numbers)
 
 
 def column_groups(folder: GraphFolder, column: str) -> Iterator[Any]:
@@ -66,5 +67,11 @@ def column_groups(folder: GraphFolder, column: str) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        _check_rows(file, folder)
         for group in range(file.metadata.num_row_groups):
             yield file.read_row_group(group, [column])[column]
+
+
+def _check_rows(table: Any, folder: GraphFolder) -> None:
+    if table.metadata.num_rows != folder.num_nodes:
+        raise DataError(f"it has {table.metadata.num_rows:,} rows for {folder.num_nodes:,} nodes")

@@ -18,7 +18,7 @@ from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
 from clnr.engine.view import DeviceGraph, View
-from clnr.graph.csr import Array, are_among, draw_neighbours
+from clnr.graph.csr import Array, are_among, draw_neighbours, edge_keys
 from clnr.graph.graph_folder import GraphFolder
 
 _MEASURED_NODES = 1 << 14
@@ -243,8 +243,7 @@ def draw_stored_neighbours(device_graph: DeviceGraph, nodes: Array, most: int) -
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:
     """A graph in files without the edges between some pairs of nodes, [2, n], in either direction."""
     edges = mapped_edges(device_graph)
-    count = edges.shape[0]
-    keys = np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
+    keys = edge_keys(pairs, edges.shape[0])
     return replace(device_graph, edges=cast(Any, replace(edges, held_out=keys, made={})), made={})
 
 
