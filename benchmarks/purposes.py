@@ -33,12 +33,11 @@ from clnr import datasets
 from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.scoring.job_scores import cosines_of
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
-from clnr.embedding.stages.graph_in_memory import recipe_beside
+from clnr.embedding.stages.graph_in_memory import recipe_beside, training_graph
 from clnr.engine import Engine, View, choose
-from clnr.evaluation import hold_out, logistic_probe, score_cosines
+from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
@@ -130,7 +129,7 @@ def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Itera
     graph = table_graph.graph
     held = hold_out(graph, HELD_OUT, seed, table_graph.kind_numbers)
     assert held is not None
-    seen = training_graph(table_graph, held.graph)
+    seen = training_graph(table_graph, without_pairs(graph, held.positives))
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
     judge, test = JUDGES[LINKS].judge(seen, held, seed)
     assert judge is not None

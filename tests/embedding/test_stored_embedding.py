@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from clnr.embedding.store.stored_nodes import StoredIds
 
 from clnr import NodeEmbedder
 from clnr.embedding.planning import file_plan
@@ -16,7 +17,6 @@ from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store.shards import Shards
-from clnr.embedding.store.stored_nodes import StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
 from clnr.tables import ingest

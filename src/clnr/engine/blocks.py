@@ -232,11 +232,6 @@ def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> 
     return replace(device_graph, read=changed, read_width=width, made={})
 
 
-def pair_keys_both_ways(pairs: Array, count: int) -> Array:
-    """What ``held_out`` is for pairs of nodes, [2, n], in either direction."""
-    return np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
-
-
 def _dense_features(graph: Graph, nodes: Array) -> Array:
     return gather_rows(graph.features, nodes, graph).astype(np.float32, copy=False)
 
@@ -299,7 +294,7 @@ class NeighbourRows:
     def __init__(self, device_graph: DeviceGraph, nodes: Array):
         graph = device_graph.graph
         self._nodes, self._count = nodes, graph.num_nodes
-        ways = [_other_rows(graph, way, nodes) for way in graph.ways]
+        ways = [_other_rows(graph, way, nodes) for way in graph.edges_by_end]
         self._rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
         self._whole: CSRArrays | None = None
 

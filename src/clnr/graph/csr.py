@@ -14,6 +14,8 @@ from clnr.errors import DataError
 Array = np.ndarray[Any, np.dtype[Any]]
 Damaged = Callable[[str, str], DataError]
 """Makes the error of an array of a CSR, by its name, and of what is wrong."""
+Ways = Sequence[tuple[Array, Array]]
+"""Edges by one end, or by each: ``indptr`` and ``indices``, as of ``CSR``; arrays may be mapped."""
 _WEIGHT_SAMPLES, _SAMPLE_WEIGHTS = 64, 1 << 16
 _SAMPLED_NEIGHBORS = 64
 
@@ -100,6 +102,26 @@ def _row_of(nodes: Array, indptr: Array, entry: int | np.integer) -> int:
     return int(nodes[np.searchsorted(indptr, entry, "right") - 1])
 
 
+def find_edges(indptr: Array, indices: Array, row: Array, column: Array) -> Array:
+    """Where the entries of some rows and columns are among ``indices``, -1 for those that are not there."""
+    low, high = indptr[row], indptr[row + 1]
+    end, searched = high.copy(), np.flatnonzero(low < high)
+    while len(searched):
+        middle = (low[searched] + high[searched]) // 2
+        below = indices[middle] < column[searched]
+        low[searched[below]] = middle[below] + 1
+        high[searched[~below]] = middle[~below]
+        searched = searched[low[searched] < high[searched]]
+    found = low < end
+    found[found] = indices[low[found]] == column[found]
+    return np.where(found, low, -1)
+
+
+def edge_keys(pairs: Array, count: int) -> Array:
+    """The edges between pairs of nodes, [2, n], as numbers, sorted: each end times the count of nodes plus the other."""
+    return np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
+
+
 def median_weight(weights: Array | None) -> float:
     """The lower median of the weights of edges, of many by parts of them here and there; 1 where there are none."""
     if weights is None or not len(weights):
@@ -111,14 +133,12 @@ def median_weight(weights: Array | None) -> float:
     return float(np.partition(weights, middle)[middle])
 
 
-def draw_neighbours(
-    edges: Sequence[tuple[Array, Array]], nodes: Array, most: int, left_out: Array | None = None
-) -> tuple[Array, Array]:
+def draw_neighbours(edges: Ways, nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
     """At most ``most`` neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
 
-    Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Edges are
-    ``indptr`` and ``indices`` by one end, or by each; of a node with many, only some spread evenly over them are looked at.
-    Pairs that are ``left_out`` do not count: a node times the number of all plus a neighbour, sorted.
+    Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Of
+    a node with many edges, only some spread evenly over them are looked at. ``edge_keys`` that are ``left_out`` do not
+    count.
     """
     nodes, sampled = nodes.astype(np.int64), []  # SciPy numbers nodes in int32 where a product is empty.
     for indptr, indices in edges:

@@ -321,7 +321,7 @@ def write_graph(graph: Graph, folder: Path, feature_type: str = "float32", files
     """Write a graph into an empty folder, with other ``files`` beside it; ids that are no numbers become text."""
     writer, x = GraphWriter(folder, feature_type), graph.features
     arrays: dict[str, tuple[str, Array]] = {}
-    for way, edges in zip(("incoming", "outgoing"), graph.ways, strict=False):
+    for way, edges in zip(("incoming", "outgoing"), graph.edges_by_end, strict=False):
         arrays |= {f"{way}.indptr": ("int64", edges.indptr), f"{way}.indices": ("int32", edges.indices)}
         if edges.weight is not None:
             arrays[f"{way}.weight"] = "float32", edges.weight

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +14,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_adjacency, as_array, as_float32
-from clnr.graph.csr import CSR, Array, draw_neighbours, take_rows, to_csr, transpose
+from clnr.graph.csr import CSR, Array, Ways, draw_neighbours, take_rows, to_csr, transpose
 from clnr.graph.digest import digests_of, graph_digest
 from clnr.graph.validation import (
     Matrix,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
     import networkx
     from torch_geometric.data import Data
+
+
+_CHECKED_NODES = 1 << 16
 
 
 class Split(NamedTuple):
@@ -245,9 +250,14 @@ class Graph:
     # -- some nodes ----------------------------------------------------------------------------------------------------
 
     @property
-    def ways(self) -> tuple[CSR, ...]:
+    def edges_by_end(self) -> tuple[CSR, ...]:
         """Edges by target and, of a directed graph, by source."""
         return (self.incoming, self.outgoing)[: 1 + self.directed]
+
+    @property
+    def ways(self) -> Ways:
+        """The same without weights."""
+        return [(way.indptr, way.indices) for way in self.edges_by_end]
 
     def take_edges(self, nodes: Array, way: CSR) -> CSR:
         """Edges of some nodes by one end, in their order, checked."""
@@ -282,15 +292,22 @@ class Graph:
 
     def neighbours(self, node: int) -> set[int]:
         """The nodes with an edge to or from a node."""
-        return {each for way in self.ways for each in self.take_edges(np.array([node]), way).indices.tolist()}
+        return {each for way in self.edges_by_end for each in self.take_edges(np.array([node]), way).indices.tolist()}
 
     def draw_neighbours(self, nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
         """At most ``most`` neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
+        with self.naming_rows():
+            return draw_neighbours(self.ways, nodes, most, left_out)
+
+    @contextmanager
+    def naming_rows(self) -> Iterator[None]:
+        """In this block, an edge that is not where it should be, or leads nowhere, is an error that names its row."""
         try:
-            return draw_neighbours([(way.indptr, way.indices) for way in self.ways], nodes, most, left_out)
+            yield
         except IndexError:
-            for way in self.ways:
-                self.take_edges(nodes, way)  # Names the row.
+            for way in self.edges_by_end:
+                for start in range(0, self.num_nodes, _CHECKED_NODES):
+                    self.take_edges(np.arange(start, min(start + _CHECKED_NODES, self.num_nodes)), way)
             raise
 
     def in_memory(self) -> Graph:
@@ -302,7 +319,7 @@ class Graph:
         if not self.sparse and not (finite := np.isfinite(features)).all():
             row, column = divmod(int(np.argmin(finite)), features.shape[1])
             raise self.damaged("features.values", f"row {row} has {features[row, column]}, and numbers must be finite")
-        incoming, *others = (self.take_edges(nodes, way) for way in self.ways)
+        incoming, *others = (self.take_edges(nodes, way) for way in self.edges_by_end)
         labels = None if self.labels is None else self.check_labels(np.array(self.labels))
         ids = None if self.ids is None else np.array(self.ids[:])
         with errors_name(self.stored.path):

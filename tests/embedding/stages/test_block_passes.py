@@ -13,9 +13,10 @@ from benchmarks._graph_folders import write_graph
 from clnr.embedding.stages import block_passes
 from clnr.embedding.stages.block_passes import BlockEdges, Part, Passes, node_blocks
 from clnr.embedding.store.row_files import LayerFiles
-from clnr.engine.blocks import BlockEngine, NeighbourRows, in_blocks, pair_keys_both_ways
+from clnr.engine.blocks import BlockEngine, NeighbourRows, in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.graph import Graph
+from clnr.graph.csr import edge_keys
 from tests.embedding.stages.test_graph_in_files import settings
 
 
@@ -82,7 +83,7 @@ def test_averages_over_neighbours_with_and_without_held_out_edges(folder, nodes)
     pairs = np.stack([target[source != target], source[source != target]])[:, ::9]
     whole = in_blocks(folder)
     both = NeighbourRows(whole, nodes)
-    seen = in_blocks(folder, held_out=pair_keys_both_ways(pairs, folder.num_nodes))
+    seen = in_blocks(folder, held_out=edge_keys(pairs, folder.num_nodes))
     for device_graph, held in ((seen, pairs), (whole, pairs[:, :0])):
         expected = dense.copy()
         expected[held[0], held[1]] = expected[held[1], held[0]] = 0

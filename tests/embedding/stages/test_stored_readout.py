@@ -17,7 +17,6 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder, fit
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
-from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_passes import Passes
@@ -25,11 +24,12 @@ from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
 from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
-from clnr.engine.blocks import in_blocks, pair_keys_both_ways
+from clnr.engine.blocks import in_blocks
 from clnr.errors import DataError
+from clnr.evaluation import hold_out
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
-from clnr.graph.csr import draw_neighbours, median_weight
+from clnr.graph.csr import draw_neighbours, edge_keys, median_weight
 from clnr.graph.folder import open_graph
 from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.nn.structure import walks
@@ -111,7 +111,7 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
     found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
-    whole, links = folder.in_memory(), hold_out_links(folder, 0.1, 0)
+    whole, links = folder.in_memory(), hold_out(folder, 0.1, 0)
     seen = without_edges(whole, links[0])
     device_graph = chosen.engine.to_device(seen.without_labels(), median_weight(folder.incoming.weight))
     trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine, device_graph=device_graph)
@@ -119,7 +119,7 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(vectors(tmp_path / "out")[1], found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
-    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), links)
     scored = evaluation.score_cosines(cosines)
     assert found.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
 
@@ -129,7 +129,7 @@ def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
     pairs = np.array([[0, 7, 8], [7, 9, 20]])
-    keys = pair_keys_both_ways(pairs, NODES)
+    keys = edge_keys(pairs, NODES)
     graph = without_edges(folder.in_memory(), pairs)
     ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
     for most in (4, NODES):
@@ -194,8 +194,8 @@ def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, str
 def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))
     folder, chosen = folders[name], settings()
-    pairs = hold_out_links(folder, 0.1, 0)[0]
-    whole, device_graph = in_blocks(folder), in_blocks(folder, held_out=pair_keys_both_ways(pairs, NODES))
+    pairs = hold_out(folder, 0.1, 0)[0]
+    whole, device_graph = in_blocks(folder), in_blocks(folder, held_out=edge_keys(pairs, NODES))
     both = [Passes(each, chosen, tmp_path / name, 90) for name, each in (("seen", device_graph), ("all", whole))]
     both[0].run(both[0].walk(10, 16, (4, 8, 16)), both[1].walk(10, 15, (4, 15)))
     graphs = without_edges(folder.in_memory(), pairs), folder.in_memory()

@@ -16,9 +16,9 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring import judges
-from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.block_passes import rows_of
 from clnr.errors import MethodError, OutOfMemory
+from clnr.evaluation.held_out import MOST_NEIGHBOURS, MOST_PAIRS, MOST_PAIRS_OF_KINDS
 from clnr.experiments.training_memory import training_memory
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -43,8 +43,6 @@ _INPUT_COPIES = 5
 _ROW_COPIES = 12
 _LEAST_BLOCK_ROWS = 1 << 12
 _BLOCKS_PER_WORKER = 8
-# The nodes of held-out edges and non-edges.
-_LINK_NODES = 4 * MOST_PAIRS
 
 
 def for_files(folder: Graph, settings: Settings, bound: int | None, workers: int | None = None) -> Settings:
@@ -90,7 +88,7 @@ def stored_features(graph: Graph) -> Array:
 def loaded_bytes(graph: Graph) -> int:
     """The memory that a graph in a folder takes once all of it is loaded."""
     features = (2 if graph.sparse else 1) * _FLOAT_BYTES * stored_features(graph).size
-    return features + sum(part.nbytes for way in graph.ways for part in way if part is not None)
+    return features + sum(part.nbytes for way in graph.edges_by_end for part in way if part is not None)
 
 
 def _size(folder: Graph) -> Size:
@@ -135,10 +133,16 @@ class FileMemory:
         return _PROGRAM_BYTES + 3 * _FLOAT_BYTES * self.folder.num_nodes
 
     @property
+    def _link_nodes(self) -> int:
+        """The nodes of held-out edges and non-edges, and the neighbours that nodes of several kinds are compared by."""
+        kinds = read_table_info(self.folder).ingest_report.node_kinds
+        return 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
+
+    @property
     def _fitted_nodes(self) -> int:
         """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
         chosen_by = judges.MOST_NODES if self.settings.purpose and self.settings.tried else 0
-        return min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES + chosen_by)
+        return min(self.folder.num_nodes, FITTED_NODES + self._link_nodes + chosen_by)
 
     @property
     def _row_bytes(self) -> int:

@@ -11,11 +11,11 @@ import torch
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.scoring.held_out import HeldLinks, link_ends
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, Scorer, cosines_of
 from clnr.embedding.search.nodes import sample_nodes
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
-from clnr.evaluation import LinkSplit, geometry
+from clnr.evaluation import geometry
+from clnr.evaluation.held_out import HeldOutPairs, link_ends
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import RAW
@@ -37,7 +37,7 @@ def file_samples(
     model: FittedModel,
     settings: Settings,
     seen: DeviceGraph,
-    links: HeldLinks | None,
+    links: HeldOutPairs | None,
     given: DeviceGraph,
     read_vectors: ReadVectors,
     most_rows: int,
@@ -98,11 +98,10 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
     return rows
 
 
-def _renumbered(links: HeldLinks, ends: Array) -> LinkSplit:
+def _renumbered(links: HeldOutPairs, ends: Array) -> HeldOutPairs:
     """Held-out pairs and non-edges by the places of their nodes among ``ends``."""
     positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (links.positives, links.negatives, links.linked))
-    neighbours = Graph.from_edges(linked[0], linked[1], np.zeros((len(ends), 0), np.float32))
-    return LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
+    return HeldOutPairs(positives, negatives, None if links.kinds is None else links.kinds[ends], linked)
 
 
 def labelled_nodes(folder: Graph, seed: int) -> tuple[Array, Array | None, int]:
@@ -143,7 +142,7 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
     return {"alignment": geometry.alignment(u, v), "uniformity": uniformity, **rank}
 
 
-def _remarks(folder: Graph, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:
+def _remarks(folder: Graph, links: HeldOutPairs | None, scorer: Scorer, labelled: int) -> list[str]:
     """What the scores are of."""
     of = [] if links is None else [f"{links.positives.shape[1]:,} held-out edges and as many non-edges"]
     if scorer.labelled is not None:

@@ -15,7 +15,6 @@ from torch import Tensor
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
@@ -28,10 +27,12 @@ from clnr.embedding.stages.stored_inputs import fit_inputs, input_walks, prepare
 from clnr.embedding.stages.stored_readout import StoredReadout, readout_walks
 from clnr.embedding.store.row_files import SampleFiles, ShardFiles
 from clnr.embedding.store.shards import Shards, stored_path
+from clnr.embedding.store.stored_columns import stored_kind_numbers
 from clnr.engine import DeviceGraph
 from clnr.engine.blocks import in_blocks
+from clnr.evaluation.held_out import HeldOutPairs, hold_out, link_ends
 from clnr.graph import Graph
-from clnr.graph.csr import Array
+from clnr.graph.csr import Array, edge_keys
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters, add_prefix
@@ -207,6 +208,14 @@ class GraphInFiles(JobGraph):
         given = prepared(self._model, model.parameters, passes)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
         return dataclasses.replace(file_samples(model, self.settings, *sampled, bool(baselines)), notes=[*self.told])
+
+
+def training_files(folder: Graph, settings: Settings, loop_weight: float) -> tuple[DeviceGraph, HeldOutPairs | None]:
+    """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
+    kinds, share = stored_kind_numbers(folder), settings.hold_out
+    links = hold_out(folder, share, settings.seed, kinds) if share else None
+    keys = None if links is None else edge_keys(links.positives, folder.num_nodes)
+    return in_blocks(folder, loop_weight, keys), links
 
 
 def _in_turn(chains: Sequence[Chain[None]]) -> Chain[None]:

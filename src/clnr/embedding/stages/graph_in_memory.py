@@ -14,13 +14,12 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
-from clnr.embedding.scoring.held_out import held_out
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, cosines_of
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import ClnrError
-from clnr.evaluation import LinkSplit, geometry
+from clnr.evaluation import HeldOutPairs, geometry, hold_out, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.learn import learn, learn_shared
 from clnr.graph import Graph, Split
@@ -31,6 +30,7 @@ from clnr.support.machine.memory import enough_memory, release_freed
 from clnr.support.processes.workers import ALONE
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
+from clnr.tables.columns.structural import degree_features
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback
 
@@ -52,7 +52,7 @@ class GraphInMemory(JobGraph):
         # Loops weigh the median of edges, so that the unit of weights has no effect.
         self._loop_weight = median_weight(table_graph.graph.incoming.weight)
         self._recipe: Recipe | None = None
-        self._split: LinkSplit | None = None
+        self._split: HeldOutPairs | None = None
         self._seen = table_graph.graph
         self._on_device: DeviceGraph | None = None
         self._vectors: Array | None = None
@@ -74,7 +74,9 @@ class GraphInMemory(JobGraph):
         settings, method, engine = self.settings, self.settings.method, self.settings.engine
         self._recipe = recipe
         with stage("prepare"):
-            held, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+            graph, kinds = self.table_graph.graph, self.table_graph.kind_numbers
+            held = hold_out(graph, settings.hold_out, settings.seed, kinds) if settings.hold_out else None
+            self._seen = graph if held is None else training_graph(self.table_graph, without_pairs(graph, held.positives))
             purpose = JUDGES[settings.purpose]
             judge, self._split = purpose.judge(self.table_graph.graph, held, settings.seed)
             self._judge = judge if purpose.taken or settings.tried else None
@@ -201,6 +203,16 @@ def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph
     usual, _ = default_recipe(baseline, graph)
     same_width = "dimension" in baseline.keys and ("dimension" in method.keys or method.own_encoder is not None)
     return usual.but(dimension=recipe.dimension) if same_width else usual
+
+
+def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
+    """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
+    structure = None if table_graph.feature_encoder is None else table_graph.feature_encoder.structure
+    if structure is None:
+        return seen
+    source, target, _ = seen.edges()
+    degrees = degree_features(source, target, seen.num_nodes)
+    return dataclasses.replace(seen, features=structure.features(degrees))
 
 
 def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance) -> FittedModel:

@@ -1,4 +1,4 @@
-"""The kinds of the nodes of a graph in a folder, which are stored one after the other."""
+"""The kinds of the nodes of a graph in a folder."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ def stored_kinds(graph: Graph) -> Callable[[Array], Any]:
     return lambda nodes: table.take(nodes, [NODE_KIND, ORIGINAL_ID])
 
 
-def first_of_kinds(graph: Graph) -> Array:
-    """The first node of each kind; empty if nodes are of one kind."""
-    table = node_table(graph)
-    if table is None or len(read_table_info(graph).ingest_report.node_kinds) < 2:
-        return np.empty(0, np.int64)
-    first, starts_of_kinds, last = 0, list[int](), None
-    for part in table.parts(NODE_KIND):
-        kinds = part.combine_chunks().dictionary_encode()
-        names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        starts_of_kinds += [first + int(at) for at in starts if at or names[codes[0]] != last]
-        first, last = first + len(codes), names[codes[-1]] if len(codes) else last
-    return np.array(starts_of_kinds, np.int64)
+def stored_kind_numbers(graph: Graph) -> Array | None:
+    """The kind of each node, as ``TableGraph.kind_numbers``, in as few bytes as can be; None if nodes are of one kind."""
+    table, kinds = node_table(graph), read_table_info(graph).ingest_report.node_kinds
+    if table is None or len(kinds) < 2:
+        return None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known, numbers = pa.array(kinds), [np.empty(0, np.min_scalar_type(len(kinds)))]
+    for names in table.parts(NODE_KIND):
+        # A name that is not known is of a kind of its own.
+        places = pc.index_in(names.cast(pa.string()), known).fill_null(len(kinds))
+        numbers.append(np.asarray(places).astype(numbers[0].dtype))
+    return np.concatenate(numbers)
