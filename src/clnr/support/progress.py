@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr.errors import shorten, spoken
 from clnr.support.console import Console
@@ -39,26 +39,15 @@ class NowAndThen:
 class Bar:
     """Progress bars and notes on standard error, or to ``print_line``. Without a terminal: no bars, but lines now and then."""
 
-    def __init__(
-        self,
-        progress: Progress | None,
-        quiet: bool,
-        print_line: Callable[[str], None] | None = None,
-    ):
-        self._progress = progress
-        self._quiet = quiet
-        self._print_line = print_line
+    def __init__(self, progress: Progress | None, quiet: bool, print_line: Callable[[str], None] | None = None):
+        self._progress, self._quiet = progress, quiet
+        self._print_line = print_line or (lambda line: err.print(line, style="dim", soft_wrap=True))
         self._files: dict[str, Any] = {}
         self._stage: Any = None
 
     def note(self, text: str) -> None:
-        if self._quiet:
-            return
-        line = shorten(text, _LINE_CHARACTERS)
-        if self._print_line is None:
-            err.print(line, style="dim", soft_wrap=True)
-        else:
-            self._print_line(line)
+        if not self._quiet:
+            self._print_line(shorten(text, _LINE_CHARACTERS))
 
     def fetched(self, name: str, have: int, total: int | None) -> None:
         if self._progress is None:
@@ -76,12 +65,12 @@ class Bar:
 
     def show_stage(self, name: str | None) -> None:
         """Show the name of the stage that runs, if any, unless a bar shows something already."""
-        progress = self._progress
-        if progress is None:
+        if self._progress is None:
             return
         if self._stage is not None:
-            progress.remove_task(self._stage)
-        self._stage = None if name is None or progress.tasks else progress.add_task(name, total=None, note="")
+            self._progress.remove_task(self._stage)
+        shown = name is not None and not self._progress.tasks
+        self._stage = self._progress.add_task(str(name), total=None, note="") if shown else None
 
     @contextmanager
     def training(self, what: str, epochs: int) -> Iterator[Any]:
@@ -107,10 +96,8 @@ def progress_bar(quiet: bool) -> Iterator[Bar]:
     if quiet or not err.is_interactive:
         yield Bar(None, quiet)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
-    ) as progress:
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[note]}", TimeElapsedColumn()
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as progress:
         yield Bar(progress, quiet)
 
 
@@ -120,17 +107,16 @@ def log_progress(verbose: bool) -> Iterator[Bar | None]:
 
     With ``verbose``, they are shown also where no logging is set up; afterwards it is as before.
     """
-    level, handler = logger.level, None
+    level, handler = logger.level, logging.StreamHandler()
     if verbose and not logger.isEnabledFor(logging.INFO):
         logger.setLevel(logging.INFO)
     if verbose and not logger.hasHandlers():
-        logger.addHandler(handler := logging.StreamHandler())
+        logger.addHandler(handler)
     try:
         yield Bar(None, False, lambda line: logger.info(spoken(line))) if logger.isEnabledFor(logging.INFO) else None
     finally:
         logger.setLevel(level)
-        if handler is not None:
-            logger.removeHandler(handler)
+        logger.removeHandler(handler)
 
 
 def _epoch_lines(print_line: Callable[[str], None], what: str, epochs: int) -> Callable[[int, float], None]:
@@ -143,8 +129,7 @@ def _epoch_lines(print_line: Callable[[str], None], what: str, epochs: int) -> C
         first = first or (done, monotonic())
         if done < epochs and time.due():
             more, seconds = done - first[0], monotonic() - first[1]
-            rest = duration((epochs - done) * seconds / more) if more else ""
-            left = f", {'' if rest.startswith('under') else 'about '}{rest} left" if more else ""
+            left = f", {duration((epochs - done) * seconds / more)} left" if more else ""
             print_line(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
 
     return on_epoch

@@ -18,9 +18,9 @@ from clnr.version import __version__
 @functools.cache
 def versions() -> dict[str, str]:
     """The versions of clnr, Python and the libraries that compute."""
-    by_name = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
     of_libraries = libraries(torch.device("cpu" if torch.version.cuda is None else "cuda"))
-    return by_name | {name: version for name, version in of_libraries.items() if version is not None}
+    own = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
+    return own | {name: version for name, version in of_libraries.items() if version is not None}
 
 
 def describe(device: torch.device) -> str:

@@ -14,15 +14,9 @@ from pathlib import Path
 
 
 def cgroups(controller: str, root: Path) -> Iterator[tuple[int, Path]]:
-    """The version and folder of each cgroup of this process for a controller, from the innermost to the outermost visible.
-
-    A controller is such as ``memory`` or ``cpu``; ``root`` is where ``proc`` and ``sys`` are.
-    """
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    """The version and folder of each cgroup of this process for ``memory`` or ``cpu``, from the innermost to the outermost."""
+    memberships = root / "proc/self/cgroup"
+    for line in memberships.read_text().splitlines() if memberships.is_file() else ():
         number, _, rest = line.partition(":")
         controllers, _, name = rest.partition(":")
         if number != "0" and controller not in controllers.split(","):
