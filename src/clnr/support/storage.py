@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -222,20 +221,18 @@ def write_folder(path: Path, force: bool, own: OwnFiles, begun: Path | None = No
         check_folder(path, force, own)
         _replace(path, part)
     except (ClnrError, OSError) as error:
-        names = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
-        free = next(name for name in names if not name.exists())
+        free = path.with_name(f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}")
         part.rename(free)
         raise ClnrError(f"{error}; the new folder is kept as {free}") from None
 
 
 def _replace(path: Path, part: Path) -> None:
-    """Put a folder in the place of another, if there is one; ``reserve_folder`` removes that."""
-    old = temporary_path(path, "old")
+    """Put a folder in the place of another, if there is one; ``reserve_folder`` removes what is left of that."""
     if path.exists() and _exchange(part, path):
-        part.rename(old)
+        shutil.rmtree(part, ignore_errors=True)
     else:
         if path.exists():
-            path.rename(old)
+            path.rename(temporary_path(path, "old"))
         part.rename(path)
     _sync(path.parent)
 

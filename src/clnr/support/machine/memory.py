@@ -19,7 +19,6 @@ from clnr.support.machine.processors import cgroups
 if TYPE_CHECKING:
     import torch
 
-
 # Memory limits of cgroups, by version: the file of the limit, that of what is used, the key of what can be freed.
 _CGROUP_FILES = {
     2: ("memory.max", "memory.current", "inactive_file"),
@@ -49,7 +48,16 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
 def unused_memory(root: Path = Path("/")) -> int | None:
     """Bytes of main memory that this process may still take, also by its cgroups; None if the system does not tell."""
     available = _amount(root / "proc/meminfo", "MemAvailable")
-    bounds = [*_free_in_groups(root), *([] if available is None else [available])]
+    bounds = [] if available is None else [available]
+    for version, group in cgroups("memory", root):
+        limit, usage, reclaimable = _CGROUP_FILES[version]
+        with contextlib.suppress(OSError, ValueError):
+            lines = (group / "memory.stat").read_text().splitlines()
+            stat = {name: int(value) for name, value in map(str.split, lines)}
+            most = int((group / limit).read_text())
+            # Version 1 also lists limits of groups that are not visible.
+            most = min(most, stat.get("hierarchical_memory_limit", most))
+            bounds.append(most - int((group / usage).read_text()) + stat.get(reclaimable, 0))
     return max(0, min(bounds)) if bounds else None
 
 
@@ -60,19 +68,6 @@ def _amount(path: Path, name: str) -> int | None:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-def _free_in_groups(root: Path) -> Iterator[int]:
-    """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
-    for version, group in cgroups("memory", root):
-        limit, usage, reclaimable = _CGROUP_FILES[version]
-        with contextlib.suppress(OSError, ValueError):
-            lines = (group / "memory.stat").read_text().splitlines()
-            stat = {name: int(value) for name, value in map(str.split, lines)}
-            most = int((group / limit).read_text())
-            # Version 1 also lists limits of groups that are not visible.
-            most = min(most, stat.get("hierarchical_memory_limit", most))
-            yield most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
 
 
 def release_freed() -> None:

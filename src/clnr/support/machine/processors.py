@@ -32,10 +32,6 @@ def usable_processors(root: Path = Path("/")) -> int:
     """How many processors this process may run on: those of its affinity, and as many as its cgroups give it time for."""
     # Not on macOS.
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([count, *_in_cgroups(root)])
-
-
-def _in_cgroups(root: Path) -> Iterator[int]:
     for version, group in cgroups("cpu", root):
         # Without a quota it is "max" in version 2, and -1 in version 1.
         with contextlib.suppress(OSError, ValueError):
@@ -44,4 +40,5 @@ def _in_cgroups(root: Path) -> Iterator[int]:
             else:
                 quota, period = (int((group / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
             if quota > 0 and period > 0:
-                yield math.ceil(quota / period)
+                count = min(count, math.ceil(quota / period))
+    return count
