@@ -199,7 +199,7 @@ def by_two(at: Path, words: list[str]) -> None:
             os.dup2(os.pipe()[0], 0)
             places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
             os.environ |= {name: str(value) for name, value in places.items()}
-            os.environ["CLNR_RENDEZVOUS"] = Path(f"{words[-1]}.meeting").as_uri()
+            os.environ["CLNR_RENDEZVOUS"] = f"{words[-1]}.meeting"
             try:
                 command(at, words)
                 os._exit(0)

@@ -118,7 +118,7 @@ def main(folder: Path) -> int:
             if child := os.fork():
                 children.append(child)
                 continue
-            meeting = (folder / f"meeting-{size}").as_uri()
+            meeting = str(folder / f"meeting-{size}")
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": meeting}
             try:
                 with joined("cpu") as workers:

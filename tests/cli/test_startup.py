@@ -134,7 +134,7 @@ threading.Thread.start = start
 @pytest.mark.full
 def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path):
     begin = "from clnr.__main__ import main; sys.argv = 'clnr embed --edges e.csv --out o'.split(); main()"
-    told = {"RANK": "0", "WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tmp_path / "meeting").as_uri()}
+    told = {"RANK": "0", "WORLD_SIZE": "2", "CLNR_RENDEZVOUS": str(tmp_path / "meeting")}
     ended = run_script(WATCH.format(begin), cwd=tmp_path, **told)
     assert (ended.stdout, ended.stderr) == ("False\n", "")
 

@@ -201,7 +201,7 @@ def test_workers_with_different_tables_are_told_apart(tables):
     lines = (tables / "edges.csv").read_text().splitlines()
     (tables / "other" / "edges.csv").write_text("\n".join(lines[:-1]) + "\n")
     words = ["embed", "--edges", "edges.csv", *TRAIN, "--out", "apart", "--quiet"]
-    place = {"WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tables / "meeting").as_uri(), "OMP_NUM_THREADS": "1"}
+    place = {"WORLD_SIZE": "2", "CLNR_RENDEZVOUS": str(tables / "meeting"), "OMP_NUM_THREADS": "1"}
     with (
         started(*words, cwd=tables, RANK="0", **place) as first,
         started(*words, cwd=tables / "other", RANK="1", **place) as second,

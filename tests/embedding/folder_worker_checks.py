@@ -126,7 +126,7 @@ class Cases:
                 children[child] = rank
                 continue
             meeting = self.folder / f"meeting-{name}"
-            os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": meeting.as_uri()}
+            os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": str(meeting)}
             try:
                 before(rank)
                 out = self.folder / (outs[rank] if outs else name)

@@ -22,7 +22,7 @@ def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):
         for epoch in range(1, 1001):
             clock[0] += 1
             on_epoch(epoch, 1 / epoch)
-    assert said[0] == "CLNR on 9 nodes: epoch 10 of 1,000, loss 0.100, about 16 min left"
+    assert said[0] == "CLNR on 9 nodes: epoch 10 of 1,000, loss 0.100, 16 min left"
     assert said[1].startswith("CLNR on 9 nodes: epoch 20 of 1,000")
     assert 40 < len(said) < 60  # Ever more rarely: 1,000 s would be 100 lines at 10 s each.
     assert "epoch 1,000" not in said[-1]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import threading
 
 import pytest
@@ -10,8 +9,9 @@ import torch
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
+from clnr.support import stage_clock
 from clnr.support.progress import Bar
-from clnr.support.stage_clock import StageClock, stage, use_clock
+from clnr.support.stage_clock import StageClock, stage
 
 
 class Time:
@@ -24,12 +24,10 @@ class Time:
 
 
 @pytest.fixture
-def time():
-    return Time()
-
-
-def clock_of(time, **more):
-    return StageClock(now=lambda: time.now, **more)
+def time(monkeypatch):
+    moment = Time()
+    monkeypatch.setattr(stage_clock, "perf_counter", lambda: moment.now)
+    return moment
 
 
 def taken(clock):
@@ -37,8 +35,8 @@ def taken(clock):
 
 
 def test_every_second_counts_once_for_the_innermost_stage(time):
-    clock = clock_of(time)
-    with use_clock(clock), stage("train"):
+    clock = StageClock()
+    with clock, stage("train"):
         time.pass_by(1)
         with stage("prepare"):
             time.pass_by(10)
@@ -46,15 +44,15 @@ def test_every_second_counts_once_for_the_innermost_stage(time):
         with stage("baselines", whole=True), stage("prepare"):
             time.pass_by(1000)
     time.pass_by(10_000)
-    with use_clock(clock), stage("prepare"):
+    with clock, stage("prepare"):
         time.pass_by(20)
     assert taken(clock) == {"prepare": 30, "train": 101, "baselines": 1000}
     assert list(taken(clock)) == ["prepare", "train", "baselines"]
 
 
 def test_an_error_ends_a_stage(time):
-    clock = clock_of(time)
-    with use_clock(clock), stage("score"):
+    clock = StageClock()
+    with clock, stage("score"):
         with contextlib.suppress(KeyError), stage("baselines", whole=True):
             time.pass_by(2)
             raise KeyError
@@ -67,13 +65,13 @@ def test_an_error_ends_a_stage(time):
 def test_without_a_clock_and_in_other_threads_nothing_is_measured(time):
     with stage("train"):
         time.pass_by(1)
-    clock = clock_of(time)
+    clock = StageClock()
 
     def beside():
         with stage("embed"):
             time.pass_by(1)
 
-    with use_clock(clock), stage("train"):
+    with clock, stage("train"):
         thread = threading.Thread(target=beside)
         thread.start()
         thread.join()
@@ -85,20 +83,20 @@ def test_a_gpu_is_waited_for_where_it_is_in_use_and_measured(monkeypatch):
     calls, in_use = [], [False]
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: in_use[0])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: calls.append("wait"))
-    clock = StageClock(torch.device("cuda"), now=itertools.count().__next__)
-    with use_clock(clock), stage("read"):
+    clock = StageClock(torch.device("cuda"))
+    with clock, stage("read"):
         in_use[0] = True
-    with use_clock(clock), stage("train"):
+    with clock, stage("train"):
         calls.append("train")
     assert calls == ["wait", "wait", "train", "wait"]
-    with use_clock(StageClock()), stage("train"):
+    with StageClock(), stage("train"):
         assert len(calls) == 4
 
 
 def test_a_terminal_shows_the_stage_that_runs_unless_there_is_a_bar(time):
     with Progress(TextColumn("{task.description}"), console=Console(file=io.StringIO(), force_terminal=True)) as progress:
         bar, shown = Bar(progress, quiet=False), lambda: [task.description for task in progress.tasks]
-        with use_clock(clock_of(time, show=bar.show_stage)):
+        with StageClock(show=bar.show_stage):
             with stage("train"):
                 with stage("prepare"):
                     assert shown() == ["prepare"]
@@ -106,5 +104,5 @@ def test_a_terminal_shows_the_stage_that_runs_unless_there_is_a_bar(time):
                 with bar.training("CLNR on 9 nodes", 10), stage("fit the read-out"):
                     assert shown() == ["CLNR on 9 nodes"]
             assert shown() == []
-    with use_clock(clock_of(time, show=Bar(None, quiet=False).show_stage)), stage("train"):
+    with StageClock(show=Bar(None, quiet=False).show_stage), stage("train"):
         pass

@@ -13,7 +13,7 @@ from clnr.cli.app import app, print_stderr
 from clnr.cli.options import refused_argument
 from clnr.errors import ClnrError
 from clnr.support.humanize import gigabytes
-from clnr.support.processes.launch import end_process, end_with_parent
+from clnr.support.processes.launch import end_with_parent
 
 # Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
 _LEAST_BYTES, _SMALL_GRAPH_BYTES = 3_000_000_000, 4_000_000_000
@@ -26,7 +26,7 @@ def main() -> None:
     end_with_parent()
     with warnings.catch_warnings():
         warnings.showwarning = _show_once(set())
-        end_process(_main())
+        sys.exit(_main())
 
 
 def _main() -> int:

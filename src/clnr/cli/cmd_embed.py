@@ -139,7 +139,7 @@ def embed(
     from clnr.graph.folder import open_graph
     from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
-    from clnr.support.stage_clock import StageClock, use_clock
+    from clnr.support.stage_clock import StageClock
     from clnr.training.checkpoint import checkpoint_path
 
     group = current_workers()
@@ -180,10 +180,7 @@ def embed(
     options: dict[str, Any] = {"force": force, "report": report}
     try:
         measured = settings.engine.device if as_json else None
-        with (
-            progress_bar(quiet or not group.first) as bar,
-            use_clock(StageClock(measured, bar.show_stage)) as clock,
-        ):
+        with progress_bar(quiet or not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
             if in_files is not None:
                 result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
             else:

@@ -1,13 +1,11 @@
-"""Checks of arguments that users pass: each returns the value, or raises an error that names the argument.
-
-Arrays, labels and matrices are checked in ``graph.validation``.
-"""
+"""Checks of arguments that users pass: each returns the value, or raises an error that names the argument."""
 
 from __future__ import annotations
 
 import numbers
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +34,10 @@ def check_type(argument: str, value: Any, types: Any, expected: str, error: type
 
 def check_list(argument: str, values: Any, types: Any, expected: str) -> list[Any]:
     """A list whose elements must be of one of ``types``; text is not a list of letters."""
-    try:
-        elements = None if isinstance(values, str | bytes) else list(values)
-    except TypeError:
-        elements = None
-    if elements is None:
-        raise ClnrError(f"{argument} must be a list, each {expected}, not {_describe(values)}")
-    return [check_type(f"each of {argument}", element, types, expected) for element in elements]
+    with suppress(TypeError):
+        if not isinstance(values, str | bytes):
+            return [check_type(f"each of {argument}", element, types, expected) for element in values]
+    raise ClnrError(f"{argument} must be a list, each {expected}, not {_describe(values)}")
 
 
 def check_int(argument: str, value: Any) -> int:
@@ -53,10 +48,9 @@ def check_int(argument: str, value: Any) -> int:
 
 
 def check_seed(seed: object) -> int:
-    number = int(seed) if isinstance(seed, numbers.Integral) else -1
-    if not 0 <= number <= LARGEST_SEED:
+    if not (isinstance(seed, numbers.Integral) and 0 <= int(seed) <= LARGEST_SEED):
         raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
-    return number
+    return int(seed)
 
 
 def check_hold_out(share: float) -> float:

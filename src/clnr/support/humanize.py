@@ -8,9 +8,6 @@ import shlex
 # Characters that a terminal acts on instead of showing: C0, DEL, C1, line separators, and marks that change text direction.
 _CONTROL_CODES = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROL_CODES}
-
-# What a shell replaces between double quotes.
-_UNSAFE = frozenset("$`\\!")
 _BYTES_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
 
 
@@ -24,9 +21,8 @@ def duration(seconds: float) -> str:
 
 
 def option(name: str, value: str) -> str:
-    """An option with its value, as a shell takes it: ``--as x=number``, ``--as 'Clinic ZIP=number'``, ``--id "it's"``."""
-    escaped = value.replace('"', r"\"")
-    return f'{name} "{escaped}"' if "'" in value and _UNSAFE.isdisjoint(value) else f"{name} {shlex.quote(value)}"
+    """An option with its value, as a shell takes it: ``--as x=number``, ``--as 'Clinic ZIP=number'``."""
+    return f"{name} {shlex.quote(value)}"
 
 
 def gigabytes(count: float) -> str:
@@ -56,5 +52,5 @@ def escape_control(text: str) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """An error's message as one line of at most 200 characters; the name of its type where it has no message."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """An error's message as one line of at most 400 characters; the name of its type where it has no message."""
+    return " ".join(str(error).split())[:400] or type(error).__name__

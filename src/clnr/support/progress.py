@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr.errors import shorten, spoken
 from clnr.support.console import Console
@@ -39,66 +39,55 @@ class NowAndThen:
 class Bar:
     """Progress bars and notes on standard error, or to ``print_line``. Without a terminal: no bars, but lines now and then."""
 
-    def __init__(
-        self,
-        progress: Progress | None,
-        quiet: bool,
-        print_line: Callable[[str], None] | None = None,
-    ):
-        self._progress = progress
+    def __init__(self, progress: Progress | None, quiet: bool, print_line: Callable[[str], None] | None = None):
+        # Without a terminal it shows nothing, and only counts.
+        self._progress = progress or Progress(disable=True, speed_estimate_period=math.inf, get_time=lambda: monotonic())
         self._quiet = quiet
-        self._print_line = print_line
-        self._files: dict[str, Any] = {}
-        self._stage: Any = None
+        self._print_line = print_line or (lambda line: err.print(line, style="dim", soft_wrap=True))
+        self._files: dict[str, tuple[TaskID, NowAndThen]] = {}
+        self._stage: TaskID | None = None
 
     def note(self, text: str) -> None:
-        if self._quiet:
-            return
-        line = shorten(text, _LINE_CHARACTERS)
-        if self._print_line is None:
-            err.print(line, style="dim", soft_wrap=True)
-        else:
-            self._print_line(line)
-
-    def fetched(self, name: str, have: int, total: int | None) -> None:
-        if self._progress is None:
-            if self._files.setdefault(name, NowAndThen()).due():
-                self.note(f"download {name}: {gigabytes(have)}{'' if total is None else f' of {gigabytes(total)}'}")
-            return
-        if name not in self._files:
-            self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
-        self._progress.update(self._files[name], completed=have, total=total)
+        if not self._quiet:
+            self._print_line(shorten(text, _LINE_CHARACTERS))
 
     def log(self, text: str) -> None:
         """A line, if there is no bar."""
-        if self._progress is None:
+        if self._progress.disable:
             self.note(text)
+
+    def fetched(self, name: str, have: int, total: int | None) -> None:
+        if name not in self._files:
+            self._files[name] = self._progress.add_task(f"download {name}", total=total, note=""), NowAndThen()
+        task, pace = self._files[name]
+        self._progress.update(task, completed=have, total=total)
+        if pace.due():
+            self.log(f"download {name}: {gigabytes(have)}{'' if total is None else f' of {gigabytes(total)}'}")
 
     def show_stage(self, name: str | None) -> None:
         """Show the name of the stage that runs, if any, unless a bar shows something already."""
-        progress = self._progress
-        if progress is None:
-            return
         if self._stage is not None:
-            progress.remove_task(self._stage)
-        self._stage = None if name is None or progress.tasks else progress.add_task(name, total=None, note="")
+            self._progress.remove_task(self._stage)
+        shown = name is not None and not self._progress.tasks
+        self._stage = self._progress.add_task(str(name), total=None, note="") if shown else None
 
     @contextmanager
-    def training(self, what: str, epochs: int) -> Iterator[Any]:
-        progress = self._progress
-        if progress is None:
-            yield None if self._quiet else _epoch_lines(self.note, what, epochs)
-            return
+    def training(self, what: str, epochs: int) -> Iterator[Callable[[int, float], None] | None]:
+        """Gives what to call with the number of epochs done and the loss; None where nobody sees it."""
         self.show_stage(None)
-        task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
+        number = self._progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
+        task, pace = self._progress.tasks[-1], NowAndThen()
 
         def on_epoch(done: int, loss: float) -> None:
-            progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
+            self._progress.update(number, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
+            if done < epochs and pace.due():
+                left = "" if task.time_remaining is None else f", {duration(task.time_remaining)} left"
+                self.log(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
 
         try:
-            yield on_epoch
+            yield None if self._quiet else on_epoch
         finally:
-            progress.remove_task(task)
+            self._progress.remove_task(number)
 
 
 @contextmanager
@@ -107,10 +96,8 @@ def progress_bar(quiet: bool) -> Iterator[Bar]:
     if quiet or not err.is_interactive:
         yield Bar(None, quiet)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
-    ) as progress:
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[note]}", TimeElapsedColumn()
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as progress:
         yield Bar(progress, quiet)
 
 
@@ -120,31 +107,13 @@ def log_progress(verbose: bool) -> Iterator[Bar | None]:
 
     With ``verbose``, they are shown also where no logging is set up; afterwards it is as before.
     """
-    level, handler = logger.level, None
+    level, handler = logger.level, logging.StreamHandler()
     if verbose and not logger.isEnabledFor(logging.INFO):
         logger.setLevel(logging.INFO)
     if verbose and not logger.hasHandlers():
-        logger.addHandler(handler := logging.StreamHandler())
+        logger.addHandler(handler)
     try:
         yield Bar(None, False, lambda line: logger.info(spoken(line))) if logger.isEnabledFor(logging.INFO) else None
     finally:
         logger.setLevel(level)
-        if handler is not None:
-            logger.removeHandler(handler)
-
-
-def _epoch_lines(print_line: Callable[[str], None], what: str, epochs: int) -> Callable[[int, float], None]:
-    """Tells the epoch, the loss and the time that is left, now and then."""
-    time = NowAndThen()
-    first: tuple[int, float] | None = None
-
-    def on_epoch(done: int, loss: float) -> None:
-        nonlocal first
-        first = first or (done, monotonic())
-        if done < epochs and time.due():
-            more, seconds = done - first[0], monotonic() - first[1]
-            rest = duration((epochs - done) * seconds / more) if more else ""
-            left = f", {'' if rest.startswith('under') else 'about '}{rest} left" if more else ""
-            print_line(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
-
-    return on_epoch
+        logger.removeHandler(handler)

@@ -1,8 +1,4 @@
-"""The seconds that each stage of a run takes.
-
-Whoever runs has a ``StageClock`` in use; the code of a stage says ``with stage("train"):``, wherever it is. Without a
-clock that does nothing, and so it does in another thread.
-"""
+"""The seconds that each stage of a run takes: of ``with stage("train"):``, within a ``with StageClock()`` of this thread."""
 
 from __future__ import annotations
 
@@ -25,19 +21,13 @@ STAGES = (
 
 
 class StageClock:
-    """Adds up the ``seconds`` of each stage. At each moment one stage runs: within another, it takes over.
+    """Adds up the ``seconds`` of each stage; one within another takes over. ``show`` is called with what runs, or None.
 
-    On a GPU that is given as the device, a stage ends when the GPU has done its work. Whatever stage runs is shown by
-    ``show``, and None where none does.
+    On a GPU that is given as the device, a stage ends when the GPU has done its work.
     """
 
-    def __init__(
-        self,
-        device: torch.device | None = None,
-        show: Callable[[str | None], None] = lambda name: None,
-        now: Callable[[], float] = perf_counter,
-    ):
-        self._device, self._show, self._now, self._began = device, show, now, now()
+    def __init__(self, device: torch.device | None = None, show: Callable[[str | None], None] = lambda name: None):
+        self._device, self._show, self._began = device, show, perf_counter()
         self._running: str | None = None
         self.is_whole = False
         imported = 0.0 if process_began is None else self._began - process_began
@@ -51,31 +41,28 @@ class StageClock:
             # What starting the GPU takes belongs to the stage that first uses it.
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize(self._device)
-        before, now = self._running, self._now()
+        before, now = self._running, perf_counter()
         if before is not None:
             self.seconds[before] += now - self._began
         self._running, self._began = name, now
         self._show(name)
         return before
 
+    def __enter__(self) -> StageClock:
+        self._token = _in_use.set(self)
+        return self
 
-_IN_USE: ContextVar[StageClock | None] = ContextVar("clock", default=None)
+    def __exit__(self, *error: object) -> None:
+        _in_use.reset(self._token)
 
 
-@contextmanager
-def use_clock(clock: StageClock) -> Iterator[StageClock]:
-    """In this block the clock measures stages."""
-    token = _IN_USE.set(clock)
-    try:
-        yield clock
-    finally:
-        _IN_USE.reset(token)
+_in_use: ContextVar[StageClock | None] = ContextVar("clock", default=None)
 
 
 @contextmanager
 def stage(name: str, whole: bool = False) -> Iterator[None]:
     """A stage of the run in this block. If it is ``whole``, stages within count as part of it."""
-    clock = _IN_USE.get()
+    clock = _in_use.get()
     if clock is None or clock.is_whole:
         yield
         return

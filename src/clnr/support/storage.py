@@ -1,14 +1,13 @@
 """Files and folders: written complete or not at all, by one process at a time, and read without trust.
 
-A reader sees the old folder or the new one. Whatever clnr did not write is never replaced or removed. No library used
-here does it for folders.
+By hand, as no library used here does it for folders.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -23,16 +22,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clnr.errors import ClnrError, DataError
+from clnr.support.humanize import describe_error
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _READ_TRIES, _RETRY_SECONDS = 20, 0.05
 _ROOT_MESSAGE = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
 
 Read = TypeVar("Read")
-
-
-# -- paths ------------------------------------------------------------------------------------------------------------
 
 
 def resolve_path(path: Path) -> Path:
@@ -54,14 +50,10 @@ def temporary_path(path: Path, role: str) -> Path:
     return path.with_name(f".{path.name}.clnr.{role}")
 
 
-# -- locks ------------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a path: a file beside it. The system releases it even if the process is killed.
+    """Hold the lock of a path: a file beside it. If another process holds it, ``wait``, or that is an error.
 
-    If another process holds it, ``wait``, or that is an error. Where the file system has no locks, nothing is locked.
     By hand, as ``filelock`` leaves its file behind, and fails where a file system has no locks.
     """
     beside = temporary_path(path, "lock")
@@ -85,22 +77,18 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
 
 def _lock(file: int, wait: bool) -> bool:
     """Take the lock of an open file; False if another process has it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
-
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # A file system without locks.
-        return True
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        # Any other error is that of a file system without locks.
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
     return True
 
 
@@ -109,9 +97,6 @@ def _is_same_file(path: Path, file: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
         return False
-
-
-# -- writing files ----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -150,9 +135,6 @@ def _sync(path: Path) -> None:
             os.close(names)
 
 
-# -- writing folders --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class OwnFiles:
     """What clnr writes to a folder: patterns of names in it, with ``/`` below a folder, and whether its content is clnr's."""
@@ -171,31 +153,32 @@ class OwnFiles:
 
 @contextmanager
 def reserve_folder(path: Path) -> Iterator[None]:
-    """Be the only process that writes to a folder while the block runs; fail at once if another does.
-
-    Leftovers of killed processes are removed, and a folder that one had just renamed is put back.
-    """
+    """Be the only process that writes to a folder while the block runs; fail at once if another does."""
     path = resolve_path(path)
     if os.path.ismount(path):
         raise ClnrError(_ROOT_MESSAGE.format(path))
-    # The longest name beside it: one that is too long fails now, and not after the work.
-    resolve_path(temporary_path(path.with_name(f"{path.name}.checkpoint"), "part"))
     with ExitStack() as stack:
         try:
-            for parent in reversed([path.parent, *path.parent.parents]):
+            for parent in reversed(path.parents):
                 if not parent.is_dir():
                     parent.mkdir(exist_ok=True)
                     stack.callback(_remove_empty, parent)
             stack.enter_context(lock(path))
-            part, old = temporary_path(path, "part"), temporary_path(path, "old")
-            if old.is_dir() and not path.exists():
-                old.rename(path)
-            for left in (part, old):
-                if left.is_dir():
-                    shutil.rmtree(left)
+            _clear(path)
         except OSError as error:
             raise ClnrError(f"{path} cannot be created: {error.filename}: {error.strerror}") from None
+        stack.callback(_clear, path)
         yield
+
+
+def _clear(path: Path) -> None:
+    """Remove what an error or a killed process has left, and put back a folder that was only renamed."""
+    part, old = temporary_path(path, "part"), temporary_path(path, "old")
+    if old.is_dir() and not path.exists():
+        old.rename(path)
+    for left in (part, old):
+        if left.is_dir():
+            shutil.rmtree(left)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -204,109 +187,65 @@ def _remove_empty(folder: Path) -> None:
 
 
 def check_folder(path: Path, force: bool, own: OwnFiles) -> None:
-    """Fail before the work, not after it, where writing a folder would destroy files.
-
-    With ``force``, one that clnr wrote before may be overwritten; one with a file that is not its ``own``, never.
-    """
+    """Fail where writing a folder would destroy files: what is not its ``own``, and without ``force`` anything."""
     path = resolve_path(path)
-    if obstacle := _obstacle(path, force, own):
-        raise ClnrError(f"{path} {obstacle}")
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise ClnrError(f"{path} is a file, not a folder to write to")
+    if (name := own.find_foreign(path)) is not None:
+        raise ClnrError(f"{path} holds '{name}', which this command did not write and would be lost; choose another folder")
+    if not force and any(path.iterdir()):
+        raise ClnrError(f"{path} exists already; choose another folder, or overwrite it with --force")
     if Path.cwd().is_relative_to(path):
         raise ClnrError(f"{path} is the working directory or above it; change to another, or choose another folder")
 
 
-def _obstacle(path: Path, force: bool, own: OwnFiles) -> str | None:
-    """Why what is at a path cannot be replaced; None if it can."""
-    if not path.exists():
-        return None
-    if not path.is_dir():
-        return "is a file, not a folder to write to"
-    if (name := own.find_foreign(path)) is not None:
-        return f"holds '{name}', which this command did not write and would be lost; choose another folder"
-    if not force and any(path.iterdir()):
-        return "exists already; choose another folder, or overwrite it with --force"
-    return None
-
-
 @contextmanager
-def write_folder(path: Path, force: bool, own: OwnFiles) -> Iterator[Path]:
-    """A temporary folder to write to; it replaces ``path`` when the block ends, unless by an error.
+def write_folder(path: Path, force: bool, own: OwnFiles, begun: Path | None = None) -> Iterator[Path]:
+    """A new folder, or one that was ``begun``; it takes the place of ``path`` when the block ends, unless by an error.
 
-    Call it within ``reserve_folder``. Whether ``path`` may be replaced is checked again when all is written; if not,
-    the new folder is kept under another name, which the error tells.
+    Call it within ``reserve_folder``. If ``path`` may not be replaced by then, the new folder is kept under another name.
     """
     path = resolve_path(path)
-    part = temporary_path(path, "part")
+    part = begun or temporary_path(path, "part")
     try:
-        try:
+        if begun is None:
             part.mkdir()
-            yield part
-        except OSError as error:
-            raise ClnrError(f"{path} cannot be written: {error.strerror or error}; nothing was written") from None
-        replace_folder(path, part, force, own)
-    finally:
-        if part.is_dir():
-            shutil.rmtree(part)
-
-
-def replace_folder(path: Path, part: Path, force: bool, own: OwnFiles) -> None:
-    """Put a complete folder in the place of another, as ``write_folder`` does; within ``reserve_folder``."""
-    path = resolve_path(path)
-    try:
+        yield part
         for each in (*part.rglob("*"), part):
             _sync(each)
     except OSError as error:
-        raise ClnrError(f"{path} cannot be written: {error.strerror or error}; what was written is in {part}") from None
-    old: Path | None = None
+        raise ClnrError(f"{path} cannot be written: {error.strerror or error}") from None
     try:
-        obstacle = _obstacle(path, force, own)
-        if obstacle is None:
-            old = _replace(path, part)
-    except OSError as error:
-        obstacle = f"cannot be written: {error.strerror or error}"
-    if obstacle is not None:
-        frees = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
-        free = next(free for free in frees if not free.exists())
+        check_folder(path, force, own)
+        _replace(path, part)
+    except (ClnrError, OSError) as error:
+        free = path.with_name(f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}")
         part.rename(free)
-        raise ClnrError(f"{path} {obstacle}; the new folder is kept as {free}")
-    if old is not None:
-        shutil.rmtree(old)
+        raise ClnrError(f"{error}; the new folder is kept as {free}") from None
 
 
-def _replace(path: Path, part: Path) -> Path | None:
-    """Put a folder in the place of another; returns where that one is now, if there was one."""
-    old: Path | None = None
-    _remove_empty(path)
-    if not path.exists():
-        part.rename(path)
-    elif _exchange(part, path):
-        old = part
+def _replace(path: Path, part: Path) -> None:
+    """Put a folder in the place of another, if there is one; ``reserve_folder`` removes what is left of that."""
+    if path.exists() and _exchange(part, path):
+        shutil.rmtree(part, ignore_errors=True)
     else:
-        old = temporary_path(path, "old")
-        path.rename(old)
-        try:
-            part.rename(path)
-        except OSError:
-            old.rename(path)
-            raise
+        if path.exists():
+            path.rename(temporary_path(path, "old"))
+        part.rename(path)
     _sync(path.parent)
-    return old
 
 
 def _exchange(one: Path, other: Path) -> bool:
     """Swap two folders in one step; False where the system cannot."""
     names = os.fsencode(one), os.fsencode(other)
-    try:
+    with suppress(AttributeError, OSError):  # A C library that does not know it.
         if sys.platform == "linux":
             return ctypes.CDLL(None).renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
         if sys.platform == "darwin":
             return ctypes.CDLL(None).renamex_np(*names, _RENAME_EXCHANGE) == 0
-    except (AttributeError, OSError):  # A C library that does not know it.
-        pass
     return False
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -317,21 +256,15 @@ def errors_name(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: the file is missing") from None
     except ClnrError as error:
-        raise DataError(f"{path}: {_one_line(error)}") from None
+        raise DataError(f"{path}: {describe_error(error)}") from None
     except Exception as error:
-        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    """An error's message on one line of bounded length: it may repeat what is in a file."""
-    return " ".join(str(error).split())[:400]
+        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {describe_error(error)}") from None
 
 
 def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
-    """Read from a folder that another process may replace meanwhile: all is of the old folder, or all of the new one.
+    """Read from a folder that another process may replace: all is of the old folder, or all of the new one.
 
-    ``name`` is a file in it that is written anew whenever the folder is. If that was meanwhile, ``read`` is called
-    again, whether it has failed or not.
+    ``name`` is a file in it that is written anew whenever the folder is; if that was meanwhile, ``read`` is called again.
     """
     for _ in range(_READ_TRIES):
         before = _identity(folder, name)
@@ -350,14 +283,11 @@ def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
     raise DataError(f"{folder}: another process keeps rewriting it; try again later")
 
 
-def _identity(folder: Path, name: str) -> list[int]:
-    numbers: list[int] = []
+def _identity(folder: Path, name: str) -> tuple[int, ...] | None:
     with suppress(OSError):
-        here = folder.stat()
-        numbers += [here.st_dev, here.st_ino]
-        file = (folder / name).stat()
-        numbers += [file.st_ino, file.st_mtime_ns]
-    return numbers
+        here, file = folder.stat(), (folder / name).stat()
+        return here.st_dev, here.st_ino, file.st_ino, file.st_mtime_ns
+    return None
 
 
 def sha256(path: Path) -> str:

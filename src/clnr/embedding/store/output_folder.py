@@ -61,14 +61,11 @@ def write_formats(folder: Path, formats: list[str]) -> list[Path]:
     with reserve_folder(folder):
         part = temporary_path(resolve_path(folder), "part")
         part.mkdir()
-        try:
-            for name in formats:
-                file, write = EXPORT_FORMATS[name]
-                write(result, part / file)
-            files = [EXPORT_FORMATS[name][0] for name in formats]
-            return [(part / file).replace(folder / file) for file in files]
-        finally:
-            shutil.rmtree(part)
+        for name in formats:
+            file, write = EXPORT_FORMATS[name]
+            write(result, part / file)
+        files = [EXPORT_FORMATS[name][0] for name in formats]
+        return [(part / file).replace(folder / file) for file in files]
 
 
 def _link_files(folder: Path, to: Path) -> None:

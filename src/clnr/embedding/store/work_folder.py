@@ -16,7 +16,7 @@ from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.support.storage import errors_name, parse_json, replace_folder, resolve_path, temporary_path, write_bytes
+from clnr.support.storage import errors_name, parse_json, resolve_path, temporary_path, write_bytes, write_folder
 from clnr.training.fingerprint import Fingerprint, differences
 
 READ_OUT = "read-out.safetensors"
@@ -119,8 +119,8 @@ class WorkFolder:
     @contextmanager
     def becomes_output(self, force: bool) -> Iterator[Path]:
         """The path of this folder, which is the output when the block ends."""
-        yield self.path
-        remove_rows(self.path)
-        for name in (READ_OUT, _ABOUT):
-            (self.path / name).unlink(missing_ok=True)
-        replace_folder(self._out, self.path, force, OWN_FILES)
+        with write_folder(self._out, force, OWN_FILES, self.path) as part:
+            yield part
+            remove_rows(part)
+            for name in (READ_OUT, _ABOUT):
+                (part / name).unlink(missing_ok=True)

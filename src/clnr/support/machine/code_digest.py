@@ -7,23 +7,10 @@ import hashlib
 from importlib import resources
 from pathlib import Path
 
-# Packages and modules that decide a result, from data to metrics. The command line, reports and the run cache do not.
-NUMERICS = (
-    "rng.py",
-    "graph",
-    "datasets",
-    "engine",
-    "nn",
-    "augment",
-    "methods",
-    "training",
-    "evaluation",
-    "experiments/learn.py",
-    "experiments/run.py",
-    "embedding/defaults.py",
-    "embedding/scoring",
-    "embedding/stages",
-)
+# What decides a result, from data to metrics. The command line, reports and the run cache do not.
+_PACKAGES = ("graph", "datasets", "engine", "nn", "augment", "methods", "training", "evaluation")
+_MODULES = ("rng.py", "experiments/learn.py", "experiments/run.py", "embedding/defaults.py")
+NUMERICS = (*_PACKAGES, *_MODULES, "embedding/scoring", "embedding/stages")
 
 
 @functools.cache

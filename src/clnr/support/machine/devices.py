@@ -33,11 +33,8 @@ def check_precision(precision: str) -> str:
 
 def check_threads(threads: int | None) -> int | None:
     """A number of threads, or None for as many as are worth it."""
-    if threads is not None and check_int("threads", threads) < 1:
-        raise DeviceError(f"threads must be at least 1, not {threads}")
-    if threads is not None and threads > (most := max(_LARGEST_NUMBER_OF_THREADS, usable_processors())):
-        raise DeviceError(
-            f"threads must be at most {most}, not {threads:,}; this process may use "
-            f"{plural(usable_processors(), 'processor')}, and more threads would only wait"
-        )
+    most = max(_LARGEST_NUMBER_OF_THREADS, usable_processors())
+    if threads is not None and not 1 <= check_int("threads", threads) <= most:
+        usable = plural(usable_processors(), "processor")
+        raise DeviceError(f"threads must be from 1 to {most}, not {threads:,}; this process may use {usable}")
     return threads

@@ -18,16 +18,15 @@ from clnr.version import __version__
 @functools.cache
 def versions() -> dict[str, str]:
     """The versions of clnr, Python and the libraries that compute."""
-    by_name = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
     of_libraries = libraries(torch.device("cpu" if torch.version.cuda is None else "cuda"))
-    return by_name | {name: version for name, version in of_libraries.items() if version is not None}
+    own = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
+    return own | {name: version for name, version in of_libraries.items() if version is not None}
 
 
 def describe(device: torch.device) -> str:
     """The hardware in a few words: the GPU, or the processor with cores and threads."""
-    if device.type == "cuda":
-        return hardware(device)
-    return f"{hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    parts = f", {os.cpu_count()} cores, {torch.get_num_threads()} threads" if device.type == "cpu" else ""
+    return f"{hardware(device)}{parts}"
 
 
 def libraries(device: torch.device) -> dict[str, str | None]:
@@ -36,13 +35,11 @@ def libraries(device: torch.device) -> dict[str, str | None]:
     return {**by_name, "cuda": torch.version.cuda if device.type == "cuda" else None}
 
 
+@functools.cache
 def hardware(device: torch.device) -> str:
     """The name of the GPU, or of the processor."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-
-
-@functools.cache
-def _processor() -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

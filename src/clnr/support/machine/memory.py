@@ -1,6 +1,6 @@
 """Memory: how much is free, how much was used, and one error when it runs out.
 
-By hand, as psutil's ``virtual_memory`` is that of the machine, whatever a cgroup leaves of it, and it is one more package.
+By hand, as psutil's ``virtual_memory`` is that of the machine, whatever a cgroup leaves of it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,6 @@ from clnr.support.machine.processors import cgroups
 if TYPE_CHECKING:
     import torch
 
-
-def total_memory() -> int | None:
-    """Bytes of main memory; None if the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
 # Memory limits of cgroups, by version: the file of the limit, that of what is used, the key of what can be freed.
 _CGROUP_FILES = {
     2: ("memory.max", "memory.current", "inactive_file"),
@@ -35,11 +26,15 @@ _CGROUP_FILES = {
 }
 
 
-def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
-    """Bytes that are free on a device, if the system tells; in main memory including what this process already uses.
+def total_memory() -> int | None:
+    """Bytes of main memory; None if the system does not tell."""
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
 
-    On Linux, memory limits of cgroups count, as in a container. ``root`` is where ``proc`` and ``sys`` are.
-    """
+
+def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
+    """Bytes that are free on a device, if the system tells; in main memory including what this process already uses."""
     import torch
 
     if device.type == "cuda":
@@ -47,30 +42,13 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + held
     unused = unused_memory(root)
-    if unused is None:
-        return total_memory()
-    resident = 0
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        resident = _kilobytes(root / "proc/self/status")["RssAnon"]
-    return unused + resident
+    return total_memory() if unused is None else unused + (_amount(root / "proc/self/status", "RssAnon") or 0)
 
 
 def unused_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of main memory that this process may still take; None if the system does not tell."""
-    bounds = [*_free_in_groups(root)]
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        bounds.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
-    return max(0, min(bounds)) if bounds else None
-
-
-def _kilobytes(path: Path) -> dict[str, int]:
-    """The amounts in a file of the kernel, in bytes, by name."""
-    words = [line.split() for line in path.read_text().splitlines()]
-    return {each[0].rstrip(":"): int(each[1]) * 1024 for each in words if each[2:] == ["kB"]}
-
-
-def _free_in_groups(root: Path) -> Iterator[int]:
-    """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
+    """Bytes of main memory that this process may still take, also by its cgroups; None if the system does not tell."""
+    available = _amount(root / "proc/meminfo", "MemAvailable")
+    bounds = [] if available is None else [available]
     for version, group in cgroups("memory", root):
         limit, usage, reclaimable = _CGROUP_FILES[version]
         with contextlib.suppress(OSError, ValueError):
@@ -79,7 +57,17 @@ def _free_in_groups(root: Path) -> Iterator[int]:
             most = int((group / limit).read_text())
             # Version 1 also lists limits of groups that are not visible.
             most = min(most, stat.get("hierarchical_memory_limit", most))
-            yield most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
+            bounds.append(most - int((group / usage).read_text()) + stat.get(reclaimable, 0))
+    return max(0, min(bounds)) if bounds else None
+
+
+def _amount(path: Path, name: str) -> int | None:
+    """An amount in a file of the kernel, in bytes; None if it is not there."""
+    with contextlib.suppress(OSError):
+        for line in path.read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return None
 
 
 def release_freed() -> None:
@@ -107,10 +95,7 @@ def enough_memory() -> Iterator[None]:
 
 
 class MemoryMeter:
-    """The peak memory since its creation: of the allocator on a GPU, else the resident memory of the process.
-
-    Where the system cannot reset the peak (other than on Linux), it is the peak since the process began.
-    """
+    """The peak memory since its creation: of the allocator on a GPU, else of the process, whose peak only Linux can reset."""
 
     def __init__(self, device: torch.device):
         import torch
@@ -123,11 +108,8 @@ class MemoryMeter:
                 Path("/proc/self/clear_refs").write_text("5")
 
     def peak(self) -> int:
-        import torch
-
-        if self._device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self._device)
-        return lifetime_peak()
+        peaks = process_peaks(self._device)
+        return peaks.get("device_peak_bytes", peaks["peak_bytes"])
 
 
 def process_peaks(device: torch.device) -> dict[str, int]:
@@ -141,11 +123,9 @@ def process_peaks(device: torch.device) -> dict[str, int]:
 def lifetime_peak() -> int:
     """The peak memory of the process; 0 if the system does not tell."""
     # What getrusage tells is also of the process that started this one.
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        return _kilobytes(Path("/proc/self/status"))["VmHWM"]
-    try:
-        import resource
-    except ImportError:
-        return 0
+    if (peak := _amount(Path("/proc/self/status"), "VmHWM")) is not None or sys.platform == "win32":
+        return peak or 0
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,7 +1,4 @@
-"""Where clnr keeps its files: in the usual folders of the system, or below CLNR_HOME.
-
-These few lines stand in for platformdirs, so that training needs no package beyond those that it computes with.
-"""
+"""Where clnr keeps its files: in the usual folders of the system, or below CLNR_HOME. It takes no platformdirs."""
 
 from __future__ import annotations
 

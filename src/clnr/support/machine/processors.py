@@ -14,15 +14,9 @@ from pathlib import Path
 
 
 def cgroups(controller: str, root: Path) -> Iterator[tuple[int, Path]]:
-    """The version and folder of each cgroup of this process for a controller, from the innermost to the outermost visible.
-
-    A controller is such as ``memory`` or ``cpu``; ``root`` is where ``proc`` and ``sys`` are.
-    """
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    """The version and folder of each cgroup of this process for ``memory`` or ``cpu``, from the innermost to the outermost."""
+    memberships = root / "proc/self/cgroup"
+    for line in memberships.read_text().splitlines() if memberships.is_file() else ():
         number, _, rest = line.partition(":")
         controllers, _, name = rest.partition(":")
         if number != "0" and controller not in controllers.split(","):
@@ -38,10 +32,6 @@ def usable_processors(root: Path = Path("/")) -> int:
     """How many processors this process may run on: those of its affinity, and as many as its cgroups give it time for."""
     # Not on macOS.
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([count, *_in_cgroups(root)])
-
-
-def _in_cgroups(root: Path) -> Iterator[int]:
     for version, group in cgroups("cpu", root):
         # Without a quota it is "max" in version 2, and -1 in version 1.
         with contextlib.suppress(OSError, ValueError):
@@ -50,4 +40,5 @@ def _in_cgroups(root: Path) -> Iterator[int]:
             else:
                 quota, period = (int((group / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
             if quota > 0 and period > 0:
-                yield math.ceil(quota / period)
+                count = min(count, math.ceil(quota / period))
+    return count

@@ -1,8 +1,7 @@
 """Starting the workers of a training on this machine, and stopping all of them when one is lost.
 
-What a worker is told is what ``torchrun`` tells one, by the same environment variables, and a command can be
-started by ``torchrun`` as well. It is not used here: it prints tracebacks of its own after ours; it meets at a
-port; and it imports torch, which takes seconds, in a process that only waits.
+They have the environment variables of ``torchrun``, by which a command can be started as well. It is not used here: it prints
+tracebacks of its own after ours; it meets at a port; and it imports torch, which takes seconds, in a process that only waits.
 """
 
 from __future__ import annotations
@@ -10,27 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from subprocess import DEVNULL, PIPE, Popen
+from typing import NamedTuple
 
 from clnr.support.machine.processors import usable_processors
 
 # Exit codes.
-FAILED = 1
-USER_ERROR = 2
-STOPPED = 130
-_RENDEZVOUS_VARIABLE = "CLNR_RENDEZVOUS"
+FAILED, USER_ERROR, STOPPED = 1, 2, 130
+_MEETING_VARIABLE = "CLNR_RENDEZVOUS"
 _POLL_SECONDS = 0.05
-# In which workers end by themselves, once one of them has ended or all were interrupted; then they are
-# killed.
+# In which workers end by themselves, once one of them has ended or all were interrupted; then they are killed.
 _GRACE_SECONDS = 5.0
 RESUME = "run the same command with --resume to continue from the last checkpoint, if there is one"
 
@@ -46,51 +40,33 @@ class Place(NamedTuple):
     @classmethod
     def from_environment(cls) -> Place | None:
         """As torchrun, Ray Train or ``launch`` says; None where none of them started this process."""
-        variables = os.environ
-        if not all(variables.get(name, "").isdigit() for name in ("RANK", "WORLD_SIZE")):
+        rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+        # Some clusters set these for other reasons: nobody says where to meet.
+        if not (rank.isdigit() and size.isdigit() and (launched_here() or "MASTER_ADDR" in os.environ)):
             return None
-        if _RENDEZVOUS_VARIABLE not in variables and "MASTER_ADDR" not in variables:
-            return None
-
-        rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
-        more = {"LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}
-        local = [int(variables[name]) if variables.get(name, "").isdigit() else default for name, default in more.items()]
-        return cls(rank, size, *local)
+        local_rank, local_size = os.environ.get("LOCAL_RANK") or rank, os.environ.get("LOCAL_WORLD_SIZE") or size
+        return cls(int(rank), int(size), int(local_rank), int(local_size))
 
 
 def rendezvous_url() -> str:
-    """Where workers meet."""
-    return os.environ.get(_RENDEZVOUS_VARIABLE, "env://")
+    """Where workers meet. The path of a file is not escaped, as torch takes it as it is."""
+    return f"file://{Path(os.environ[_MEETING_VARIABLE]).as_posix()}" if launched_here() else "env://"
 
 
 def launched_here() -> bool:
     """Whether ``launch`` started this process."""
-    return _RENDEZVOUS_VARIABLE in os.environ
-
-
-def end_process(code: int) -> NoReturn:
-    """End with an exit code: a worker that ``launch`` started and that fails at once, after all was said.
-
-    Torch may abort the process where it takes a group of workers apart that others have left, which would be another code.
-    """
-    if code and launched_here():
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(code)
-    sys.exit(code)
+    return _MEETING_VARIABLE in os.environ
 
 
 def end_with_parent() -> None:
-    """End this process, if ``launch`` started it, when the one that did is gone, however that ended.
-
-    Then its standard input closes. The file where workers meet, and its folder, go with them.
-    """
+    """End this process, if ``launch`` started it, when that one is gone, and with it the file where workers meet."""
 
     def watch() -> None:
+        # The standard input closes, however the other process ended.
         with contextlib.suppress(OSError, ValueError):
             while os.read(0, 1024):
                 pass
-        meeting = Path(url2pathname(urlsplit(rendezvous_url()).path))
+        meeting = Path(os.environ[_MEETING_VARIABLE])
         with contextlib.suppress(OSError):
             meeting.unlink(missing_ok=True)
             meeting.parent.rmdir()
@@ -101,53 +77,39 @@ def end_with_parent() -> None:
 
 
 def launch(command: Sequence[str], workers: int, print_line: Callable[[str], None]) -> int:
-    """Run a command in several processes that find each other, until the first of them is done.
-
-    If one fails or is lost, or by Ctrl-C, all are stopped. Returns the exit code.
-    """
-    processes: list[subprocess.Popen[bytes]] = []
+    """Run a command in several processes until the first is done, or one is lost, or Ctrl-C; returns the exit code."""
+    environment = os.environ | {"WORLD_SIZE": str(workers), "LOCAL_WORLD_SIZE": str(workers)}
+    environment.setdefault("OMP_NUM_THREADS", str(max(1, usable_processors() // workers)))
+    environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    processes: list[Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
+        environment[_MEETING_VARIABLE] = str(Path(folder) / "meeting")
         try:
             for rank in range(workers):
-                processes.append(_start(command, rank, workers, Path(folder) / "meeting"))
-            first = processes[0]
-            while first.poll() != 0 and not any(process.poll() for process in processes):
+                environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                output = DEVNULL if rank else None
+                # In a session of its own, a worker is interrupted by this process alone, and not by the terminal as well.
+                processes.append(Popen(command, env=environment, stdin=PIPE, stdout=output, start_new_session=True))
+            while processes[0].poll() != 0 and not any(process.poll() for process in processes):
                 time.sleep(_POLL_SECONDS)
             _wait(processes)
-            code, trouble = _ended([process.poll() for process in processes])
+            code, message = _ended([process.poll() for process in processes])
         except KeyboardInterrupt:
             for process in processes:
                 process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
             _wait(processes)
             # Who ends by itself says so.
-            code, trouble = STOPPED, "" if processes and processes[0].poll() == STOPPED else "stopped"
+            code, message = STOPPED, "" if processes and processes[0].poll() == STOPPED else "stopped"
         finally:
             for process in processes:
                 process.kill()
-                process.wait()
-                assert process.stdin is not None
-                process.stdin.close()
-    if trouble:
-        print_line(f"{trouble}; {RESUME}")
+                process.communicate()
+    if message:
+        print_line(f"{message}; {RESUME}")
     return code
 
 
-def _start(command: Sequence[str], rank: int, workers: int, meeting: Path) -> subprocess.Popen[bytes]:
-    environment = os.environ | {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(workers),
-        "LOCAL_WORLD_SIZE": str(workers),
-        _RENDEZVOUS_VARIABLE: meeting.as_uri(),
-    }
-    environment.setdefault("OMP_NUM_THREADS", str(max(1, usable_processors() // workers)))
-    environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    quiet = subprocess.DEVNULL if rank else None
-    # In a session of its own, a worker is interrupted by this process alone, and not by the terminal as well.
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=quiet, start_new_session=True, bufsize=0)
-
-
-def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def _wait(processes: Sequence[Popen[bytes]]) -> None:
     """Some time for all to end by themselves."""
     end = time.monotonic() + _GRACE_SECONDS
     while any(process.poll() is None for process in processes) and time.monotonic() < end:

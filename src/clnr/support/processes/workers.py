@@ -19,30 +19,20 @@ Plain = TypeVar("Plain")
 
 
 class Workers:
-    """A group of processes as one of them sees it: here a group of one; ``WorkerGroup`` is one of several.
-
-    Attributes:
-        rank: Which of them this is; 0 is the first, who reads checkpoints, writes and speaks.
-        size: How many there are.
-        local_size: How many of them are on this machine.
-    """
-
-    rank: int
-    size: int
-    local_size: int
+    """A group of processes as one of them sees it: here a group of one; ``WorkerGroup`` is one of several."""
 
     def __init__(self) -> None:
+        # Which of them this is, how many there are, and how many of them are on this machine.
         self.rank, self.size, self.local_size = 0, 1, 1
 
     @property
     def first(self) -> bool:
+        """Whether this is the one that reads checkpoints, writes and reports."""
         return self.rank == 0
 
     @property
     def alone(self) -> bool:
         return self.size == 1
-
-    # -- a step -------------------------------------------------------------------------------------------------------------
 
     def sharing(self, rows: int) -> Workers:
         """These workers in a step in which they have ``rows`` rows together, a share each: in the order of rank."""
@@ -77,13 +67,8 @@ class Workers:
         return list(values)
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
-        """What each row counts where several workers may have that of one node: one over how many have it.
-
-        ``nodes`` gives the nodes that the rows are of, or None for all. For one worker all count 1, which None stands for.
-        """
+        """One over how many workers have the row of each node, None for 1; ``nodes`` gives the nodes, or None for all."""
         return None
-
-    # -- a training ---------------------------------------------------------------------------------------------------------
 
     def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         """Fail where the workers' descriptions of the training differ; one alone is not asked for its own."""
@@ -95,24 +80,17 @@ class Workers:
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first worker."""
 
-    # -- pieces of work that need nobody else --------------------------------------------------------------------------------
-
     def work_queue(self, count: int) -> Iterable[int]:
         """Numbers below ``count``, in order, each given to one of the workers: to whoever is the next to ask."""
         return range(count)
 
     def all_reduce_min(self, number: int) -> int:
-        """The smallest of all workers' numbers, once all have come here.
-
-        However long they take: one is given up only if its process does not say any more that it is alive.
-        """
+        """The smallest of all workers' numbers, once all that are alive have come here, however long they take."""
         return number
 
     def barrier(self) -> None:
-        """Wait until all workers have come here, as long as ``all_reduce_min`` does."""
+        """Wait until all workers have come here, however long they take."""
         self.all_reduce_min(0)
-
-    # -- the end ------------------------------------------------------------------------------------------------------------
 
     def claim(self) -> bool:
         """End the other workers, and whether this one reports the error: the first that asks does."""
