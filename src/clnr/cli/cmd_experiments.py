@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import (
-    OPTIMISTIC,
-    Assign,
-    DatasetName,
-    Device,
-    Json,
-    MethodName,
-    Precision,
-    Quiet,
-    Threads,
-    app,
-    choose_pair,
-    out,
-    print_json,
-    print_stderr,
-)
+from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr
+from clnr.cli.options import Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, Threads
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 from clnr.support.humanize import plural
 

@@ -7,18 +7,8 @@ from typing import Annotated
 
 import typer
 
-from clnr.cli.app import (
-    OPTIMISTIC,
-    DatasetName,
-    Json,
-    MethodName,
-    app,
-    choose_pair,
-    out,
-    print_json,
-    print_stderr,
-    print_stdout,
-)
+from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr, print_stdout
+from clnr.cli.options import DatasetName, Json, MethodName
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.support.arguments import check_choice
 from clnr.version import __version__

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out, print_json, print_stderr
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables
+from clnr.cli.app import app, out, print_json, print_stderr
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, Quiet, option_of, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
 PANELS = {
@@ -20,8 +20,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables()
+@reads_tables(PANELS)
 def ingest(
     tables: dict[str, Any],
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,
