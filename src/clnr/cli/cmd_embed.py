@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Quiet, option_of, reads_tables, settings_of
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Quiet, reads_tables, settings_of
 from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, option
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
 from clnr.support.processes.launch import STOPPED, Place
 
@@ -37,9 +37,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     if graph is None:
         check_arguments("read_tables", **tables)
     elif given:
-        raise ClnrError(
-            f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option_of(given[0])}"
-        )
+        raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option(given[0])}")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     method = choose_method(options["method"], options["effort"], options["purpose"])["method"]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from clnr.errors import ClnrError, shorten
+from clnr.errors import ClnrError, option_name, shorten
 from clnr.support.arguments import check_int
 from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
@@ -35,16 +35,6 @@ _ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr re
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_ASSIGN)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
-
-
-def option_of(argument: str) -> str:
-    """The option that gives an argument of ``read_tables``, or of a command."""
-    option = TableArguments.options().get(argument)
-    return _written(argument) if option is None or option.flags is None else option.flags.partition("/")[0]
-
-
-def _written(argument: str) -> str:
-    return f"--{argument.replace('_', '-')}"
 
 
 # -- help -------------------------------------------------------------------------------------------------------------------
@@ -150,7 +140,7 @@ def _near_option(option: str, known: Sequence[str]) -> str:
 
     meant = {word: word for word in (*known, "--help")}
     if "--set" in known:
-        meant = {_written(key): f"--set {key}=VALUE" for key in (*recipe_keys(), "precision", "threads")} | meant
+        meant = {option_name(key): f"--set {key}=VALUE" for key in (*recipe_keys(), "precision", "threads")} | meant
     near = get_close_matches(option.casefold(), meant, n=1, cutoff=0.6)
     return f"did you mean {meant[near[0]]}? " if near else ""
 
@@ -176,7 +166,7 @@ def reads_tables(panels: Mapping[str, Sequence[str]], *without: str) -> Callable
         del keywords["tables"]
         for name, each in tables.items():
             kind = each.type | None
-            option = typer.Option(each.flags or _written(name), metavar=each.metavar, help=each.help)
+            option = typer.Option(each.flags or option_name(name), metavar=each.metavar, help=each.help)
             keywords[name] = inspect.Parameter(name, _KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         parameters = [placed(keywords[name]) for name in sorted(keywords, key=lambda name: order.get(name, len(order)))]
         # Typer makes options of these.

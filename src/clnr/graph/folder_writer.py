@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.graph.digest import graph_digest
 from clnr.graph.graph_folder import ARRAYS, FORMAT_VERSION, check_nodes
@@ -48,7 +48,7 @@ class FolderWriter:
                 nonlocal count
                 stored = to_stored(values, dtype)
                 if dtype in FEATURE_TYPES and not np.isfinite(stored).all():
-                    raise DataError(f"a feature is too large for {dtype}; choose float32 (--dtype)")
+                    raise DataError(f"a feature is too large for {dtype}; choose float32 ({option('dtype')})")
                 content = stored.reshape(-1).data.cast("B") if stored.size else b""
                 file.write(content)
                 total.update(content)

@@ -22,7 +22,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, option
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -224,7 +224,7 @@ def _obstacle(path: Path, force: bool, own: OwnFiles) -> str | None:
     if (name := own.find_foreign(path)) is not None:
         return f"holds '{name}', which this command did not write and would be lost; choose another folder"
     if not force and any(path.iterdir()):
-        return "exists already; choose another folder, or overwrite it with --force"
+        return f"exists already; choose another folder, or overwrite it with {option('force', True)}"
     return None
 
 

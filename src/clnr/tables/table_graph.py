@@ -95,10 +95,6 @@ class TableInfo(NamedTuple):
         facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.unused_digest
         return json.dumps(facts) if any(facts) else ""
 
-    def spoken(self) -> TableInfo:
-        """The same in the words of the caller."""
-        return self._replace(ingest_report=self.ingest_report.spoken())
-
     def check_labels(self, num_classes: int) -> None:
         """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
         if self.feature_encoder is not None and num_classes > len(self.classes):
@@ -161,7 +157,7 @@ def _in_memory(folder: GraphFolder) -> TableGraph:
     if NODES in folder.files:
         with errors_name(folder.path / NODES):
             columns = read_node_table(folder.path / NODES, folder.num_nodes)
-    return TableGraph(folder.graph(), *info.spoken(), columns)
+    return TableGraph(folder.graph(), *info, columns)
 
 
 def read_table_info(folder: GraphFolder) -> TableInfo:

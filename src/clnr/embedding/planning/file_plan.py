@@ -11,14 +11,14 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from clnr.embedding.defaults import Choice
+from clnr.embedding.defaults import LINKS, Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring import judges
 from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.block_passes import rows_of
-from clnr.errors import MethodError, OutOfMemory
+from clnr.errors import MethodError, OutOfMemory, option
 from clnr.experiments.training_memory import training_memory
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
@@ -222,13 +222,14 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     each = FileMemory(folder, settings, recipe, model, total, beside, usable / beside)
     if each.needed > max(each.usable, _PROGRAM_BYTES + SMALL_BYTES):
         shared = f" in each of {beside} processes" if beside > 1 else ""
+        limit = "" if bound is None else f" ({option('memory')})"
         raise OutOfMemory(
             f"training from files needs about {gigabytes(each.needed)} of memory{shared}, and {gigabytes(each.usable)} may be "
-            f"used{'' if bound is None else ' (--memory)'}"
+            f"used{limit}"
         )
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
+        reason = f"{CLNR_MIX.name} does not work from files here; to see why: {option('method', CLNR_MIX.name)}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     counts = folder_counts(folder)
     peak = beside * each.peak
@@ -246,9 +247,9 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if not judges.JUDGES[settings.purpose].from_files:
-        reason = "--for links scores by held-out edges"
+        reason = f"{option('purpose', LINKS)} scores by held-out edges"
     if reason is not None:
-        works = "--method CLNR with its defaults"
+        works = f"{option('method', CLNR.name)} with its defaults"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
-            works = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
+            works = option("recipe", {"moments": "sampled", "sampled_nodes": max(1, folder.num_nodes // 2)})
         raise MethodError(f"{folder.path}: {needs}: {reason}; {works} works, and so does more memory")

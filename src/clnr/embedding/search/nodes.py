@@ -14,12 +14,11 @@ import numpy as np
 
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
 from clnr.embedding.search.node_ids import ArrayIds, NodeIds, NodeTexts, equal_texts
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, option
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.arguments import check_choice
-from clnr.support.humanize import option
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES
 from clnr.tables.io.source import Column, Table
@@ -46,7 +45,7 @@ class Nodes(ABC):
     def check_kind(self, kind: str) -> None:
         """Fail if nodes are never of this kind."""
         if not (kinds := self.info.ingest_report.node_kinds):
-            raise ClnrError("nodes of this graph have no kinds: leave out --kind")
+            raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
         check_choice("kind of nodes", kind, kinds)
 
     @abstractmethod
@@ -86,7 +85,7 @@ class Nodes(ABC):
             # Columns of lists have no texts, and vectors are not kept.
             with contextlib.suppress(DataError, KeyError, NotImplementedError):
                 if len(equal_texts(map(name_texts, self.column_parts(column)), text)):
-                    command = f"clnr report {shlex.quote(str(self.saved_in))} {option('--name', column)}"
+                    command = f"clnr report {shlex.quote(str(self.saved_in))} --name {shlex.quote(column)}"
                     how = f"read_tables(names={column!r})" if self.saved_in is None else command
                     return f"; column '{column}' has it: {how} finds nodes by that column"
         return ""

@@ -13,7 +13,7 @@ from clnr.embedding.search.node_ids import NodeIds, text_of
 from clnr.embedding.search.nodes import GraphNodes, ShownNodes
 from clnr.embedding.store.shards import Shards, chosen
 from clnr.embedding.store.stored_columns import column_groups, stored_columns
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, option
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -109,7 +109,8 @@ class StoredNodes(GraphNodes):
     def linked(self, node: int, *, needed: bool = False) -> set[int]:
         folder = self._graph_folder()
         if folder is None and needed:
-            raise ClnrError(f"--unlinked needs the graph folder, {self._shards.graph[0]}, which is missing or has changed")
+            needed_folder = f"the graph folder, {self._shards.graph[0]}, which is missing or has changed"
+            raise ClnrError(f"{option('unlinked', True)} needs {needed_folder}")
         return set() if folder is None else folder.neighbours(node)
 
     def labels_of(self, nodes: Array) -> list[int] | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes, reading
 from clnr.tables.io.sql import quoted
 
@@ -110,8 +110,8 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
         row, first = ROWS[role]
         line, name = one_line(lead.line, 100), one_line(lead.names[0], 40)
         raise DataError(
-            f"{lead.path}: its first line, '{line}', may be a header or {row}; add --header or "
-            f"--no-header, or name a column, such as --{first} '{name}'"
+            f"{lead.path}: its first line, '{line}', may be a header or {row}; add {option('header', True)} or "
+            f"{option('header', False)}, or name a column, such as {option(first, name)}"
         )
     columns = lead.names if in_file else lead.comment_names or [f"column {i}" for i in range(1, len(lead.fields) + 1)]
     check_names(columns, str(lead.path))

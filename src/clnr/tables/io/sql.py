@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
             db.execute(f"SET memory_limit = {quoted(memory)}")
         except Exception:
             db.close()
-            raise DataError(f"--memory must be an amount such as '4 GB', not '{memory}'") from None
+            raise DataError(f"{option('memory')} must be an amount such as '4 GB', not '{memory}'") from None
     db.execute("SET lock_configuration = true")
     return db
 
@@ -193,7 +193,7 @@ _REASONS = {
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
-    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set --encoding",
+    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set its encoding",
     "requires the extension": "it is not on this machine: only local files are read",
 }
 
