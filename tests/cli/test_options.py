@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from clnr.cli import app, cmd_embed, cmd_ingest, worker_options
-from clnr.cli.app import PANELS
+from clnr.cli.app import COMMANDS, PANELS
 from clnr.cli.options import tables_by_name
 from clnr.errors import ClnrError
 from tests.command_line import assert_refused, outside
@@ -43,7 +43,6 @@ def there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-@pytest.mark.usefixtures("options")
 def test_names_and_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert tables_by_name("--edges", None) is None
@@ -141,3 +140,5 @@ def test_the_help_groups_commands_at_any_width():
     assert re.findall("─ ([A-Z].*?) ─", wide) == ["Options", *PANELS]
     assert re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == ["Options", *PANELS]
     assert "<bool>" not in wide + narrow
+    lines = [line.split() for line in narrow.splitlines()]
+    assert all([name, *text.split()] in lines for name, (_, text) in COMMANDS.items())

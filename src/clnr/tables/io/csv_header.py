@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clnr.errors import DataError, one_line, option
-from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes, reading
+from clnr.tables.io.encodings import line_at, not_utf_8, open_bytes, reading
 from clnr.tables.io.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
@@ -238,7 +238,7 @@ def _first_bytes(path: Path) -> tuple[str, bool]:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN_BYTES)
     except UnicodeDecodeError as error:
         # Its bytes are those after a mark.
-        raise DataError(f"{path}: {line_at(error.object, error.start)}: {NOT_UTF_8}") from None
+        raise DataError(f"{path}: {line_at(error.object, error.start)}: {not_utf_8()}") from None
     if "\0" in text:
         raise DataError(f"{path}: {line_at(content, content.index(0))}: it is not text: it holds a zero byte")
     return text, len(content) == _SEEN_BYTES

@@ -15,8 +15,6 @@ from typing import Any
 from clnr.errors import DataError, did_you_mean, one_line, option
 
 UTF_8, WINDOWS = "utf-8", "cp1252"
-NOT_UTF_8 = "it is not UTF-8 text; set its encoding, such as cp1252"
-"""The error for a file of unknown encoding."""
 # Longer marks come first: that of UTF-32 begins as that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF8: UTF_8,
@@ -44,6 +42,11 @@ def line_at(content: bytes, place: int) -> str:
 def _words(encoding: str) -> str:
     """An encoding as people call it."""
     return "Windows-1252" if encoding == WINDOWS else encoding.upper()
+
+
+def not_utf_8() -> str:
+    """What to say of a file of unknown encoding."""
+    return f"it is not UTF-8 text; set its encoding, such as {option('encoding', WINDOWS)}"
 
 
 def check_encoding(name: str) -> None:
