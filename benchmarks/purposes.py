@@ -42,6 +42,7 @@ from clnr.evaluation import hold_out, logistic_probe, score_cosines
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
+from clnr.graph.csr import median_weight
 from clnr.methods import BASELINES, CLNR_MIX, Method
 from clnr.support.machine import environment
 from clnr.tables import TableGraph
@@ -61,7 +62,7 @@ class Trial:
         self.settings = Settings(engine=engine, **choose_method(None, None, purpose))
         recipe, _ = default_recipe(CLNR_MIX, graph, featureless)
         seen, self._engine = graph.without_labels(), engine
-        device_graph = engine.to_device(seen)
+        device_graph = engine.to_device(seen, median_weight(seen.incoming.weight))
         self.usual = learn(CLNR_MIX, seen, seed, recipe, engine, device_graph=device_graph)
         self.baselines: dict[Method, torch.Tensor] = {}
         for baseline in BASELINES:
@@ -126,7 +127,7 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
 def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Iterator[Record]:
     real = name.removeprefix("bipartite:")
     table_graph: TableGraph = graphs.load(name) if real == name else bipartite.tables(datasets.load(real), bare=True)
-    graph = table_graph.graph.with_median_loops()
+    graph = table_graph.graph
     held = hold_out(graph, HELD_OUT, seed, table_graph.kind_numbers)
     assert held is not None
     seen = training_graph(table_graph, held.graph)

@@ -102,14 +102,14 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
     assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
     assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8
-    away = folder.path.rename(tmp_path / "elsewhere")
+    away = folder.stored.path.rename(tmp_path / "elsewhere")
     for ask in (partial(similar_nodes, tmp_path / "shards"), NodeEmbedder.load(tmp_path / "shards").similar):
         for kind in ("item", None):
             with pytest.raises(ClnrError, match="which is missing or has changed"):
                 ask("user:4", 9, kind=kind, unlinked=True)
         # Without its neighbours, by its own row.
         assert ask("user:4", 9, kind="item")
-    away.rename(folder.path)
+    away.rename(folder.stored.path)
 
 
 def test_kinds_are_numbers_only_if_there_are_several():

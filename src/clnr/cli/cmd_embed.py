@@ -134,7 +134,7 @@ def embed(
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.graph.folder import open_graph
     from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock, use_clock
@@ -155,7 +155,7 @@ def embed(
     )
     settings = job.as_begun(settings, folder)
     planned_workers = workers if group.alone else None
-    in_files = None if graph is None else GraphFolder.open(graph)
+    in_files = None if graph is None else open_graph(graph)
     if in_files is not None:
         # What does not fit on one machine is in files for the workers on all of them.
         if group.all_reduce_min(file_plan.fits_memory(in_files, settings, bound, planned_workers)):
@@ -209,7 +209,7 @@ def print_result(
     result: Any, folder: Path, seconds: float, as_json: bool, took: dict[str, Any] | None = None, trained: bool = True
 ) -> None:
     """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
-    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
+    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.support.humanize import duration, plural
     from clnr.tables.ingest_report import dangling_warning, loses_much
@@ -222,10 +222,10 @@ def print_result(
         tables: list[str] = []
         if shards is None:
             of_graph = {
-                "graph": graph_counts(result.table_graph.graph),
+                "graph": graph_counts(result.nodes.graph),
                 "files": sorted(path.name for path in folder.iterdir()),
             }
-            tables = [*table_warnings(result.table_graph), *kind_weights(result.table_graph)]
+            tables = [*result.nodes.warnings, *kind_weights(result.nodes.info)]
         content = {
             "nodes": nodes,
             "folder": str(folder),
@@ -243,7 +243,7 @@ def print_result(
     in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
     out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")
     lost: list[str] = []
-    if shards is None and loses_much(report := result.table_graph.ingest_report):
+    if shards is None and loses_much(report := result.nodes.info.ingest_report):
         lost = [dangling_warning(report) or ""]
     if trained:
         _print_scores(result.scores, compared, (*lost, *result.warnings))

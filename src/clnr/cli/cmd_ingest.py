@@ -53,7 +53,8 @@ def ingest(
         check_files(**tables)
 
     from clnr.embedding.planning.graph_facts import folder_counts, summary
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.graph.folder import open_graph
+    from clnr.graph.folder import verify as verify_folder
     from clnr.support.humanize import gigabytes
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
@@ -62,8 +63,8 @@ def ingest(
 
     with progress_bar(quiet) as bar:
         if verify is not None:
-            graph = GraphFolder.open(verify)
-            graph.verify(lambda file: bar.note(f"reading {file}"))
+            graph = open_graph(verify)
+            verify_folder(verify, lambda file: bar.note(f"reading {file}"))
         else:
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
@@ -72,13 +73,15 @@ def ingest(
         lines = count_lines(report, counts["weighted"])
         for line in (*column_lines(report.columns), *lines, *report.remarks):
             bar.note(f"- {line}")
-    size = sum(info.bytes for info in graph.files.values())
+    assert graph.stored is not None
+    path = graph.stored.path
+    size = sum(each.stat().st_size for each in path.iterdir())
     if report.hint:
         print(f"clnr: {report.hint}", file=sys.stderr)
     for warning in (line for line in lines if quiet and line.startswith("warning: ")):
         print_stderr(warning)
     if as_json:
         shown = {name: counts[name] for name in ("nodes", "edges", "directed", "features")}
-        print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})
+        print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(path)})
     else:
-        out.print(f"{graph.path}: {summary(counts)}; features in {graph.feature_type}, {gigabytes(size)}")
+        out.print(f"{path}: {summary(counts)}; features in {graph.features.dtype}, {gigabytes(size)}")

@@ -54,12 +54,12 @@ def transform(
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.job_sources import plan_extension
-    from clnr.embedding.store.artifact import load_folder
+    from clnr.embedding.store.artifact import load_result
     from clnr.engine import choose
     from clnr.support.progress import progress_bar
 
     if dry_run:
-        plan = plan_extension(load_folder(model), tables, alone=alone)
+        plan = plan_extension(load_result(model), tables, alone=alone)
         if as_json:
             print_json(plan.to_dict())
         else:

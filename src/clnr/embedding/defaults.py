@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError, RecipeError, option
 from clnr.methods import CLNR, CLNR_MIX, SVD_MIX, Method
@@ -16,10 +15,7 @@ from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from clnr.graph import Graph
-    from clnr.graph.csr import Array
 
 _SMALL_NODES = 1_000
 _MIDDLE_NODES = 50_000
@@ -150,26 +146,13 @@ def _edge_weight(graph: Graph) -> float:
     """What edges should weigh beside the features, each of these scaled by its deviation."""
     import torch
 
-    from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.engine.blocks import in_blocks
     from clnr.nn.edge_information import edge_weight, some_nodes
 
     count = graph.num_nodes
-    if isinstance(graph, GraphFolder):
-        mapped = map_folder(graph)
-        draw, rows = functools.partial(draw_stored_neighbours, mapped), cast(Any, mapped.features).dense
-    else:
-        draw, rows = graph.draw_neighbours, functools.partial(_dense, graph)
+    rows = in_blocks(graph).dense_rows
     spread = rows(some_nodes(count)).std(0, correction=0)
-    return edge_weight(draw, [lambda nodes: rows(nodes) / torch.where(spread > 0, spread, 1)], count)
-
-
-def _dense(graph: Graph, nodes: Array) -> Tensor:
-    import scipy.sparse as sp
-    import torch
-
-    rows = graph.features[nodes]
-    return torch.from_numpy(rows.toarray() if sp.issparse(rows) else rows)
+    return edge_weight(graph.draw_neighbours, [lambda nodes: rows(nodes) / torch.where(spread > 0, spread, 1)], count)
 
 
 def default_recipe(

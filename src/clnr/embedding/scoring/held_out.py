@@ -6,7 +6,7 @@ Of a graph in files, edges and the non-edges that they are compared with are fou
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,11 +16,10 @@ from clnr.datasets.noise import pair_keys
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.stored_columns import first_of_kinds
 from clnr.engine import DeviceGraph
-from clnr.engine.files.mapped_graph import without_pairs
+from clnr.engine.blocks import in_blocks, pair_keys_both_ways
 from clnr.evaluation import LinkSplit
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
 from clnr.tables.columns.structural import degree_features
 
@@ -34,7 +33,7 @@ _MOST_ROUNDS = 64
 
 def held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[LinkSplit | None, Graph]:
     """The edges that training does not see, if any, and the graph that it sees."""
-    graph = table_graph.graph.with_median_loops()
+    graph = table_graph.graph
     split = evaluation.hold_out(graph, share, seed, table_graph.kind_numbers) if share else None
     return split, graph if split is None else training_graph(table_graph, split.graph)
 
@@ -69,11 +68,11 @@ class HeldLinks(NamedTuple):
         return _numbers(self.first_nodes, nodes) if len(self.first_nodes) else None
 
 
-def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, HeldLinks | None]:
+def training_files(folder: Graph, settings: Settings, loop_weight: float) -> tuple[DeviceGraph, HeldLinks | None]:
     """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
-    device_graph = settings.engine.to_device(cast(Any, folder))
     links = hold_out_links(folder, settings.hold_out, settings.seed) if settings.hold_out else None
-    return device_graph if links is None else without_pairs(device_graph, links.positives), links
+    keys = None if links is None else pair_keys_both_ways(links.positives, folder.num_nodes)
+    return in_blocks(folder, loop_weight, keys), links
 
 
 def link_ends(links: HeldLinks | None) -> Array:
@@ -83,7 +82,7 @@ def link_ends(links: HeldLinks | None) -> Array:
     return np.unique(np.concatenate([links.positives, links.negatives, links.linked], axis=1))
 
 
-def hold_out_links(folder: GraphFolder, share: float, seed: int) -> HeldLinks | None:
+def hold_out_links(folder: Graph, share: float, seed: int) -> HeldLinks | None:
     """Connected pairs to hold out, and as many pairs without an edge, of the same kinds; None if the graph is too small.
 
     Edges are drawn by their place in the file, so that nothing else is read: in a directed graph, a pair with edges both ways
@@ -103,7 +102,7 @@ def hold_out_links(folder: GraphFolder, share: float, seed: int) -> HeldLinks | 
     return None if not size else HeldLinks(_ends(connected[:size], count), _ends(apart[:size], count))
 
 
-def _held_of_kinds(folder: GraphFolder, connected: Array, key: rng.Key, first_nodes: Array) -> HeldLinks | None:
+def _held_of_kinds(folder: Graph, connected: Array, key: rng.Key, first_nodes: Array) -> HeldLinks | None:
     """Pairs, non-edges between the same kinds, and some neighbours of their ends."""
     count, bounds = folder.num_nodes, np.append(first_nodes, folder.num_nodes)
     ends = _ends(connected, count)
@@ -122,7 +121,7 @@ def _held_of_kinds(folder: GraphFolder, connected: Array, key: rng.Key, first_no
     return links._replace(linked=_some_neighbours(folder, links))
 
 
-def _some_neighbours(folder: GraphFolder, links: HeldLinks) -> Array:
+def _some_neighbours(folder: Graph, links: HeldLinks) -> Array:
     """Of each end of a pair of two kinds, some neighbours of the other end's kind; held-out edges are none."""
     gone = set(zip(*links.positives.tolist(), strict=True))
     gone |= {(b, a) for a, b in gone}
@@ -148,19 +147,20 @@ def _ends(keys: Array, count: int) -> Array:
     return np.stack([keys // count, keys % count])
 
 
-def _edges(folder: GraphFolder, wanted: int, key: rng.Key) -> Array:
+def _edges(folder: Graph, wanted: int, key: rng.Key) -> Array:
     """Distinct connected pairs, as ``pair_keys``: fewer where edges repeat each other."""
     drawn = min(folder.num_edges, 2 * wanted + 64)
     places = np.sort(rng.permute(key, torch.arange(drawn), folder.num_edges).numpy())
-    target, source = folder.rows("incoming").entries(places)
+    target = np.searchsorted(folder.incoming.indptr, places, "right") - 1
+    source = folder.incoming.indices[places]
     pairs = np.unique(pair_keys(source.astype(np.int64), target, folder.num_nodes))
     chosen = rng.permute(rng.branch(key, "pairs"), torch.arange(min(wanted, len(pairs))), max(1, len(pairs)))
     return pairs[chosen.numpy()]
 
 
-def _non_edges(folder: GraphFolder, wanted: int, key: rng.Key, one: tuple[int, int], other: tuple[int, int]) -> Array:
+def _non_edges(folder: Graph, wanted: int, key: rng.Key, one: tuple[int, int], other: tuple[int, int]) -> Array:
     """Distinct pairs without an edge, drawn uniformly, as ``pair_keys``, from two ranges of nodes."""
-    indptr, indices = (folder.map(f"incoming.{part}").values for part in ("indptr", "indices"))
+    indptr, indices, _ = folder.incoming
     count, non_edges = folder.num_nodes, np.empty(0, np.int64)
 
     def linked(target: int, source: int) -> bool:

@@ -24,7 +24,7 @@ from clnr.evaluation import LinkSplit, geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.learn import learn, learn_shared
 from clnr.graph import Graph, Split
-from clnr.graph.csr import Array
+from clnr.graph.csr import Array, median_weight
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.machine.memory import enough_memory, release_freed
@@ -49,6 +49,8 @@ class GraphInMemory(JobGraph):
     def __init__(self, table_graph: TableGraph, settings: Settings):
         self.table_graph, self.settings = table_graph, settings
         self.digest, self.num_nodes = table_graph.graph.digest, table_graph.graph.num_nodes
+        # Loops weigh the median of edges, so that the unit of weights has no effect.
+        self._loop_weight = median_weight(table_graph.graph.incoming.weight)
         self._recipe: Recipe | None = None
         self._split: LinkSplit | None = None
         self._seen = table_graph.graph
@@ -76,7 +78,7 @@ class GraphInMemory(JobGraph):
             purpose = JUDGES[settings.purpose]
             judge, self._split = purpose.judge(self.table_graph.graph, held, settings.seed)
             self._judge = judge if purpose.taken or settings.tried else None
-            self._on_device = engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None
+            self._on_device = engine.to_device(self._seen.without_labels(), self._loop_weight) if self._seen.num_nodes else None
             release_freed()
         given = progress, checkpoint, settings.workers, self._on_device
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *given)
@@ -209,7 +211,7 @@ def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance:
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
         provenance=provenance,
-        loop_weight=graph.loop_weight,
+        loop_weight=trained.device_graph.loop_weight,
     )
 
 

@@ -15,7 +15,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.errors import DataError, option
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph import Graph
 from clnr.support.storage import errors_name, parse_json, replace_folder, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import Fingerprint, differences
 
@@ -50,7 +50,7 @@ class WorkFolder:
     Stages keep files in it, and what they note.
     """
 
-    def __init__(self, out: Path, folder: GraphFolder, settings: Settings, fingerprint: Fingerprint):
+    def __init__(self, out: Path, folder: Graph, settings: Settings, fingerprint: Fingerprint):
         self.path = work_path(out)
         self.folder = folder
         self._out, self._settings = resolve_path(out), settings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, one_line, option
@@ -234,19 +233,6 @@ def digest_unused(db: Connection, table: Table, key: str | None, whole: bool, us
     values = ", ".join(["i", *(f"coalesce(CAST({c} AS VARCHAR), chr(30))" for c in unused.values())])
     sql = f"SELECT bit_xor(md5_number_lower(concat_ws(chr(31), {values}))) FROM {table.sql}"
     return " ".join([str(run(db, sql, table.name)[0][0]), *unused])
-
-
-def read_node_table(path: Path, nodes: int, columns: list[str] | None = None) -> Any:
-    """The columns of a saved node table, or some of them, as an Arrow table; it must have ``nodes`` rows."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        check_columns(file.schema_arrow.empty_table())
-        if (rows := file.metadata.num_rows) != nodes:
-            raise DataError(f"it has {rows:,} rows for {nodes:,} nodes")
-        table = file.read(columns)
-    table.validate(full=True)
-    return table
 
 
 def check_columns(table: Any) -> None:
