@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -10,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Device, Json, Quiet, app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, settings_of
+from clnr.cli.app import app, out, print_json, print_stderr, print_stdout
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Quiet, reads_tables, settings_of
 from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, option
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
-from clnr.support.processes.launch import Place
+from clnr.support.processes.launch import STOPPED, Place
 
 
 def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray: str | None, **options: Any) -> None:
@@ -36,9 +37,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     if graph is None:
         check_arguments("read_tables", **tables)
     elif given:
-        raise ClnrError(
-            f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option_of(given[0])}"
-        )
+        raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option(given[0])}")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
@@ -66,8 +65,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables()
+@reads_tables(PANELS)
 @by_workers(_check)
 def embed(
     tables: dict[str, Any],
@@ -192,7 +190,8 @@ def embed(
             print_stderr(f"stopped; training is saved in {checkpoint}: run the same command with --resume to continue")
         elif group.first and checkpoint is not None:
             print_stderr("stopped without a checkpoint: the first is saved after a minute of training")
-        raise typer.Exit(130) from None
+        # Not typer.Exit, which is an Exception: a session of workers would take it for an error of this one.
+        sys.exit(STOPPED)
     if not group.first:
         return
     if result is None:

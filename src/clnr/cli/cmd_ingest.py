@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out, print_json, print_stderr
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables
+from clnr.cli.app import app, out, print_json, print_stderr
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, Quiet, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
 PANELS = {
@@ -20,8 +20,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables()
+@reads_tables(PANELS)
 def ingest(
     tables: dict[str, Any],
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,
@@ -36,7 +35,7 @@ def ingest(
     quiet: Quiet = False,
 ) -> None:
     """Write tables of edges and nodes as a graph folder for clnr embed --graph, in bounded memory."""
-    from clnr.errors import ClnrError
+    from clnr.errors import ClnrError, option
     from clnr.tables.argument_checks import check_arguments, check_files
 
     # What can be wrong without reading a table is told before anything heavy is imported.
@@ -44,7 +43,7 @@ def ingest(
         more = {"out": folder, "force": force, "dtype": dtype != _DTYPE, "memory": memory != _MEMORY}
         given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
         if given:
-            raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option_of, given))}")
+            raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option, given))}")
     elif tables["edges"] is None:
         raise ClnrError("missing --edges FILE; see: clnr ingest --help")
     elif folder is None:

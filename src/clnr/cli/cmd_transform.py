@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Device, Json, Precision, Quiet, Threads, app, print_json, print_stderr, print_stdout
+from clnr.cli.app import app, print_json, print_stderr, print_stdout
 from clnr.cli.cmd_embed import print_result
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, reads_tables
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Precision, Quiet, Threads, reads_tables
 from clnr.errors import ClnrError
 
 PANELS = {
@@ -22,8 +22,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables("features", "types")
+@reads_tables(PANELS, "features", "types")
 def transform(
     tables: dict[str, Any],
     model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that clnr embed wrote of tables.")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clnr.errors import DataError, RecipeError
+from clnr.errors import DataError, RecipeError, option
 from clnr.methods import CLNR, CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
@@ -68,7 +68,8 @@ def choose_method(
         return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}
     for name, value in (("effort", effort), ("purpose", purpose)):
         if value is not None:
-            raise RecipeError(f"{name} and method={method_of(method).name!r} both choose the method: leave one out")
+            named = option("method", method_of(method).name)
+            raise RecipeError(f"{option(name)} and {named} both choose the method: leave one out")
     return {"method": method_of(method)}
 
 
@@ -77,7 +78,7 @@ def check_labels(method: Method, present: bool) -> None:
     if method.supervised and not present:
         raise DataError(
             f"{method.name} is supervised, and there are no labels to train by; name their column in the node table "
-            f"(--label), or choose a method that needs none, such as {CLNR.name}"
+            f"({option('label')}), or choose a method that needs none, such as {CLNR.name}"
         )
 
 

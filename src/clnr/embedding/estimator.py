@@ -31,7 +31,7 @@ from clnr.embedding.store.output_folder import Output, write_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
-from clnr.errors import ClnrError, DataError, spoken
+from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
@@ -364,7 +364,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.embedding_, self.ids_ = result.z, result.nodes.ids.values
         self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
         self.scores_, self.baselines_ = result.scores, result.baselines
-        self.warnings_ = tuple(map(spoken, (*result.nodes.warnings, *result.warnings)))
+        self.warnings_ = (*result.nodes.warnings, *result.warnings)
         self.ingest_report_ = result.nodes.info.ingest_report
 
     @property

@@ -21,7 +21,7 @@ from clnr.embedding.store.artifact_files import check_output
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.graph import Graph
 from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
@@ -169,5 +169,6 @@ def _is_finished(source: Source, settings: Settings, now: Fingerprint, output: O
     elif changed := differences({**earlier.model.provenance._asdict(), **earlier.fingerprint}, wanted):
         differs.append(changed)
     if differs and not output.force:
-        raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
+        cure = f"overwrite it with {option('force', True)}"
+        raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; {cure}")
     return not differs

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.graph.csr import CSR, Array
 from clnr.graph.digest import graph_digest, id_arrays
 from clnr.graph.graph import Graph, Stored
@@ -271,7 +271,7 @@ class GraphWriter:
                 with np.errstate(over="ignore"):
                     stored = np.ascontiguousarray(values, _NUMPY_TYPES[dtype])
                 if dtype in FEATURE_TYPES and not np.isfinite(stored).all():
-                    raise DataError(f"a feature is too large for {dtype}; choose float32 (--dtype)")
+                    raise DataError(f"a feature is too large for {dtype}; choose float32 ({option('dtype')})")
                 content = stored.reshape(-1).data.cast("B") if stored.size else b""
                 file.write(content)
                 total.update(content)

@@ -100,10 +100,6 @@ class TableInfo(NamedTuple):
         facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.unused_digest
         return json.dumps(facts) if any(facts) else ""
 
-    def spoken(self) -> TableInfo:
-        """The same in the words of the caller."""
-        return self._replace(ingest_report=self.ingest_report.spoken())
-
     def check_labels(self, num_classes: int) -> None:
         """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
         if self.feature_encoder is not None and num_classes > len(self.classes):
@@ -159,7 +155,7 @@ def in_memory(graph: Graph) -> TableGraph:
     """All of a graph that is in a folder, as ``read_tables`` has it."""
     assert graph.stored is not None
     table = node_table(graph)
-    return TableGraph(graph.in_memory(), *read_table_info(graph).spoken(), None if table is None else table.table())
+    return TableGraph(graph.in_memory(), *read_table_info(graph), None if table is None else table.table())
 
 
 def node_table(graph: Graph) -> NodeTable | None:

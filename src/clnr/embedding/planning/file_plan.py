@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from clnr.embedding.defaults import Choice
+from clnr.embedding.defaults import LINKS, Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring import judges
 from clnr.embedding.stages.block_passes import rows_of
-from clnr.errors import MethodError, OutOfMemory
+from clnr.errors import MethodError, OutOfMemory, option
 from clnr.evaluation.held_out import MOST_NEIGHBOURS, MOST_PAIRS, MOST_PAIRS_OF_KINDS
 from clnr.experiments.training_memory import training_memory
 from clnr.graph import Graph
@@ -223,13 +223,14 @@ def plan(folder: Graph, settings: Settings, bound: int | None, workers: int | No
     each = FileMemory(folder, settings, recipe, model, total, beside, usable / beside)
     if each.needed > max(each.usable, _PROGRAM_BYTES + SMALL_BYTES):
         shared = f" in each of {beside} processes" if beside > 1 else ""
+        limit = "" if bound is None else f" ({option('memory')})"
         raise OutOfMemory(
             f"training from files needs about {gigabytes(each.needed)} of memory{shared}, and {gigabytes(each.usable)} may be "
-            f"used{'' if bound is None else ' (--memory)'}"
+            f"used{limit}"
         )
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
+        reason = f"{CLNR_MIX.name} does not work from files here; to see why: {option('method', CLNR_MIX.name)}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     counts = folder_counts(folder)
     peak = beside * each.peak
@@ -252,9 +253,9 @@ def _check_from_files(folder: Graph, settings: Settings, recipe: Recipe, model: 
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if not judges.JUDGES[settings.purpose].from_files:
-        reason = "--for links scores by held-out edges"
+        reason = f"{option('purpose', LINKS)} scores by held-out edges"
     if reason is not None:
-        works = "--method CLNR with its defaults"
+        works = f"{option('method', CLNR.name)} with its defaults"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
-            works = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
+            works = option("recipe", {"moments": "sampled", "sampled_nodes": max(1, folder.num_nodes // 2)})
         raise MethodError(f"{_path(folder)}: {needs}: {reason}; {works} works, and so does more memory")

@@ -15,7 +15,7 @@ import numpy as np
 
 from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts, graph_counts, table_warnings
 from clnr.embedding.search.node_ids import NodeIds, NodeTexts, equal_texts
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, option
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.arguments import check_choice
@@ -106,7 +106,7 @@ class Nodes:
     def check_kind(self, kind: str) -> None:
         """Fail if nodes are never of this kind."""
         if not (kinds := self.info.ingest_report.node_kinds):
-            raise ClnrError("nodes of this graph have no kinds: leave out --kind")
+            raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
         check_choice("kind of nodes", kind, kinds)
 
     def kinds_of(self, nodes: Array) -> Any:

@@ -148,6 +148,6 @@ def parse_formats(words: list[str]) -> list[str]:
     names = [name for word in words for name in word.replace(",", " ").split()]
     for name in names:
         if name == "parquet":
-            raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out --format parquet")
+            raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out the format parquet")
         check_choice("format", name, EXPORT_FORMATS)
     return list(dict.fromkeys(names))
