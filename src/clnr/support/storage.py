@@ -21,7 +21,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, option
 from clnr.support.humanize import describe_error
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
