@@ -13,7 +13,7 @@ from typing import Any
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
-from clnr.embedding.store.row_files import remove_rows
+from clnr.embedding.workspace import remove_rows
 from clnr.errors import DataError, option
 from clnr.graph import Graph
 from clnr.support.storage import errors_name, parse_json, resolve_path, temporary_path, write_bytes, write_folder
