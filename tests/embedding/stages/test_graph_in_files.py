@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from benchmarks._graph_folders import write_graph
 from typer.testing import CliRunner
 
@@ -100,6 +101,22 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
     assert made.shape == z.shape
     np.testing.assert_allclose(z, trained.z.numpy(), rtol=1e-4, atol=1e-5)
     assert not list(tmp_path.rglob("*.bin"))
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"), [("BGRL", {}), ("CLNR", {"encoder": "gcn-bn"}), ("CLNR-mix", {})], ids=["BGRL", "gcn-bn", "mix"]
+)
+@pytest.mark.parametrize("most", [NODES, 100])
+def test_statistics_of_batch_norm_are_those_in_memory(folder, tmp_path, monkeypatch, method, changes, most):
+    monkeypatch.setattr("clnr.methods.model.MEASURED_NODES", most)
+    chosen = settings(method, changes=changes)
+    found = embed_folder(folder, tmp_path / "out", chosen, 2 * MEMORY).model
+    graph = folder.graph().with_median_loops()
+    whole = learn(chosen.method, graph, 0, found.recipe, chosen.engine).fitted.parameters
+    names = [name for name in whole if name.endswith(("mean", "variance"))]
+    assert names
+    for name in names:
+        torch.testing.assert_close(found.parameters[name], whole[name], rtol=1e-3, atol=1e-4)
 
 
 def test_from_a_folder_to_shards(folder, tmp_path):
