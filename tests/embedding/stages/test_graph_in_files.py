@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from benchmarks._graph_folders import write_graph
+from clnr.embedding.stages.block_embedding import BlockEmbedding
 from typer.testing import CliRunner
 
 from clnr import methods
@@ -22,7 +23,6 @@ from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.stages import stages
-from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_result
 from clnr.engine import choose
