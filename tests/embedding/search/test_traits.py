@@ -42,7 +42,9 @@ ROWS = [
 @pytest.fixture(scope="module")
 def nodes():
     edges = pa.table({"source": [f"n{i}" for i in range(COUNT)], "target": [f"n{i * 7 % COUNT}" for i in range(COUNT)]})
-    return Nodes.of_tables(read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"}))
+    return Nodes.of_tables(
+        read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"})
+    )
 
 
 def counted(group, column, has):
