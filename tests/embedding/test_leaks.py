@@ -69,17 +69,17 @@ def test_a_training_that_holds_edges_out_is_that_of_the_graph_without_them():
 
 @pytest.mark.parametrize("files", [False, True], ids=["memory", "files"])
 def test_where_held_out_edges_are_the_only_structure_their_score_is_chance(files, tmp_path, monkeypatch):
-    """Pairs that nothing else joins, without features: the vectors that are written see the edges, those that are scored do not."""
-    pairs = np.arange(2400).reshape(2, -1)
-    tables = pa.table({"source": pairs[0], "target": pairs[1]}), pa.table({"id": np.arange(2400), "x": np.zeros(2400)})
-    graph = ingest(*tables, out=tmp_path / "graph", features=["x"]).stored.path if files else read_tables(*tables, features=["x"])
+    """Nearly all edges are held out, and features have nothing to do with them; the vectors that are written see them."""
+    pairs, x = np.arange(2400).reshape(2, -1), np.random.default_rng(0).normal(size=(2400, 6))
+    tables = pa.table({"source": pairs[0], "target": pairs[1]}), pa.table({"id": np.arange(2400), "x": x.tolist()})
+    graph = ingest(*tables, out=tmp_path / "graph").stored.path if files else read_tables(*tables)
     if files:
         monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
-    found = NodeEmbedder(hold_out=0.4, recipe=SMALL | QUICK, device="cpu", threads=1).fit(graph)
-    assert found.scores_["link_auc"] == pytest.approx(CHANCE, abs=FAR)
-    held = evaluation.hold_out(open_graph(graph) if files else graph.graph, 0.4, 0)
-    assert held.positives.shape[1] == 480
+    found = NodeEmbedder(hold_out=0.99, recipe=SMALL | QUICK, device="cpu", threads=1).fit(graph)
+    held = evaluation.hold_out(open_graph(graph) if files else graph.graph, 0.99, 0)
+    assert (found.scores_["links_held_out"], held.positives.shape[1]) == (1188, 1188)
+    assert found.scores_["link_auc"] == pytest.approx(CHANCE, abs=0.04)
     z = np.asarray(found.embedding_)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     linked, others = ((z[a] * z[b]).sum(1).mean() for a, b in held[:2])
-    assert linked > others + 0.5
+    assert linked > others + 0.15
