@@ -166,7 +166,7 @@ class Passes:
 
     # -- walks --------------------------------------------------------------------------------------------------------
 
-    def walks(self, width: int, steps: Collection[int] = STEPS) -> list[Array]:
+    def walks(self, width: int, steps: Collection[int]) -> list[Array]:
         """Where walks lead, as ``nn.structure.walks``, after some numbers of steps."""
         last = max(steps)
         there = next((step for step in range(last, -1, -1) if self.workspace.has(_walk(width, step))), 0)
@@ -180,9 +180,6 @@ class Passes:
     def walk_step(self, name: str, what: str, rows: Array, nodes: Array | None = None) -> Array:
         """One more step of walks, from rows of the step before."""
         return self.make(name, what, lambda block: block.average(rows), lambda average: unit_rows_(average(False)), nodes)
-
-    def drop_walks(self, width: int) -> None:
-        self.workspace.drop(*(_walk(width, step) for step in range(max(STEPS) + 1)))
 
     def _own_ids(self, block: Block) -> Array:
         first, last = int(block.nodes[0]), int(block.nodes[-1])
@@ -211,7 +208,7 @@ class Passes:
         """A graph with the features that an input makes when they are read."""
         if part.changes_nothing:
             return graph
-        walked = self.walks(part.walk_columns) if part.walk_columns else None
+        walked = self.walks(part.walk_columns, STEPS) if part.walk_columns else None
 
         def change(x: Any, nodes: Array) -> Any:
             return part.change_rows(fitted, x, None if walked is None else beside(walked, nodes).numpy())

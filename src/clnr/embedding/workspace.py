@@ -52,7 +52,10 @@ class Workspace:
         # Zero for a worker that wrote no block.
         width = -self.workers.all_reduce_min(-writer.width)
         if self.workers.first:
-            self._mark(name).write_text(f"{count} {width}", encoding="utf-8")
+            # On a full disk, half a mark would stand for rows that are there.
+            part = self._mark(name).with_suffix(".unfinished")
+            part.write_text(f"{count} {width}", encoding="utf-8")
+            part.replace(self._mark(name))
         self.workers.barrier()
 
     def drop(self, *names: str) -> None:

@@ -81,7 +81,7 @@ class StoredReadout:
         """What reads rows of a source at some nodes, after ``hops`` propagations; the last is made for these nodes alone."""
         passes, name = self._passes, _name(source)
         if source.walk_columns in walk_widths(self._built):
-            return functools.partial(beside, passes.walks(source.walk_columns))
+            return functools.partial(beside, passes.walks(source.walk_columns, STEPS))
         if source.walk_columns:
             *steps, last = passes.walks(source.walk_columns, (*STEPS[:-1], max(STEPS) - 1))
             ended = passes.walk_step(f"{name}-some", f"walks, step {max(STEPS)} of {max(STEPS)}", last, nodes)
@@ -149,9 +149,12 @@ class StoredReadout:
         parameters, passes = sub_dict(self._model.parameters, "readout"), self._passes
         bias, weights = parameters["bias"].to(passes.engine.device), self._weights(parameters)
         for source in self._walks:
-            self._read[source] = functools.partial(beside, passes.walks(source.walk_columns))
-        most, total = max((hops for hops, _ in weights), default=0), None
-        for hop in range(most, 0, -1):
+            self._read[source] = functools.partial(beside, passes.walks(source.walk_columns, STEPS))
+        most = max((hops for hops, _ in weights), default=0)
+        # Sums before the last that is there may be dropped already.
+        there = next((hop for hop in range(1, most + 1) if passes.workspace.has(f"sum-{hop}")), 0)
+        total = passes.workspace.read(f"sum-{there}") if there else None
+        for hop in range((there or most + 1) - 1, 0, -1):
             read, compute = self._sum(hop, weights, torch.zeros_like(bias), total)
             total = passes.make(f"sum-{hop}", f"read-out, sum {most - hop + 1}", read, compute)
             passes.workspace.drop(f"sum-{hop + 1}")
