@@ -25,8 +25,9 @@ def versions() -> dict[str, str]:
 
 def describe(device: torch.device) -> str:
     """The hardware in a few words: the GPU, or the processor with cores and threads."""
-    parts = f", {os.cpu_count()} cores, {torch.get_num_threads()} threads" if device.type == "cpu" else ""
-    return f"{hardware(device)}{parts}"
+    if device.type == "cuda":
+        return hardware(device)
+    return f"{hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
 
 
 def libraries(device: torch.device) -> dict[str, str | None]:
