@@ -69,7 +69,10 @@ def check_memory(amount: str) -> int:
 
 def check_path(argument: str, value: Any) -> Path:
     """A path, as text or a ``Path``."""
-    return Path(check_type(argument, value, str | Path, "a path"))
+    path = Path(check_type(argument, value, str | Path, "a path"))
+    if "\0" in str(path):
+        raise ClnrError(f"{argument} has a zero byte in it, which no path can have")
+    return path
 
 
 def caller_level() -> int:
