@@ -36,11 +36,13 @@ def libraries(device: torch.device) -> dict[str, str | None]:
     return {**by_name, "cuda": torch.version.cuda if device.type == "cuda" else None}
 
 
-@functools.cache
 def hardware(device: torch.device) -> str:
     """The name of the GPU, or of the processor."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+
+
+@functools.cache
+def _processor() -> str:
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
