@@ -50,7 +50,6 @@ def load(name: str) -> TableGraph:
             graph = CHANGES[change](graph)
         elif change != STRUCTURE:
             raise UnknownName("change of a graph", change, [*CHANGES, STRUCTURE, "h=0.25"])
-    graph = graph.with_median_loops()  # as ``clnr embed`` takes it
     # After all others: it follows from the edges.
     return without_features(graph) if STRUCTURE in changes else TableGraph(graph, None)
 

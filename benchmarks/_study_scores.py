@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
-from clnr.evaluation import LinkSplit, link_cosines, logistic_probe, score_cosines
+from clnr.evaluation import HeldOutPairs, link_cosines, logistic_probe, score_cosines
 from clnr.evaluation.geometry import alignment, effective_rank, uniformity
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
@@ -57,7 +57,7 @@ def one_thread() -> None:
     threadpool_limits(1)
 
 
-def link_auc(rows: Any, held: LinkSplit) -> float:
+def link_auc(rows: Any, held: HeldOutPairs) -> float:
     """Of held-out edges against non-edges, by the cosine similarity of rows that were made without these edges."""
     unit = normalize(rows)
     return score_cosines(link_cosines(unit if sp.issparse(unit) else torch.tensor(unit), held))["auc"]

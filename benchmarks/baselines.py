@@ -45,7 +45,7 @@ from clnr import datasets, methods
 from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
-from clnr.evaluation import hold_out, link_cosines, logistic_probe, score_cosines
+from clnr.evaluation import hold_out, link_cosines, logistic_probe, score_cosines, without_pairs
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import Method
@@ -172,7 +172,8 @@ def run_one(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[s
         found["strict"] = logistic_probe(z.numpy(), graph.labels, split_of(graph, seed), seed).strict
     held = hold_out(seen, asked.share, seed)
     assert held is not None
-    of_links = score_cosines(link_cosines(unit_rows(embed(who, held.graph, seed, asked)), held))
+    rows = embed(who, without_pairs(seen, held.positives), seed, asked)
+    of_links = score_cosines(link_cosines(unit_rows(rows), held))
     return found | {"auc": of_links["auc"]}
 
 

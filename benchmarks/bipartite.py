@@ -20,13 +20,14 @@ import scipy.sparse as sp
 import torch
 
 from benchmarks import command, positive
-from clnr import datasets, methods
+from clnr import datasets, methods, rng
+from clnr.datasets.noise import sample_non_edges
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.search.neighbors import ArrayRows, nearest_of_kind
-from clnr.embedding.search.node_ids import arrow_texts
+from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.stages.graph_in_memory import training_graph
 from clnr.engine import cpu_engine, unit_rows
-from clnr.evaluation import LinkSplit, hold_out, link_cosines, score_cosines
+from clnr.evaluation import HeldOutPairs, hold_out, link_cosines, score_cosines, without_pairs
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -39,7 +40,7 @@ LEAST = 3
 ASKED = 500
 
 
-def link_scores(rows: torch.Tensor, held: LinkSplit) -> dict[str, float]:
+def link_scores(rows: torch.Tensor, held: HeldOutPairs) -> dict[str, float]:
     """How well rows separate held-out edges from non-edges."""
     return score_cosines(link_cosines(rows, held))
 
@@ -57,16 +58,17 @@ def tables(graph: Graph, bare: bool) -> TableGraph:
     return read_tables({("document", "has", "word"): pa.table({"document": document, "word": word})}, nodes)
 
 
-def found(z: Array, split: LinkSplit, ids: Array, by_kind: bool) -> tuple[float, float]:
-    """The share of held-out words among the 10 and the 100 most similar to their document."""
-    search, texts, seen = ArrayRows(z), arrow_texts(ids.tolist()), split.graph.to_scipy().tocsr()
+def found(z: Array, split: HeldOutPairs, graph: Graph, by_kind: bool) -> tuple[float, float]:
+    """The share of held-out words among the 10 and the 100 most similar to their document, by a graph without their edges."""
+    ids, seen = graph.node_ids, graph.to_scipy().tocsr()
+    search = ArrayRows(z)
     documents = np.unique(split.positives[0])[:ASKED]
     hits = []
     for node in documents.tolist():
         linked = set(seen.indices[seen.indptr[node] : seen.indptr[node + 1]].tolist())
         # As a node of the wanted kind, it is compared by its own vector.
         name = ids[node] if by_kind else "word:"
-        near = nearest_of_kind(search, lambda: [texts], "word", (node, name), 100 + len(linked), linked).nodes
+        near = nearest_of_kind(search, NodeIds(ids), "word", (node, name), 100 + len(linked), linked).nodes
         near = near[~np.isin(near, [*linked])][:100]
         held = split.positives[1][split.positives[0] == node]
         hits += [(each in near[:10], each in near) for each in held.tolist()]
@@ -86,25 +88,26 @@ def main() -> None:
     for name in asked.names:
         for has, bare in (("text", False), ("nothing", True)):
             began, made = time.perf_counter(), tables(datasets.load(name), bare)
-            split = hold_out(made.graph.with_median_loops(), HELD_OUT, 0, made.kind_numbers)
+            split = hold_out(made.graph, HELD_OUT, 0, made.kind_numbers)
             assert split is not None
+            seen = without_pairs(made.graph, split.positives)
             recipe, _ = default_recipe(method, made.graph)
             if method.objective is not None:
                 recipe = recipe.but(epochs=asked.epochs)
-            z = learn(method, training_graph(made, split.graph), 0, recipe, cpu_engine()).z
+            z = learn(method, training_graph(made, seen), 0, recipe, cpu_engine()).z
             plain = split._replace(kinds=None)
-            any_kinds = hold_out(made.graph, HELD_OUT, 0)
-            assert any_kinds is not None
-            edges = torch.from_numpy(np.diff(split.graph.incoming.indptr).astype(np.float32))
+            any_kinds = sample_non_edges(made.graph.ways, split.positives.shape[1], rng.key(0, "any kinds"))
+            of_any_kinds = np.stack(np.divmod(any_kinds, made.graph.num_nodes))
+            edges = torch.from_numpy(np.diff(seen.incoming.indptr).astype(np.float32))
             one = torch.where(torch.from_numpy(split.kinds == 0), 1.0, edges)[:, None]
             others = {
-                "any pairs": link_scores(unit_rows(z), plain._replace(negatives=any_kinds.negatives)),
+                "any pairs": link_scores(unit_rows(z), plain._replace(negatives=of_any_kinds)),
                 "by kind": link_scores(torch.from_numpy(standardised(z.numpy(), split.kinds)), plain),
                 "edges": link_scores(one, plain),
             }
             for how, by_kind in (("cosine", False), ("kinds", True)):
                 auc = link_scores(z if by_kind else unit_rows(z), split if by_kind else plain)["auc"]
-                ten, hundred = found(z.numpy(), split, made.graph.node_ids, by_kind)
+                ten, hundred = found(z.numpy(), split, seen, by_kind)
                 print(f"{name:12}{has:18}{how:16}{auc:>8.3f}{ten:>8.3f}{hundred:>8.3f}", flush=True)
             for how, scores in others.items():
                 print(f"{name:12}{has:18}{how:16}{scores['auc']:>8.3f}")

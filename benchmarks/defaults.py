@@ -44,10 +44,10 @@ from benchmarks._study_tables import NODE2VEC, label, tables
 from clnr import methods
 from clnr.datasets.splits import random_split
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.scoring.held_out import training_graph
+from clnr.embedding.stages.graph_in_memory import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
-from clnr.evaluation import LinkSplit, hold_out
+from clnr.evaluation import HeldOutPairs, hold_out, without_pairs
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
 from clnr.methods import Method
@@ -81,7 +81,7 @@ class Trial(NamedTuple):
     facts: Facts
     seed: int
     split: Split
-    held: LinkSplit | None
+    held: HeldOutPairs | None
     seen: Graph
 
 
@@ -121,7 +121,7 @@ def jobs(name: str, asked: argparse.Namespace, engine: Engine, done: set[tuple[A
     @functools.cache
     def trial(seed: int) -> Trial:
         held = hold_out(graph, HELD_OUT, seed) if seed < (asked.link_seeds or asked.seeds) else None
-        seen = graph if held is None else training_graph(table_graph, held.graph)
+        seen = graph if held is None else training_graph(table_graph, without_pairs(graph, held.positives))
         return Trial(graph, facts, seed, random_split(graph, seed), held, seen)
 
     for method, records in wanted:

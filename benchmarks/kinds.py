@@ -13,7 +13,6 @@ weighs 1, or, as clnr does it, what the median edge does.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -88,10 +87,9 @@ def read(graph: Graph, edges: Any, **asked: Any) -> Graph:
     """The graph with these edges, as ``read_tables`` weighs them, and nodes, as ``clnr embed`` weighs these beside them."""
     nodes = pa.table({"id": np.arange(graph.num_nodes)})
     source, target, weight = read_tables(edges, nodes, **asked).graph.edges()
-    found = Graph.from_edges(
+    return Graph.from_edges(
         source, target, graph.features, weight=weight, labels=graph.labels, split=graph.split, name=graph.name
     )
-    return found.with_median_loops()
 
 
 def balanced(kinds: Kinds) -> Any:
@@ -110,8 +108,7 @@ def variants(graph: Graph, random: np.random.Generator) -> dict[tuple[str, str],
         made[case, "each by itself"] = read(graph, table(kinds), edge_type="kind")
     own = table({"own": own_edges(graph)})
     weights = pa.array(random.uniform(0, SMALL, own.num_rows))
-    made[f"weights of 0 to {SMALL}", "nodes as edges"] = weighted = read(graph, own.append_column("weight", weights))
-    made[f"weights of 0 to {SMALL}", "nodes with 1"] = dataclasses.replace(weighted, loop_weight=1.0)
+    made[f"weights of 0 to {SMALL}", ""] = read(graph, own.append_column("weight", weights))
     return made
 
 

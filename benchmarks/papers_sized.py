@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from benchmarks._regular import DEGREE, RegularGraph
 from clnr.graph.csr import Array
-from clnr.graph.folder_writer import FolderWriter
+from clnr.graph.folder import GraphWriter
 
 NODES, LINKS, FEATURES, CLASSES = 111_059_956, 807_000_000, 128, 172
 WITHIN = 0.7
@@ -87,7 +87,7 @@ def write(tables: Iterator[pa.Table], folder: Path, files: int) -> None:
 def write_folder(folder: Path, nodes: int, dtype: str, seed: int = 0) -> None:
     """A graph folder of a regular graph, with random features."""
     folder.mkdir(parents=True)
-    writer, regular = FolderWriter(folder, dtype), RegularGraph(nodes, seed)
+    writer, regular = GraphWriter(folder, dtype), RegularGraph(nodes, seed)
     step = ROWS // 8
     parts = [np.arange(first, min(first + step, nodes)) for first in range(0, nodes, step)]
 

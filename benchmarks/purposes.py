@@ -33,15 +33,15 @@ from clnr import datasets
 from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.scoring.job_scores import cosines_of
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
-from clnr.embedding.stages.graph_in_memory import recipe_beside
+from clnr.embedding.stages.graph_in_memory import recipe_beside, training_graph
 from clnr.engine import Engine, View, choose
-from clnr.evaluation import hold_out, logistic_probe, score_cosines
+from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
+from clnr.graph.csr import median_weight
 from clnr.methods import BASELINES, CLNR_MIX, Method
 from clnr.support.machine import environment
 from clnr.tables import TableGraph
@@ -61,7 +61,7 @@ class Trial:
         self.settings = Settings(engine=engine, **choose_method(None, None, purpose))
         recipe, _ = default_recipe(CLNR_MIX, graph, featureless)
         seen, self._engine = graph.without_labels(), engine
-        device_graph = engine.to_device(seen)
+        device_graph = engine.to_device(seen, median_weight(seen.incoming.weight))
         self.usual = learn(CLNR_MIX, seen, seed, recipe, engine, device_graph=device_graph)
         self.baselines: dict[Method, torch.Tensor] = {}
         for baseline in BASELINES:
@@ -126,10 +126,10 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
 def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Iterator[Record]:
     real = name.removeprefix("bipartite:")
     table_graph: TableGraph = graphs.load(name) if real == name else bipartite.tables(datasets.load(real), bare=True)
-    graph = table_graph.graph.with_median_loops()
+    graph = table_graph.graph
     held = hold_out(graph, HELD_OUT, seed, table_graph.kind_numbers)
     assert held is not None
-    seen = training_graph(table_graph, held.graph)
+    seen = training_graph(table_graph, without_pairs(graph, held.positives))
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
     judge, test = JUDGES[LINKS].judge(seen, held, seed)
     assert judge is not None

@@ -10,7 +10,6 @@ accuracy on validation nodes is printed, the mean over splits.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import statistics
 from collections.abc import Callable
 
@@ -61,10 +60,12 @@ def weighted(graph: Graph, draw: Callable[[np.random.Generator, Array], Array]) 
     return graphs.with_edges(graph, source, target, weight=weight, undirected=True)
 
 
-def accuracy(graph: Graph, splits: int) -> float:
+def accuracy(graph: Graph, loop_weight: float, splits: int) -> float:
     """Of validation nodes, in percent."""
     recipe, _ = default_recipe(methods.SVD_MIX, graph)
-    rows = learn(methods.SVD_MIX, graph, 0, recipe, choose("cpu")).z.numpy()
+    engine = choose("cpu")
+    device_graph = engine.to_device(graph.without_labels(), loop_weight)
+    rows = learn(methods.SVD_MIX, graph, 0, recipe, engine, device_graph=device_graph).z.numpy()
     return statistics.fmean(
         logistic_probe(rows, graph.labels, random_split(graph, seed), seed).validation for seed in range(splits)
     )
@@ -82,7 +83,7 @@ def main() -> None:
         drawn = {kind: weighted(graph, draw) for kind, draw in DRAWS.items()} | {NOISE: graphs.weighted(graph)}
         for kind, each in drawn.items():
             loops = (loop(each.incoming.weight) for loop in LOOPS.values())
-            found = [accuracy(dataclasses.replace(each, loop_weight=loop), asked.splits) for loop in loops]
+            found = [accuracy(each, loop, asked.splits) for loop in loops]
             print(f"{name:12}{kind:34}" + "".join(f"{value:12.1f}" for value in found), flush=True)
 
 

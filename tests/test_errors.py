@@ -1,50 +1,48 @@
 """Messages name options on the command line, and arguments in Python."""
 
-import inspect
-from dataclasses import fields
+import shlex
 
 import pytest
+from typer.main import get_command
 
-from clnr import NodeEmbedder
-from clnr.errors import _FLAGS, ClnrError, command_line, in_python
+from clnr.cli import app
+from clnr.errors import ClnrError, command_line, option, option_name, options
 from clnr.tables.table_arguments import TableArguments
 
 
 @pytest.mark.parametrize(
-    ("sentence", "python"),
+    ("argument", "value", "python", "words"),
     [
-        ("--hold-out 0 holds out none", "hold_out=0 holds out none"),
-        ("chosen (--for links), or not", "chosen (purpose='links'), or not"),
-        ("name it with --label COLUMN, or not", "name it with label='COLUMN', or not"),
-        ("--as 'a b=number' takes such", "types={'a b': 'number'} takes such"),
-        ("add --set moments=sampled --set hidden=64", "add recipe={'moments': 'sampled', 'hidden': 64}"),
-        ("say so: --source 'a b' --target c", "say so: source='a b', target='c'"),
-        ("name them: --source, --target", "name them: source, target"),
-        ("add --header or --no-header, or", "add header=True or header=False, or"),
-        ("--threads must be 3, not 7; more wait", "threads must be 3, not 7; more wait"),
-        ("by name: --edges NAME=FILE", "by name: edges={'NAME': 'FILE'}"),
-        ("kinds: --edges user,bought,item=FILE, or not", "kinds: edges={('user', 'bought', 'item'): 'FILE'}, or not"),
-        ("--resume continues", "resume=True continues"),
-        ("exchange --edges and --nodes", "exchange edges and nodes"),
-        # Commands, names of files and what is no option stay.
-        ("clnr ingest --out x writes it, and clnr embed --graph reads it", None),
-        ("a--b.csv: column '-x' is -- empty", None),
+        ("hold_out", None, "hold_out", "--hold-out"),
+        ("hold_out", 0, "hold_out=0", "--hold-out 0"),
+        ("purpose", "links", "purpose='links'", "--for links"),
+        ("resume", True, "resume=True", "--resume"),
+        ("header", False, "header=False", "--no-header"),
+        ("ignore", ["a b"], "ignore=['a b']", "--ignore 'a b'"),
+        ("types", {"it's": "number"}, "types={\"it's\": 'number'}", '--as "it\'s=number"'),
+        ("edges", {("user", "bought", "item"): "f"}, "edges={('user', 'bought', 'item'): 'f'}", "--edges user,bought,item=f"),
+        ("recipe", {"a": 1, "b": 2}, "recipe={'a': 1, 'b': 2}", "--set a=1 --set b=2"),
     ],
 )
-def test_options_are_arguments_in_python(sentence, python):
-    assert in_python(sentence) == (python or sentence)
-    assert in_python(in_python(sentence)) == (python or sentence)
-
-
-def test_flags_are_arguments_that_are_true_or_false():
-    known = {field.name for field in fields(TableArguments) if field.type in ("bool", "bool | None")}
-    for method in (NodeEmbedder, NodeEmbedder.save, NodeEmbedder.similar):
-        known |= {name for name, each in inspect.signature(method).parameters.items() if each.default is False}
-    assert {name.replace("-", "_") for name in _FLAGS} <= known
-
-
-def test_the_caller_decides():
-    assert str(ClnrError("give --label COLUMN")) == "give label='COLUMN'"
+def test_an_argument_is_named_as_its_caller_writes_it(argument, value, python, words):
+    assert option(argument, value) == python
     with command_line():
-        error = ClnrError("give --label COLUMN")
-    assert str(error) == "give --label COLUMN"
+        assert option(argument, value) == words
+        assert options(id="a", **{argument: value}) == f"--id a {words}"
+    assert options(id="a", **{argument: value}) == f"id='a', {python}"
+
+
+@pytest.mark.parametrize("value", ["it's", "$HOME's", "\" y's", "a`b", "x!", "\\'", ""])
+def test_a_value_can_be_pasted_into_a_shell(value):
+    with command_line():
+        assert shlex.split(option("id", value)) == ["--id", value]
+
+
+def test_each_argument_of_tables_is_an_option():
+    written = {option for each in get_command(app).commands["embed"].params for option in each.opts}
+    assert {option_name(name) for name in (*TableArguments.options(), "purpose", "recipe", "hold_out")} <= written
+
+
+def test_words_of_a_user_stay():
+    told = "row 3 has 'run with --force now'"
+    assert str(ClnrError(told)) == told

@@ -27,7 +27,7 @@ from clnr.tables import TableGraph
 from clnr.training.loop import fit_all
 
 SIZES = (2, 3)
-EPOCHS = 20
+EPOCHS = 8
 SAMPLED = 37
 METHOD_NAMES = (
     *("CLNR", "nCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA"),

@@ -1,6 +1,6 @@
 """The errors of clnr, with one base class; what their one line is made of; "did you mean", by Python's own difflib.
 
-Messages are written with options. ``spoken`` says them in the words of the caller: the command line, or Python.
+Messages name arguments by ``option``: as Python has them or, on the command line, as its options.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ def show(value: object) -> str:
 
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is always one line of bounded length, in the words of the caller."""
-
-    def __init__(self, message: object = ""):
-        super().__init__(spoken(str(message)))
+    """Base of all errors of this package; its message is always one line of bounded length."""
 
     def __str__(self) -> str:
         return one_line(super().__str__(), _MESSAGE_CHARACTERS)
@@ -101,16 +98,10 @@ class RunCacheError(ClnrError):
 # -- the words of the caller ------------------------------------------------------------------------------------------------
 
 _in_python = True
-
-# Options in a message, each with its value; those of a whole command stay as they are.
-_OPTION = re.compile(
-    r"(?<![\w-])--(?P<name>[a-z-]+)"
-    r"(?: (?P<value>(?:'[^']*'|\"[^\"]*\")+|(?!(?:and|does|is|must|names|needs|or|with)\b)\w(?:[^\s,;)]|,(?=\w))*))?"
-)
-_COMMAND = re.compile(r"(\bclnr [a-z]+ [^;,]*)")
-_FLAGS = {"directed", "force", "header", "resume", "unlinked"}
-_ARGUMENTS = {"for": "purpose", "as": "types", "set": "recipe", "name": "names", "alone": "transform"}
-_MAPPINGS, _LISTS = {"edges", "nodes", "recipe", "types"}, {"features", "ignore"}
+# Options that are not called as arguments are in Python.
+_OPTIONS = {"names": "--name", "purpose": "--for", "recipe": "--set", "transform": "--alone", "types": "--as"}
+# What a shell replaces between double quotes.
+_UNSAFE = frozenset("$`\\!")
 
 
 @contextmanager
@@ -124,30 +115,33 @@ def command_line() -> Iterator[None]:
         _in_python = before
 
 
-def spoken(text: str) -> str:
-    """A sentence in the words of the caller."""
-    return in_python(text) if _in_python else text
+def option_name(argument: str) -> str:
+    return _OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
 
 
-def in_python(text: str) -> str:
-    """A sentence with arguments in place of options: ``--hold-out 0`` is ``hold_out=0``."""
-    parts = _COMMAND.split(text)
-    parts[::2] = [_OPTION.sub(_argument, part) for part in parts[::2]]
-    several = re.sub(r"(=(?:'[^']*'|[\w.]+|[\[{][^\]}]*[\]}])) (?=[a-z_]+=)", r"\1, ", "".join(parts))
-    return several.replace("}, recipe={", ", ")
+def option(argument: str, value: object = None) -> str:
+    """An argument, with a value if given, as the caller writes it: ``types={'x': 'number'}``, or ``--as x=number``."""
+    if _in_python:
+        return argument if value is None else f"{argument}={value!r}"
+    name = option_name(argument)
+    if value is None or value is True:
+        return name
+    if value is False:
+        return f"--no-{argument}"
+    if isinstance(value, dict):
+        keys = (",".join(key) if isinstance(key, tuple) else key for key in value)
+        value = [f"{key}={each}" for key, each in zip(keys, value.values(), strict=True)]
+    return " ".join(f"{name} {_shell_word(str(each))}" for each in (value if isinstance(value, list) else [value]))
 
 
-def _argument(option: re.Match[str]) -> str:
-    name, value = option["name"], option["value"]
-    argument = _ARGUMENTS.get(name, name.replace("-", "_"))
-    if name in _FLAGS:
-        return f"{argument}=True{f' {value}' if value else ''}"
-    if value is None:
-        return f"{argument[3:]}=False" if argument.startswith("no_") else argument
-    value = shlex.split(value)[0] if value[0] in "'\"" else value
-    key, equals, last = value.partition("=") if argument in _MAPPINGS else ("", "", value)
-    key, last = (key, last) if equals else ("", value)
-    literal = last if re.fullmatch(r"[\d.]+", last) else repr(last)
-    if key:
-        literal = f"{{{tuple(key.split(',')) if ',' in key else key!r}: {literal}}}"
-    return f"{argument}=[{literal}]" if argument in _LISTS else f"{argument}={literal}"
+def options(**values: object) -> str:
+    """Several of them."""
+    return (", " if _in_python else " ").join(option(name, value) for name, value in values.items())
+
+
+def _shell_word(text: str) -> str:
+    """A word as a shell takes it: ``x``, ``'Clinic ZIP'``, ``"it's"``."""
+    if "'" not in text or not _UNSAFE.isdisjoint(text):
+        return shlex.quote(text)
+    escaped = text.replace('"', r"\"")
+    return f'"{escaped}"'

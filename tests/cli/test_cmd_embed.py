@@ -27,7 +27,7 @@ from clnr.cli.app import JSON_FORMAT
 from clnr.embedding import job
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.artifact import load_result
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
 from tests.conftest import tiny
@@ -69,14 +69,7 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     table = pq.read_table(files / "mine" / "embeddings.parquet")
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
-    structure = "structure=0: adds no structural features, though nodes have only 12, since the edges look random"
-    for said in ("read: 80 nodes", structure, "memory: about "):
-        assert said in ended.err
-    for said in ("80 nodes in 8 dimensions", "link AUC: held-out edges", "macro-F1", "linear probe on test nodes, %"):
-        assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
-    assert ended.out.splitlines()[-3:] == ["next:", "  clnr similar mine paper:0", "  clnr report mine --open"]
-    assert "digests.json" not in ended.out
 
 
 @pytest.mark.parametrize("ids", [("-1", "-2"), ("$HOME", "it's")])
@@ -106,7 +99,7 @@ def test_tables_may_be_queries(clnr, files):
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
     more = ["--edges", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
     assert clnr("transform", "mine", *more).code == 0
-    assert "one more" in load_folder(files / "more").table_graph.graph.ids.tolist()
+    assert "one more" in load_result(files / "more").table_graph.graph.ids.tolist()
 
 
 def test_how_columns_are_read_is_told_and_changed(clnr, files):
@@ -138,13 +131,11 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     plan = only_json(clnr("transform", *tables, "--dry-run", "--json"))
     assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
     ended = clnr("transform", *tables, "--out", "tomorrow")
-    assert "scores at training, without the new tables: link AUC 0." in ended.out
-    for line in ("read: 2 new nodes, 2 new edges, added to 80", "- edges 'source'", "- nodes 'words': feature, vector"):
-        assert line in ended.err
-    assert load_folder(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
+    assert ended.code == 0, ended.err
+    assert load_result(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
     here = clnr("transform", *tables, "--out", "./mine", "--force", "--no-report", "-q")
     assert "mine is the folder of the model itself: its graph and vectors are replaced" in here.err
-    assert load_folder(files / "mine").table_graph.graph.num_nodes == 82
+    assert load_result(files / "mine").table_graph.graph.num_nodes == 82
 
 
 def test_export_formats(clnr, files):
@@ -152,14 +143,13 @@ def test_export_formats(clnr, files):
     assert clnr("embed", "--edges", "two.csv", "--effort", "quick", "--no-report", "--quiet", "--out", "mine").code == 0
     written = clnr("export", "mine", "--format", "csv,npy").out.split()
     assert written == [str(Path("mine", name)) for name in ("embeddings.csv", "embeddings.npy")]
-    z = load_folder(files / "mine").z
+    z = load_result(files / "mine").z
     assert (np.load(files / "mine" / "embeddings.npy", allow_pickle=False) == z).all()
     rows = [line.split(",") for line in (files / "mine" / "embeddings.csv").read_text().splitlines()]
     assert rows[0][:3] == ["id", "cluster", "v0"]
     np.testing.assert_allclose(np.array([row[2:] for row in rows[1:]], float), z, rtol=1e-6)
-    assert [row[0] for row in rows[1:]] == load_folder(files / "mine").table_graph.graph.ids.tolist()
+    assert [row[0] for row in rows[1:]] == load_result(files / "mine").table_graph.graph.ids.tolist()
     assert [int(row[1]) for row in rows[1:]] == NodeEmbedder.load(files / "mine").clusters().assignment.tolist()
-    assert "known: csv, npy" in assert_refused(clnr("export", "mine", "--format", "xml"))
 
 
 @pytest.mark.full
@@ -173,7 +163,7 @@ def test_a_model_takes_other_tables_with_a_warning(clnr, files):
         made = clnr(*words, option, table, "--out", table[:-4])
         assert (made.code, f"warning: {table}: " in made.err) == (0, True)
     assert clnr(*words, "--alone", *EMBED[1:], "--out", "same").code == 0
-    np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
+    np.testing.assert_allclose(load_result(files / "same").z, load_result(files / "mine").z, atol=1e-6)
 
 
 def test_an_error_that_is_not_known_gives_json_that_others_can_read(clnr, files):
@@ -183,31 +173,13 @@ def test_an_error_that_is_not_known_gives_json_that_others_can_read(clnr, files)
     assert told["scores"]["links_held_out"] == 1
     assert told["baselines"]["Raw"]["link_auc_error"] is None
     assert "NaN" not in (files / "ring" / "metrics.jsonl").read_text()
-    assert np.isnan(load_folder(files / "ring").baselines["Raw"]["link_auc_error"])
+    assert np.isnan(load_result(files / "ring").baselines["Raw"]["link_auc_error"])
 
 
 def test_a_plan_writes_nothing(clnr, files):
     ended = clnr(*EMBED, "--dry-run")
     assert (ended.code, ended.err) == (0, "")
-    assert "read: 80 nodes" in ended.out
     assert only_json(clnr(*EMBED, "--dry-run", "--json"))["memory_bytes"] > 0
-    assert left(files) == set()
-
-
-# Others are in transcripts; what each function refuses is tested beside it.
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["embed", "--out", "mine"], "--edges"),
-        (["transform", "none", "--edges", "edges.csv", "--out", "mine"], "no such folder"),
-        ([*EMBED, "--out", "mine", "--set", "threads=x"], "threads must be a whole number"),
-        ([*EMBED, "--out", "edges.csv"], "is a file"),
-        (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
-        (["similar", "none", "paper:1"], "no such folder"),
-    ],
-)
-def test_what_is_wrong_is_one_line_and_leaves_nothing(words, said, clnr, files):
-    assert said in assert_refused(clnr(*words))
     assert left(files) == set()
 
 
@@ -259,14 +231,14 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
         except Killed:
             moments += passed[-1:]
             if before:
-                assert load_folder(out).model.seed in (0, 5)
+                assert load_result(out).model.seed in (0, 5)
             command(folder=out, force=before, resume=True)
-            assert load_folder(out).model.seed == 0
+            assert load_result(out).model.seed == 0
             assert left(files) == {"earlier", out.name}
             shutil.rmtree(out)
         else:
             break
-    assert load_folder(out).model.seed == 0
+    assert load_result(out).model.seed == 0
     assert left(files) == {"earlier", out.name}
     assert {*moments} >= {"fsync", "replace", "unlink", "mkdir", "exchange" if before else "rename"}
     assert len(moments) > 20
@@ -292,7 +264,7 @@ def begun(checkpoint, *words):
 @pytest.mark.full
 def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     assert clnr(*LONG, "--out", "whole").code == 0
-    whole = load_folder(files / "whole")
+    whole = load_result(files / "whole")
     for out, how, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("stopped", signal.SIGINT, 130)):
         words = [*LONG, "--out", out]
         with begun(files / f"{out}.checkpoint", *words) as process:
@@ -302,7 +274,7 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
         assert "Traceback" not in err
         ended = clnr(*words, "--resume")
         assert ended.code == 0, ended.err
-        mine = load_folder(files / out)
+        mine = load_result(files / out)
         assert (whole.z == mine.z).all()
         assert whole.losses == mine.losses
     assert left(files) == {"whole", "killed", "stopped"}
@@ -317,11 +289,6 @@ def test_clusters(clnr, files):
         assert read(file).to_pydict() == {"id": ids, "cluster": found.assignment.tolist()}
     assert told == {"format": JSON_FORMAT} | json.loads(json.dumps(found.to_dict()))
     assert {each["cluster"]: each["size"] for each in told["clusters"]} == Counter(found.assignment.tolist())
-    lines = clnr("clusters", "mine", "-k", "3").out.splitlines()
-    assert lines[0].split()[:2] == ["cluster", "nodes"]
-    for each, line in zip(found.clusters, (line for line in lines[1:] if line[0].isdigit()), strict=True):
-        assert line.split()[:3] == [str(each.number), str(each.size), f"{each.typical[0]};"]
-    assert lines[-1].startswith(f"silhouette {found.silhouette:.2f}, from 0 (clusters overlap)")
     assert clnr("clusters", "mine").out == clnr("clusters", "mine").out
     (files / "there.csv").mkdir()
     assert "there.csv" in assert_refused(clnr("clusters", "mine", "--out", "there.csv"))
@@ -334,10 +301,8 @@ def test_similar_nodes(clnr, files):
     expected = NodeEmbedder.load("mine").similar("paper:5", 4)
     assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in nearest] == expected
     assert all(row["label"].startswith("field ") for row in nearest)
-    shown = clnr("similar", "mine", "paper:5", "-k", "4")
-    assert all(row["id"] in shown.out for row in nearest)
-    in_capitals = clnr("similar", "mine", "PAPER:5", "-k", "4")
-    assert (in_capitals.out, in_capitals.err) == (shown.out, "")
+    in_capitals = clnr("similar", "mine", "PAPER:5", "-k", "4", "--json")
+    assert (json.loads(in_capitals.out), in_capitals.err) == (nearest, "")
 
 
 @pytest.mark.full

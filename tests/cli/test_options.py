@@ -12,8 +12,8 @@ import pytest
 from typer.main import get_command
 
 from clnr.cli import app, cmd_embed, cmd_ingest, worker_options
-from clnr.cli.app import PANELS
-from clnr.cli.options import parameters_of, tables_by_name
+from clnr.cli.app import COMMANDS, PANELS
+from clnr.cli.options import tables_by_name
 from clnr.errors import ClnrError
 from tests.command_line import assert_refused, outside
 
@@ -43,7 +43,6 @@ def there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-@pytest.mark.usefixtures("options")
 def test_names_and_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert tables_by_name("--edges", None) is None
@@ -114,7 +113,7 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
 def test_every_option_of_a_long_list_has_a_place_in_its_help(name):
     module, command = (cmd_embed, cmd_embed.embed) if name == "embed" else (cmd_ingest, cmd_ingest.ingest)
     placed = [each for names in module.PANELS.values() for each in names]
-    assert sorted(placed) == sorted(each.name for each in parameters_of(command))
+    assert sorted(placed) == sorted(inspect.signature(command).parameters)
     wide, narrow = (outside(name, "--help", COLUMNS=width, PYTHONUTF8="1").out for width in ("130", "80"))
     assert re.findall("─ ([A-Z].*?) ─", wide) == re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == [*module.PANELS]
     # What other commands share with it stays where it was.
@@ -141,3 +140,5 @@ def test_the_help_groups_commands_at_any_width():
     assert re.findall("─ ([A-Z].*?) ─", wide) == ["Options", *PANELS]
     assert re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == ["Options", *PANELS]
     assert "<bool>" not in wide + narrow
+    lines = [line.split() for line in narrow.splitlines()]
+    assert all([name, *text.split()] in lines for name, (_, text) in COMMANDS.items())

@@ -5,7 +5,7 @@ import pytest
 
 from clnr import rng
 from clnr.datasets import noise
-from clnr.datasets.noise import pair_keys, sample_non_edges, with_noise
+from clnr.datasets.noise import sample_non_edges, with_noise
 from clnr.errors import DataError
 from clnr.graph import Graph
 from tests.conftest import tiny
@@ -45,39 +45,42 @@ def test_a_graph_without_room_is_refused():
     assert pairs(with_noise(almost, 0.2, 0)) - pairs(almost) == {frozenset({2, 3})}
 
 
-def dense(nodes, share=0.97):
+def dense(nodes, share=0.97, undirected=True):
     """A graph with that share of all pairs."""
     one, other = np.triu_indices(nodes, 1)
     there = np.random.default_rng(0).random(len(one)) < share
-    return np.sort(pair_keys(one[there], other[there], nodes))
+    return Graph.from_edges(one[there], other[there], np.zeros((nodes, 1)), undirected=undirected)
 
 
-def non_edges(edges, nodes, first, second):
-    return {min(a, b) * nodes + max(a, b) for a in first for b in second if a != b} - set(edges.tolist())
+def non_edges(graph, first, second):
+    all_pairs = {frozenset((a, b)) for a in first for b in second if a != b}
+    return {min(pair) * graph.num_nodes + max(pair) for pair in all_pairs - pairs(graph)}
 
 
 KINDS = {"all": None, "one": (np.arange(50, 150),) * 2, "two": (np.arange(100), np.arange(100, 200))}
 
 
+@pytest.mark.parametrize("undirected", [False, True])
 @pytest.mark.parametrize("ends", KINDS.values(), ids=KINDS)
-def test_all_non_edges_of_a_dense_graph_are_found_with_few_draws(ends, monkeypatch):
+def test_all_non_edges_of_a_dense_graph_are_found_with_few_draws(ends, undirected, monkeypatch):
     draws, draw = [], rng.draw
-    monkeypatch.setattr(rng, "draw", lambda key, i, j=0: (draws.append(len(i)), draw(key, i, j))[1])
-    edges, nodes = dense(200), 200
-    expected = non_edges(edges, nodes, *(range(nodes),) * 2 if ends is None else [each.tolist() for each in ends])
+    graph = dense(200, undirected=undirected)
+    expected = non_edges(graph, *(range(200),) * 2 if ends is None else [each.tolist() for each in ends])
     assert 100 < len(expected) < 700
-    sampled = sample_non_edges(edges, nodes, len(expected), rng.key(0), ends)
-    assert sorted(sampled.tolist()) == sorted(expected)
-    assert sum(draws) < 200 * len(expected)
+    monkeypatch.setattr(rng, "draw", lambda key, i, j=0: (draws.append(len(i)), draw(key, i, j))[1])
+    for more in (0, 10):
+        sampled = sample_non_edges(graph.ways, len(expected) + more, rng.key(0), ends)
+        assert sorted(sampled.tolist()) == sorted(expected)
+    assert sum(draws) < 400 * len(expected)
 
 
 @pytest.mark.parametrize("rounds", [16, 0], ids=["drawn", "listed"])
 def test_non_edges_are_drawn_evenly(rounds, monkeypatch):
     monkeypatch.setattr(noise, "_DRAW_ROUNDS", rounds)
-    edges = np.array([1, 2, 9])
-    counts = dict.fromkeys(non_edges(edges, 6, range(6), range(6)), 0)
+    graph = Graph.from_edges([0, 0, 1], [1, 2, 3], np.zeros((6, 1)))
+    counts = dict.fromkeys(non_edges(graph, range(6), range(6)), 0)
     for seed in range(600):
-        drawn = sample_non_edges(edges, 6, 2, rng.key(seed)).tolist()
+        drawn = sample_non_edges(graph.ways, 2, rng.key(seed)).tolist()
         assert len(set(drawn)) == 2
         for pair in drawn:
             counts[pair] += 1
@@ -87,12 +90,12 @@ def test_non_edges_are_drawn_evenly(rounds, monkeypatch):
 
 @pytest.mark.parametrize("share", [0.01, 0.5])
 def test_other_graphs_keep_their_draws(share):
-    edges, nodes, wanted, key = dense(60, share), 60, 300, rng.key(3)
-    drawn, at = [], 0
+    graph, nodes, wanted, key = dense(60, share), 60, 300, rng.key(3)
+    free, drawn, at = non_edges(graph, range(60), range(60)), [], 0
     while len(drawn) < wanted:
         one, other = (int(rng.draw(key, 2 * at + end)) * nodes >> 32 for end in (0, 1))
         pair = min(one, other) * nodes + max(one, other)
-        if one != other and pair not in drawn and pair not in edges:
+        if pair in free and pair not in drawn:
             drawn.append(pair)
         at += 1
-    assert sample_non_edges(edges, nodes, wanted, key).tolist() == drawn
+    assert sample_non_edges(graph.ways, wanted, key).tolist() == drawn

@@ -31,9 +31,10 @@ from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
 from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import cpu_engine
+from clnr.engine.blocks import in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_session import joined
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph import Graph
 from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
@@ -48,7 +49,7 @@ CHANGES = {"epochs": EPOCHS, "hidden": 16, "dimension": 8, "sampled_nodes": 37, 
 BLOCKS = 8  # Of a layer, about.
 
 
-def make_graph(path: Path, seed: int) -> GraphFolder:
+def make_graph(path: Path, seed: int) -> Graph:
     random = np.random.default_rng(seed)
     source, target = random.integers(0, NODES, (2, 800))
     nodes = {"id": np.arange(NODES), "x": random.normal(size=(NODES, 6)).tolist()}
@@ -84,11 +85,11 @@ def kill_at_third_block(rank: int) -> None:
     kill_at(BlockEmbedding, "_compute", 3)
 
 
-def first_step(graph: GraphFolder, chosen: Settings) -> dict[str, torch.Tensor]:
+def first_step(graph: Graph, chosen: Settings) -> dict[str, torch.Tensor]:
     """Loss and gradients of the first step in float64, where sums in another order differ by next to nothing."""
     engine, workers, recipe = CompiledEngine(torch.float64), chosen.workers, chosen.recipe_for(graph)[0]
     model = chosen.method.build(recipe)
-    given = engine.to_device(graph)
+    given = in_blocks(graph)
     parameters = {name: value.double().requires_grad_() for name, value in model.init(graph.num_features, 0).items()}
     loss = model.loss(parameters, StepContext(engine, given, 0, 0, recipe.epochs, None, workers))
     gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)

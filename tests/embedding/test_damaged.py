@@ -147,7 +147,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "edges beyond, the last at 0": lambda: graph(incoming=edges(indptr=inner(100_000, 0))),
     "a node beyond": lambda: graph(incoming=edges(indices=at(0, HUGE))),
     "a node below": lambda: graph(outgoing=edges(indices=at(0, -1))),
-    "nodes of int32": lambda: graph(incoming=edges(indices=lambda nodes: nodes.astype(np.int32))),
+    "nodes of int64": lambda: graph(incoming=edges(indices=lambda nodes: nodes.astype(np.int64))),
     "nodes not sorted": lambda: graph(incoming=edges(indices=lambda nodes: nodes[::-1].copy())),
     "a weight too few": lambda: graph(incoming=edges(weight=lambda weight: weight[1:])),
     "a weight that is infinite": lambda: graph(incoming=edges(weight=lambda weight: at(0, 1)(weight) * np.float32(np.inf))),

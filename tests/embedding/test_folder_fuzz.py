@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from clnr.embedding.job import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.folder import open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
@@ -44,7 +44,7 @@ ODD = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
 
 
 def load(path: str, out: str) -> None:
-    in_memory(GraphFolder.open(Path(path)))
+    in_memory(open_graph(path))
 
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
@@ -52,7 +52,7 @@ def train(path: str, out: str, method: str = "CLNR") -> None:
     chosen = test_graph_in_files.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(out)
-    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_graph_in_files.MEMORY)
+    embed_folder(open_graph(path), Path(out), chosen, test_graph_in_files.MEMORY)
 
 
 def train_mix(path: str, out: str) -> None:
@@ -201,7 +201,7 @@ def test_a_folder_is_read_as_it_can_be_or_not_at_all(data, apart, folders, tmp_p
         assert broken(path, ways(path) if call == "train_mix" else ("incoming",)) is None
     if MANIFEST not in changed and any(content != (sound / name).read_bytes() for name, content in changed.items()):
         with pytest.raises(DataError, match="damaged, or was changed"):
-            GraphFolder.open(path).verify()
+            verify(path)
 
 
 def ways(path):

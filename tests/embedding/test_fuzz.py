@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clnr.embedding.reporting.report_data import report_html
-from clnr.embedding.store.artifact import load_folder, save_folder
+from clnr.embedding.store.artifact import load_result, save_folder
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
 from clnr.engine import cpu_engine
 from clnr.methods import METHODS
@@ -91,7 +91,7 @@ def load(folder, source, changed, sealed=True):
         unseal(folder)
     for name, content in changed.items():
         (folder / name).write_bytes(content)
-    return attempted(lambda: load_folder(folder))
+    return attempted(lambda: load_result(folder))
 
 
 @fuzzed(30)

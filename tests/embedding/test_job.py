@@ -16,7 +16,7 @@ from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.job import embed_tables
 from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.output_folder import write_formats
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
@@ -35,7 +35,7 @@ def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_pat
     )
     assert (result.z == made.embedding_).all()
     assert result.scores == made.scores_
-    assert (load_folder(tmp_path / "out").z == made.embedding_).all()
+    assert (load_result(tmp_path / "out").z == made.embedding_).all()
     assert "report.html" in {path.name for path in (tmp_path / "out").iterdir()}
 
 
@@ -108,7 +108,7 @@ def test_a_purpose_takes_a_baseline_that_is_better(tables, tmp_path, monkeypatch
     assert {"CLNR-mix", "Raw", "SVD"} <= taken.baselines.keys()
     assert "Cleora" not in taken.baselines
     assert taken.warnings[0].startswith("labels choose Cleora: accuracy ")
-    assert load_folder(tmp_path / "out").model.provenance.purpose == LABELS
+    assert load_result(tmp_path / "out").model.provenance.purpose == LABELS
     again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
     assert embed_tables(tables, tmp_path / "out", again, report=False) is None
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: None)

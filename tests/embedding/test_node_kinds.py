@@ -11,11 +11,11 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
-from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.stored_columns import first_of_kinds
+from clnr.embedding.store.stored_columns import stored_kind_numbers
 from clnr.engine import cpu_engine
 from clnr.errors import ClnrError
+from clnr.evaluation import hold_out
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from clnr.tables.folder_ingest import ingest
@@ -81,17 +81,14 @@ def test_what_is_linked_can_be_left_out(embedder, tmp_path):
     assert not any(each.linked for each in asked)
 
 
-def test_of_files_ends_are_of_the_same_kinds_too(folder):
-    assert first_of_kinds(folder).tolist() == [0, USERS]
-    links = hold_out_links(folder, 0.2, 0)
-    assert (links.positives < [[USERS], [USERS + ITEMS]]).all()
+def test_of_files_the_same_edges_are_held_out_as_in_memory(folder):
+    tables = read_tables(EDGES, NODES)
+    links = hold_out(folder, 0.2, 0, stored_kind_numbers(folder))
+    for found, right in zip(links, hold_out(tables.graph, 0.2, 0, tables.kind_numbers), strict=True):
+        np.testing.assert_array_equal(found, right)
+    assert links.positives.shape[1] == int(0.2 * len(set(bought)))
     for pairs in links[:2]:
-        assert (links.kinds_of(pairs) == [[0], [1]]).all()
-    joined = {(u, USERS + i) for u, i in bought}
-    assert not joined & set(zip(*links.negatives.tolist(), strict=True))
-    held = set(zip(*links.positives.tolist(), strict=True))
-    linked = {tuple(sorted(pair)) for pair in links.linked.T.tolist()}
-    assert linked <= joined - held
+        assert (links.kinds[pairs] == [[0], [1]]).all()
 
 
 @pytest.mark.full
@@ -102,17 +99,18 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
     assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
     assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8
-    away = folder.path.rename(tmp_path / "elsewhere")
+    away = folder.stored.path.rename(tmp_path / "elsewhere")
     for ask in (partial(similar_nodes, tmp_path / "shards"), NodeEmbedder.load(tmp_path / "shards").similar):
         for kind in ("item", None):
             with pytest.raises(ClnrError, match="which is missing or has changed"):
                 ask("user:4", 9, kind=kind, unlinked=True)
         # Without its neighbours, by its own row.
         assert ask("user:4", 9, kind="item")
-    away.rename(folder.path)
+    away.rename(folder.stored.path)
 
 
-def test_kinds_are_numbers_only_if_there_are_several():
+def test_kinds_are_numbers_only_if_there_are_several(folder):
     assert read_tables(EDGES, NODES).kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
+    assert stored_kind_numbers(folder).tolist() == [0] * USERS + [1] * ITEMS
     friends = {("user", "knows", "user"): pa.table({"source": [0, 1], "target": [1, 2]})}
     assert read_tables(friends, {"user": NODES["user"]}).kind_numbers is None

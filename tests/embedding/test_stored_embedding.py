@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from clnr.embedding.store.stored_nodes import StoredIds
 
 from clnr import NodeEmbedder
 from clnr.embedding.planning import file_plan
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.neighbors import ArrayRows
-from clnr.embedding.search.nodes import TableNodes
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store.shards import Shards
-from clnr.embedding.store.stored_nodes import StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.folder import open_graph
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
 
@@ -56,13 +56,13 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(folders, small):
-    return {name: NodeEmbedder(**OPTIONS).fit(folder.path) for name, folder in folders.items()}
+    return {name: NodeEmbedder(**OPTIONS).fit(folder.stored.path) for name, folder in folders.items()}
 
 
 def test_the_embedding_is_that_of_the_graph_in_memory(folders, fitted, monkeypatch):
     monkeypatch.setattr(file_plan, "fits_memory", lambda *_: True)
     for name, embedder in fitted.items():
-        whole = NodeEmbedder(**OPTIONS).fit(folders[name].path)
+        whole = NodeEmbedder(**OPTIONS).fit(folders[name].stored.path)
         z = np.asarray(embedder.embedding_)
         assert embedder.losses_ == pytest.approx(whole.losses_)
         np.testing.assert_allclose(z, whole.embedding_, rtol=1e-4, atol=1e-5)
@@ -123,11 +123,11 @@ def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
     trades = [["baker", "smith", "miner"][i] for i in rng.integers(0, 3, NODES)]
     nodes = pa.table({"id": ids, "trade": trades, "years": rng.normal(10, 3, NODES), "title": [f"the {i}" for i in ids]})
     folder = ingest(edges, nodes, out=tmp_path / "graph", name="title")
-    embedder = NodeEmbedder(**OPTIONS).fit(folder.path)
+    embedder = NodeEmbedder(**OPTIONS).fit(folder.stored.path)
     assert isinstance(embedder.embedding_, Shards)
     for k in (None, 3):
         found = embedder.clusters(k)
-        same = find_clusters(ArrayRows(np.asarray(embedder.embedding_)), TableNodes(in_memory(folder)), k)
+        same = find_clusters(ArrayRows(np.asarray(embedder.embedding_)), Nodes.of_tables(in_memory(folder)), k)
         np.testing.assert_array_equal(found.assignment, same.assignment)
         assert found.clusters == same.clusters
         assert found.silhouette == pytest.approx(same.silhouette)
@@ -135,7 +135,7 @@ def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
     assert all(name == f"the {node}" for each in found.clusters for node, name in zip(each.typical, each.names, strict=True))
     # Without its graph folder, nothing but the vectors is known.
     embedder.save(tmp_path / "saved")
-    folder.path.rename(tmp_path / "elsewhere")
+    folder.stored.path.rename(tmp_path / "elsewhere")
     alone = NodeEmbedder.load(tmp_path / "saved").clusters(3)
     np.testing.assert_array_equal(alone.assignment, found.assignment)
     assert [(each.typical, each.traits) for each in alone.clusters] == [(each.typical, ()) for each in found.clusters]
@@ -161,25 +161,25 @@ def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
 
 
 def test_other_graphs_are_embedded_with_it(folders, fitted, monkeypatch):
-    embedder, path = fitted["text"], folders["text"].path
+    embedder, path = fitted["text"], folders["text"].stored.path
     assert embedder.transform(path) is embedder.embedding_
-    other = embedder.transform(folders["numbers"].path)
+    other = embedder.transform(folders["numbers"].stored.path)
     np.testing.assert_allclose(np.asarray(other), np.asarray(embedder.embedding_), rtol=1e-5, atol=1e-6)
     monkeypatch.setattr(file_plan, "fits_memory", lambda *_: True)
-    small = embedder.transform(folders["numbers"].path)
+    small = embedder.transform(folders["numbers"].stored.path)
     assert isinstance(small, np.ndarray)
     np.testing.assert_allclose(small, np.asarray(other), rtol=1e-4, atol=1e-5)
 
 
 def test_nodes_of_a_given_graph(folders):
-    embedder = NodeEmbedder(**OPTIONS, graph=str(folders["text"].path))
+    embedder = NodeEmbedder(**OPTIONS, graph=str(folders["text"].stored.path))
     found = embedder.fit_transform(["n5", "n299", "n5"])
     np.testing.assert_array_equal(found, embedder.embedding_[[5, 299, 5]])
 
 
 def test_files_go_with_the_last_that_uses_them(folders, small):
     before = set(small.iterdir())
-    z = NodeEmbedder(**OPTIONS).fit_transform(folders["text"].path)
+    z = NodeEmbedder(**OPTIONS).fit_transform(folders["text"].stored.path)
     assert len(set(small.iterdir()) - before) == 1
     assert z[0].shape == (8,)
     del z
@@ -188,13 +188,13 @@ def test_files_go_with_the_last_that_uses_them(folders, small):
 
 @pytest.mark.full
 def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders, monkeypatch):
-    folder = GraphFolder.open(folders["text"].path)
+    folder = open_graph(folders["text"].stored.path)
     default = NodeEmbedder(device="cpu", recipe=RECIPE, hold_out=0.0)
-    assert "plan: CLNR-mix, " in str(default.plan(folder.path))
-    assert default.fit(folder.path)._result.model.method.name == "CLNR-mix"
+    assert "plan: CLNR-mix, " in str(default.plan(folder.stored.path))
+    assert default.fit(folder.stored.path)._result.model.method.name == "CLNR-mix"
     assert default.embedding_.shape == (NODES, 128)
     monkeypatch.setattr(file_plan, "MOST_FEATURES", 100)
     said = "CLNR-mix does not work from files here; to see why: method='CLNR-mix'"
-    assert f"method=CLNR: {said}" in str(default.plan(folder.path))
+    assert f"method=CLNR: {said}" in str(default.plan(folder.stored.path))
     with pytest.raises(MethodError, match="at most 100 features from files; method='CLNR' with its defaults works"):
-        NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))
+        NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.stored.path))

@@ -96,7 +96,7 @@ def test_features_that_are_rounded_in_files_are_what_is_read_back(tmp_path):
     digest(tmp_path / "tables")
     tables = {"edges": tmp_path / "tables" / "e.csv", "nodes": tmp_path / "tables" / "n.csv"}
     folder = ingest(**tables, out=tmp_path / "graph", dtype="float16")
-    assert folder.digest == folder.graph().digest != read_tables(**tables).graph.digest
+    assert folder.digest == folder.in_memory().digest != read_tables(**tables).graph.digest
 
 
 PAIRS = np.array([*((i, "a") for i in range(39)), None], object)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clnr.support.humanize import duration, gigabytes, option, parse_bytes, plural
+from clnr.support.humanize import duration, gigabytes, parse_bytes, plural
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,3 @@ from clnr.support.humanize import duration, gigabytes, option, parse_bytes, plur
 )
 def test_numbers_for_people(call, expected):
     assert {given: call(given) for given in expected} == expected
-
-
-def test_options_are_as_a_shell_takes_them():
-    assert option("--as", "x=number") == "--as x=number"
-    assert option("--as", "Clinic ZIP=number") == "--as 'Clinic ZIP=number'"

@@ -14,8 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
-from clnr.graph.folder_writer import FolderWriter
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.folder import GraphWriter, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.fuzz import examples
@@ -135,7 +134,7 @@ def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
 def test_numbers_beyond_their_type_are_refused(tmp_path):
     with (
         pytest.raises(DataError, match="too large for float16"),
-        FolderWriter(tmp_path, "float16").array("features.values", "float16", 1) as append,
+        GraphWriter(tmp_path, "float16").array("features.values", "float16", 1) as append,
     ):
         append(np.array([[np.finfo(np.float32).max]]))
 
@@ -159,7 +158,7 @@ def test_only_a_graph_folder_is_overwritten(tmp_path):
     ingest(edges, out=tmp_path / "graph")
     with pytest.raises(ClnrError, match="exists already"):
         ingest(edges, out=tmp_path / "graph")
-    assert ingest(edges, out=tmp_path / "graph", force=True, dtype="float16").feature_type == "float16"
+    assert ingest(edges, out=tmp_path / "graph", force=True, dtype="float16").features.dtype == np.float16
     saved(tmp_path / "graph", "mine.txt", "x")
     with pytest.raises(ClnrError, match=r"mine\.txt"):
         ingest(edges, out=tmp_path / "graph", force=True)
@@ -169,13 +168,13 @@ def test_only_a_graph_folder_is_overwritten(tmp_path):
 SLOW = """
 import itertools, sys, time
 from clnr.tables import ingest
-from clnr.graph.folder_writer import FolderWriter
+from clnr.graph.folder import GraphWriter
 edges, out, n = sys.argv[1:]
 def wait(*_, **__):
     print("waiting", flush=True)
     time.sleep(60)
 if n == "0":
-    FolderWriter.close = wait
+    GraphWriter.close = wait
 lines = itertools.count(1)
 ingest(edges, out=out, progress=lambda line: next(lines) == int(n) and wait())
 """
@@ -195,4 +194,4 @@ def test_a_killed_ingest_leaves_nothing_that_opens_and_the_next_one_cleans_up(tm
     assert not any((path / MANIFEST).exists() for path in left)
     ingest(edges, out=out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.csv", "graph"]
-    GraphFolder.open(out).verify()
+    verify(out)

@@ -10,7 +10,6 @@ import pytest
 
 from clnr import ingest, read_tables
 from clnr.cli import cmd_embed, cmd_ingest
-from clnr.cli.options import option_of
 from clnr.tables.table_arguments import TableArguments
 
 NAMES = [field.name for field in fields(TableArguments)]
@@ -29,9 +28,6 @@ def test_the_commands_have_their_options():
     assert options.keys() < set(NAMES)
     for command in (cmd_ingest.ingest, cmd_embed.embed):
         assert options.keys() < inspect.signature(command).parameters.keys()
-    assert [option_of(name) for name in ("edges", "names", "types", "header", "directed", "out")] == [
-        *("--edges", "--name", "--as", "--header", "--directed", "--out")
-    ]
 
 
 @pytest.mark.parametrize("function", [read_tables, ingest])

@@ -61,7 +61,7 @@ def test_a_repeated_edge_of_a_kind_counts_once_unless_it_has_weights(tmp_path, w
         for more in ([], rows[:1])
     )
     assert (once.graph.digest == twice.graph.digest) == (not weight)
-    assert f"merged: 1 row repeating an edge; {how}" in table_warnings(twice)
+    assert f"merged: 1 row repeating an edge; {how}" in table_warnings(twice.graph, twice.info)
 
 
 def test_tables_by_name_are_as_a_column_of_kinds():

@@ -33,10 +33,9 @@ def _main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    limit = _address_space()
+    limited = ""
     try:
-        if limit is not None and limit < _LEAST_BYTES and not {"--help", "--version"}.intersection(sys.argv):
-            raise ClnrError(_limited(limit))
+        limited = _limit_of_memory()
         code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
@@ -50,37 +49,38 @@ def _main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except MemoryError:
-        message = "out of memory; " + ("a smaller graph, hidden or dimension needs less" if limit is None else _limited(limit))
+        message = f"out of memory; {limited or 'a smaller graph, hidden or dimension needs less'}"
     except OSError as error:
         # A library of numba's that cannot be loaded has no number.
-        message = f"cannot read or write: {error}" if limit is None or error.errno is not None else _limited(limit)
+        message = limited if limited and error.errno is None else f"cannot read or write: {error}"
     except Exception as error:
-        if limit is not None and isinstance(error, ImportError):
-            print_stderr(_limited(limit))
-            return 2
         # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
-        if not hasattr(error, "format_message"):
+        if hasattr(error, "format_message"):
+            message = refused_argument(error)
+        elif limited and isinstance(error, ImportError):
+            message = limited
+        else:
             raise
-        message = refused_argument(error)
     print_stderr(" ".join(message.split()))
     return 2
 
 
-def _address_space() -> int | None:
-    """To how many bytes the system limits the memory of this process; None if it does not."""
+def _limit_of_memory() -> str:
+    """What to say if memory does not suffice, where the system limits that of this process; else ""."""
     try:
         import resource
     except ImportError:  # Windows.
-        return None
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
-def _limited(limit: int) -> str:
-    return (
+        return ""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    message = (
         f"the memory of this process is limited to {gigabytes(limit)} (ulimit -v), and a small graph takes "
         f"{gigabytes(_SMALL_GRAPH_BYTES)}, most of it for libraries; raise the limit: ulimit -v unlimited"
     )
+    if limit < _LEAST_BYTES and not {"--help", "--version"}.intersection(sys.argv):
+        raise ClnrError(message)
+    return message
 
 
 def _show_once(shown: set[str]) -> Callable[..., None]:

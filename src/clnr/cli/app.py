@@ -1,12 +1,11 @@
-"""What all commands share: the program, its console, and common arguments and options."""
+"""What all commands share: the program and its console."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,6 @@ from clnr.errors import ClnrError, command_line, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
 from clnr.support.humanize import escape_control
-from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.version import __version__
 
 if TYPE_CHECKING:
@@ -59,24 +57,22 @@ class Program(TyperGroup):
             return super().main(args, *others, **named)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
-        if command is None:
-            return None
-        command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
-        name_values(command, ctx)
-        command.format_options = partial(write_options, command)
+        if command is not None:
+            command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
+            name_values(command, ctx)
+            command.format_options = partial(write_options, command)
         return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         name_values(self, ctx)
         super().format_help(ctx, formatter)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        write_options(self, ctx, formatter)
-        write_panels({panel: lines.items() for panel, lines in PANELS.items()}, formatter)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        write_panels({panel: list(lines.items()) for panel, lines in PANELS.items()}, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-"):
@@ -86,7 +82,6 @@ class Program(TyperGroup):
 
 app = typer.Typer(
     cls=Program,
-    help="Learn node embeddings of a graph without labels.",
     epilog="Examples: clnr embed --edges edges.csv --out folder; clnr run; clnr run CLNR cora --seeds 20",
     add_completion=False,
     context_settings={"max_content_width": 100},
@@ -100,36 +95,6 @@ _MESSAGE_CHARACTERS = 1000
 OPTIMISTIC = (
     "* paper rule: the probe's step is chosen by test accuracy (optimistic); strict: by validation accuracy, test set read once"
 )
-
-MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
-DatasetName = Annotated[
-    str | None,
-    typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets; or a folder of clnr ingest with labels."),
-]
-# Callbacks check what they can before a command imports torch, which takes seconds.
-Device = Annotated[str, typer.Option(callback=check_device, help="auto (a GPU if there is one), cpu or cuda.")]
-Precision = Annotated[
-    str,
-    typer.Option(
-        callback=check_precision, help="Training precision: auto (bfloat16 on a GPU or a CPU with AMX), float32 or bfloat16."
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        callback=check_threads,
-        help="CPU threads; default: by the amount of work. The last bits of results depend on their number.",
-    ),
-]
-Assign = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 
 def _version(asked: bool) -> None:
@@ -172,12 +137,3 @@ def print_json(content: Any) -> None:
 def print_stdout(text: str) -> None:
     """Print lines on standard output."""
     print(printable(text))
-
-
-@contextmanager
-def exits() -> Iterator[None]:
-    """A command that ends itself ends the process: that is no error, of which a worker would tell."""
-    try:
-        yield
-    except typer.Exit as end:
-        sys.exit(end.exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -10,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Device, Json, Quiet, app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables, settings_of
+from clnr.cli.app import app, out, print_json, print_stderr, print_stdout
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Quiet, reads_tables, settings_of
 from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, option
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
-from clnr.support.processes.launch import Place
+from clnr.support.processes.launch import STOPPED, Place
 
 
 def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray: str | None, **options: Any) -> None:
@@ -36,9 +37,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     if graph is None:
         check_arguments("read_tables", **tables)
     elif given:
-        raise ClnrError(
-            f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option_of(given[0])}"
-        )
+        raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option(given[0])}")
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
@@ -66,8 +65,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables()
+@reads_tables(PANELS)
 @by_workers(_check)
 def embed(
     tables: dict[str, Any],
@@ -136,7 +134,7 @@ def embed(
     from clnr.embedding.store.work_folder import is_trained
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.graph.folder import open_graph
     from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock
@@ -157,7 +155,7 @@ def embed(
     )
     settings = job.as_begun(settings, folder)
     planned_workers = workers if group.alone else None
-    in_files = None if graph is None else GraphFolder.open(graph)
+    in_files = None if graph is None else open_graph(graph)
     if in_files is not None:
         # What does not fit on one machine is in files for the workers on all of them.
         if group.all_reduce_min(file_plan.fits_memory(in_files, settings, bound, planned_workers)):
@@ -192,7 +190,8 @@ def embed(
             print_stderr(f"stopped; training is saved in {checkpoint}: run the same command with --resume to continue")
         elif group.first and checkpoint is not None:
             print_stderr("stopped without a checkpoint: the first is saved after a minute of training")
-        raise typer.Exit(130) from None
+        # Not typer.Exit, which is an Exception: a session of workers would take it for an error of this one.
+        sys.exit(STOPPED)
     if not group.first:
         return
     if result is None:
@@ -207,7 +206,7 @@ def print_result(
     result: Any, folder: Path, seconds: float, as_json: bool, took: dict[str, Any] | None = None, trained: bool = True
 ) -> None:
     """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
-    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
+    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.support.humanize import duration, plural
     from clnr.tables.ingest_report import dangling_warning, loses_much
@@ -220,10 +219,10 @@ def print_result(
         tables: list[str] = []
         if shards is None:
             of_graph = {
-                "graph": graph_counts(result.table_graph.graph),
+                "graph": graph_counts(result.nodes.graph),
                 "files": sorted(path.name for path in folder.iterdir()),
             }
-            tables = [*table_warnings(result.table_graph), *kind_weights(result.table_graph)]
+            tables = [*result.nodes.warnings, *kind_weights(result.nodes.info)]
         content = {
             "nodes": nodes,
             "folder": str(folder),
@@ -241,7 +240,7 @@ def print_result(
     in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
     out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")
     lost: list[str] = []
-    if shards is None and loses_much(report := result.table_graph.ingest_report):
+    if shards is None and loses_much(report := result.nodes.info.ingest_report):
         lost = [dangling_warning(report) or ""]
     if trained:
         _print_scores(result.scores, compared, (*lost, *result.warnings))

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import (
-    OPTIMISTIC,
-    Assign,
-    DatasetName,
-    Device,
-    Json,
-    MethodName,
-    Precision,
-    Quiet,
-    Threads,
-    app,
-    choose_pair,
-    out,
-    print_json,
-    print_stderr,
-)
+from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr
+from clnr.cli.options import Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, Threads
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 from clnr.support.humanize import plural
+from clnr.support.machine.devices import Asked
 
 if TYPE_CHECKING:
     from clnr.experiments.results import Summary
@@ -66,18 +51,17 @@ def run_command(
 
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
-    lineup = [(chosen, recipe)]
-    if method is None and not as_json:
-        lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
-    asked = device, precision, threads
-    rows, failures = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
+    baselines = [methods.RAW, methods.UNTRAINED] if method is None and not as_json else []
+    lineup = [(each, recipe) for each in (*baselines, chosen)]
+    asked = Asked(device, precision, threads)
+    rows, failure = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
     if as_json:
         print_json(rows[-1][0].to_dict())
     else:
         _title(name, rows[-1][0])
         out.print(console_tables.summaries(rows))
         out.print(OPTIMISTIC, style="dim")
-    for failure in failures:
+    if failure is not None:
         raise failure
 
 
@@ -116,22 +100,21 @@ def compare(
         if without and not quiet:
             print_stderr(f"{key} does not apply to {', '.join(without)}")
     applied = ({key: value for key, value in changes.items() if key in each.keys} for each in chosen)
-    lineup = [(each, _recipe(each, name, some)) for each, some in zip(chosen, applied, strict=True)]
-    asked = device, precision, threads
-    rows, failures = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
+    lineup = [(each, _recipe(each, name, values)) for each, values in zip(chosen, applied, strict=True)]
+    asked = Asked(device, precision, threads)
+    rows, failure = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
 
     from clnr.experiments.comparison import Comparison
 
-    summaries, published = (list(column) for column in zip(*rows, strict=True))
-    compared = Comparison.of(summaries)
+    compared = Comparison.of([summary for summary, _ in rows])
     if as_json:
         print_json(compared.to_dict())
     else:
-        _title(name, summaries[0])
-        out.print(console_tables.comparison(compared, published))
+        _title(name, rows[0][0])
+        out.print(console_tables.comparison(compared, [published for _, published in rows]))
         out.print(OPTIMISTIC, style="dim")
         out.print(f"** {console_tables.test_note(compared)}", style="dim")
-    for failure in failures:
+    if failure is not None:
         raise failure
 
 
@@ -156,11 +139,11 @@ def _all_runs(
     dataset: str,
     seeds: int,
     rerun: bool,
-    asked: tuple[str, str, int | None],
+    asked: Asked,
     data_root: Path | None,
     quiet: bool,
-) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
-    """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
+) -> tuple[list[tuple[Summary, Published | None]], RunCacheError | None]:
+    """The runs of each method of a line-up with its published result, and a failure to write one to the run cache."""
     if seeds < 1:
         raise RecipeError(f"--seeds must be at least 1, not {seeds}")
 
@@ -173,22 +156,16 @@ def _all_runs(
     from clnr.support.progress import progress_bar
 
     engine = choose(*asked)
-    with stoppable(_STOPPED_MESSAGE), progress_bar(quiet) as bar:
-        graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        runner = Runner(seeds, engine, RunCache(), rerun, bar)
-        runner.run_cache.prepare()
-        summaries, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
-    presets = [preset(method, dataset) for method, _ in lineup]
-    # A published result says nothing about a changed recipe.
-    published = [each.published if each.recipe == recipe else None for each, (_, recipe) in zip(presets, lineup, strict=True)]
-    return list(zip(summaries, published, strict=True)), [failure for failure in failures if failure is not None]
-
-
-@contextmanager
-def stoppable(message: str) -> Iterator[None]:
-    """On Ctrl-C, print a message and exit with code 130."""
     try:
-        yield
+        with progress_bar(quiet) as bar:
+            graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
+            runner = Runner(seeds, engine, RunCache(), rerun, bar)
+            runner.run_cache.prepare()
+            summaries, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     except KeyboardInterrupt:
-        print_stderr(message)
+        print_stderr(_STOPPED_MESSAGE)
         raise typer.Exit(130) from None
+    shipped = ((preset(method, dataset), recipe) for method, recipe in lineup)
+    # A published result says nothing about a changed recipe.
+    published = [each.published if each.recipe == recipe else None for each, recipe in shipped]
+    return list(zip(summaries, published, strict=True)), next(filter(None, failures), None)

@@ -7,18 +7,8 @@ from typing import Annotated
 
 import typer
 
-from clnr.cli.app import (
-    OPTIMISTIC,
-    DatasetName,
-    Json,
-    MethodName,
-    app,
-    choose_pair,
-    out,
-    print_json,
-    print_stderr,
-    print_stdout,
-)
+from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr, print_stdout
+from clnr.cli.options import DatasetName, Json, MethodName
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.support.arguments import check_choice
 from clnr.version import __version__
@@ -31,6 +21,9 @@ def _check_folder(folder: Path) -> Path:
     return folder
 
 
+_NAME_HELP = "Column of node names, kept for later commands; the id column turns names off."
+_COLOUR_HELP = "Colour by this column first; by default labels, a column of few values, or cluster."
+_OPEN_HELP = "Open the report in the browser; draw it again only if something changed."
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=_check_folder, help="A folder that clnr embed wrote.")]
 
 
@@ -121,12 +114,13 @@ def env(as_json: Json = False) -> None:
     cuda = "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
     if torch.cuda.is_available():
         cuda = f"{torch.version.cuda}, {torch.cuda.get_device_name()}"
+    total = total_memory()
     facts: dict[str, str] = {
         "clnr": f"{__version__} (code {code_version()})",
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": platform.platform(),
         "processor": environment.describe(torch.device("cpu")),
-        "memory": "unknown" if (total := total_memory()) is None else f"{total / 2**30:.1f} GiB",
+        "memory": "unknown" if total is None else f"{total / 2**30:.1f} GiB",
         "cuda": cuda,
         "torch": str(torch.__version__),
     }
@@ -160,14 +154,14 @@ def similar(
     answer = similar_nodes(folder, node, k, kind=kind, unlinked=unlinked)
     if answer.id.casefold() != node.casefold():
         print_stderr(f"'{node}' is the name of '{answer.id}'")
+    label = ["label"] if answer.label_column else []
     if as_json:
-        known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.label_column else [])]
+        keys = ["id", *(["name"] if answer.has_names else []), "cosine", "linked", *label]
         rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in answer.nodes]
-        print_json([{title: row[title] for title in ("id", *known)} for row in rows])
+        print_json([{key: row[key] for key in keys} for row in rows])
         return
-    named = any(each.name for each in answer.nodes)
-    keys = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.label_column else [])]
-    table = Table(*((answer.label_column or "") if key == "label" else key for key in keys), box=None, pad_edge=False)
+    keys = [*(["name"] if any(each.name for each in answer.nodes) else []), "id", "cosine", "linked", *label]
+    table = Table(*(answer.label_column or "" if key == "label" else key for key in keys), box=None, pad_edge=False)
     for each in answer.nodes:
         texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
         table.add_row(*("" if texts[key] is None else str(texts[key]) for key in keys))
@@ -227,18 +221,9 @@ def export(
 @app.command()
 def report(
     folder: Folder,
-    name: Annotated[
-        str | None, typer.Option(help="Column of node names, kept for later commands; the id column turns names off.")
-    ] = None,
-    colour: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Colour by this column first; by default labels, a column of few values, or cluster."
-        ),
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--open", help="Open the report in the browser; draw it again only if something changed.")
-    ] = False,
+    name: Annotated[str | None, typer.Option(help=_NAME_HELP)] = None,
+    colour: Annotated[str | None, typer.Option(metavar="COLUMN", help=_COLOUR_HELP)] = None,
+    show: Annotated[bool, typer.Option("--open", help=_OPEN_HELP)] = False,
 ) -> None:
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser

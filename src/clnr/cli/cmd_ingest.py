@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out, print_json, print_stderr
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, option_of, reads_tables
+from clnr.cli.app import app, out, print_json, print_stderr
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, Quiet, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
 PANELS = {
@@ -20,8 +20,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables()
+@reads_tables(PANELS)
 def ingest(
     tables: dict[str, Any],
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,
@@ -36,7 +35,7 @@ def ingest(
     quiet: Quiet = False,
 ) -> None:
     """Write tables of edges and nodes as a graph folder for clnr embed --graph, in bounded memory."""
-    from clnr.errors import ClnrError
+    from clnr.errors import ClnrError, option
     from clnr.tables.argument_checks import check_arguments, check_files
 
     # What can be wrong without reading a table is told before anything heavy is imported.
@@ -44,7 +43,7 @@ def ingest(
         more = {"out": folder, "force": force, "dtype": dtype != _DTYPE, "memory": memory != _MEMORY}
         given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
         if given:
-            raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option_of, given))}")
+            raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option, given))}")
     elif tables["edges"] is None:
         raise ClnrError("missing --edges FILE; see: clnr ingest --help")
     elif folder is None:
@@ -54,7 +53,8 @@ def ingest(
         check_files(**tables)
 
     from clnr.embedding.planning.graph_facts import folder_counts, summary
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.graph.folder import open_graph
+    from clnr.graph.folder import verify as verify_folder
     from clnr.support.humanize import gigabytes
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
@@ -63,8 +63,8 @@ def ingest(
 
     with progress_bar(quiet) as bar:
         if verify is not None:
-            graph = GraphFolder.open(verify)
-            graph.verify(lambda file: bar.note(f"reading {file}"))
+            graph = open_graph(verify)
+            verify_folder(verify, lambda file: bar.note(f"reading {file}"))
         else:
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
@@ -73,13 +73,15 @@ def ingest(
         lines = count_lines(report, counts["weighted"])
         for line in (*column_lines(report.columns), *lines, *report.remarks):
             bar.note(f"- {line}")
-    size = sum(info.bytes for info in graph.files.values())
+    assert graph.stored is not None
+    path = graph.stored.path
+    size = sum(each.stat().st_size for each in path.iterdir())
     if report.hint:
         print(f"clnr: {report.hint}", file=sys.stderr)
     for warning in (line for line in lines if quiet and line.startswith("warning: ")):
         print_stderr(warning)
     if as_json:
         shown = {name: counts[name] for name in ("nodes", "edges", "directed", "features")}
-        print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)})
+        print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(path)})
     else:
-        out.print(f"{graph.path}: {summary(counts)}; features in {graph.feature_type}, {gigabytes(size)}")
+        out.print(f"{path}: {summary(counts)}; features in {graph.features.dtype}, {gigabytes(size)}")

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Device, Json, Precision, Quiet, Threads, app, print_json, print_stderr, print_stdout
+from clnr.cli.app import app, print_json, print_stderr, print_stdout
 from clnr.cli.cmd_embed import print_result
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, in_panels, reads_tables
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Precision, Quiet, Threads, reads_tables
 from clnr.errors import ClnrError
 
 PANELS = {
@@ -22,8 +22,7 @@ PANELS = {
 
 
 @app.command()
-@in_panels(PANELS)
-@reads_tables("features", "types")
+@reads_tables(PANELS, "features", "types")
 def transform(
     tables: dict[str, Any],
     model: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that clnr embed wrote of tables.")],
@@ -55,12 +54,12 @@ def transform(
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.job_sources import plan_extension
-    from clnr.embedding.store.artifact import load_folder
+    from clnr.embedding.store.artifact import load_result
     from clnr.engine import choose
     from clnr.support.progress import progress_bar
 
     if dry_run:
-        plan = plan_extension(load_folder(model), tables, alone=alone)
+        plan = plan_extension(load_result(model), tables, alone=alone)
         if as_json:
             print_json(plan.to_dict())
         else:

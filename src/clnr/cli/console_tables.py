@@ -57,18 +57,9 @@ def runs(rows: Iterable[tuple[str, Run]]) -> Table:
     for name in ("device", "code", "changed in the recipe"):
         table.add_column(name)
     for made, run in rows:
-        table.add_row(
-            made.replace("T", " ")[:16],
-            run.method,
-            run.dataset,
-            str(run.seed),
-            f"{run.strict:.1f}",
-            f"{run.paper:.1f}",
-            f"{run.train_seconds:.2f}",
-            run.device,
-            run.versions["code"][:6],
-            _changes(run),
-        )
+        names = made.replace("T", " ")[:16], run.method, run.dataset
+        numbers = str(run.seed), f"{run.strict:.1f}", f"{run.paper:.1f}", f"{run.train_seconds:.2f}"
+        table.add_row(*names, *numbers, run.device, run.versions["code"][:6], _changes(run))
     return table
 
 
@@ -114,8 +105,7 @@ def methods() -> Table:
     for name in ("MI esti-\nmator", "proj/pred\nhead", "asym-\nmetric", "negative\nsamples"):
         table.add_column(name, justify="center", no_wrap=True)
     for method in METHODS.values():
-        row = method.architecture()
-        target, *traits = ("-", *[False] * 4) if row is None else row
+        target, *traits = method.architecture() or ("-", *[False] * 4)
         table.add_row(method.name, method.summary, str(target), *("\u2713" if trait else "-" for trait in traits))
     return table
 
@@ -164,7 +154,7 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
 
 def baselines(compared: BaselineComparison) -> Table:
     """Raw features, the best training-free baseline and this embedding, a row each."""
-    table = _table(*compared.headings[:1], numbers=compared.headings[1:])
+    table = _table(compared.headings[0], numbers=compared.headings[1:])
     for row in compared.rows:
         table.add_row(*row)
     return table

@@ -8,50 +8,33 @@ import functools
 import glob
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, get_args
 
 import typer
 
-from clnr.errors import ClnrError, shorten
+from clnr.errors import ClnrError, option_name, shorten
 from clnr.support.arguments import check_int
-from clnr.support.machine.devices import check_precision, check_threads
+from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
 from clnr.tables.table_arguments import TableArguments
 
-_UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")
-"""Options that commands for tables have elsewhere."""
-_OPTION_CHARACTERS = 80
-
-
-def with_options(
-    call: Callable[..., None], command: Callable[..., None], parameters: Iterable[inspect.Parameter]
-) -> Callable[..., None]:
-    """``call``, with the name and the help of a command, and with parameters that Typer makes options of."""
-    functools.update_wrapper(call, command)
-    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    call.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in keywords} | {"return": None}
-    return call
-
-
-def parameters_of(command: Callable[..., Any]) -> list[inspect.Parameter]:
-    return list(inspect.signature(command, eval_str=True).parameters.values())
-
-
-def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
-
-
-def option_of(argument: str) -> str:
-    """The option that gives an argument of ``read_tables``, or of a command."""
-    option = TableArguments.options().get(argument)
-    return _written(argument) if option is None or option.flags is None else option.flags.partition("/")[0]
-
-
-def _written(argument: str) -> str:
-    return f"--{argument.replace('_', '-')}"
+MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
+DatasetName = Annotated[
+    str | None,
+    typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets; or a folder of clnr ingest with labels."),
+]
+# Callbacks check what they can before a command imports torch, which takes seconds.
+Device = Annotated[str, typer.Option(callback=check_device, help="auto (a GPU if there is one), cpu or cuda.")]
+_PRECISION = "Training precision: auto (bfloat16 on a GPU or a CPU with AMX), float32 or bfloat16."
+Precision = Annotated[str, typer.Option(callback=check_precision, help=_PRECISION)]
+_THREADS = "CPU threads; default: by the amount of work. The last bits of results depend on their number."
+Threads = Annotated[int | None, typer.Option(metavar="N", callback=check_threads, help=_THREADS)]
+_ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
+Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_ASSIGN)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 
 # -- help -------------------------------------------------------------------------------------------------------------------
@@ -68,50 +51,26 @@ TABLE_PANELS = {
 OUTPUT_PANEL = "Output"
 # What the help calls the value of an option; any other is called as its option is.
 _VALUES = {
-    "COLUMN": ("--label", "--name"),
-    "FOLDER": ("--out", "--graph", "--data-root"),
-    "N": ("-k", "--seed", "--seeds", "--jobs", "--workers"),
-    "AMOUNT": ("--memory",),
-    "SHARE": ("--hold-out",),
-    "TYPE": ("--precision", "--dtype"),
+    **dict.fromkeys(("--label", "--name"), "COLUMN"),
+    **dict.fromkeys(("--out", "--graph", "--data-root"), "FOLDER"),
+    **dict.fromkeys(("-k", "--seed", "--workers"), "N"),
+    **dict.fromkeys(("--precision", "--dtype"), "TYPE"),
+    "--memory": "AMOUNT",
+    "--hold-out": "SHARE",
 }
-
-
-def in_panels(panels: Mapping[str, Sequence[str]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose options stand in panels of its help, in this order."""
-    panel_of = {name: panel for panel, names in panels.items() for name in names}
-    order = {name: place for place, name in enumerate(panel_of)}
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            command(**given)
-
-        ordered = sorted(parameters_of(command), key=lambda each: order.get(each.name, len(order)))
-        return with_options(run, command, map(placed, ordered))
-
-    def placed(parameter: inspect.Parameter) -> inspect.Parameter:
-        kind, option = get_args(parameter.annotation)
-        # Other commands have the same option in another place.
-        option = copy.copy(option)
-        option.rich_help_panel = panel_of.get(parameter.name, option.rich_help_panel)
-        return parameter.replace(annotation=Annotated[kind, option])
-
-    return decorate
 
 
 def name_values(command: Any, context: Any) -> None:
     """Have the help of a command name what its options take, in place of types of Python."""
-    value_of = {option: value for value, options in _VALUES.items() for option in options}
     help_option = command.get_help_option(context)
     if OUTPUT_PANEL in (each.rich_help_panel for each in command.params):
         help_option.rich_help_panel = OUTPUT_PANEL
     for each in (*command.params, help_option):
         if each.param_type_name == "argument":
             each.display_type_rich = lambda ctx: None
-        elif each.is_flag:
-            each.metavar = ""
         elif each.metavar is None:
-            each.metavar = value_of.get(each.opts[0], each.opts[0].strip("-").replace("-", "_").upper())
+            name = each.opts[0]
+            each.metavar = "" if each.is_flag else _VALUES.get(name, name.strip("-").replace("-", "_").upper())
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -123,10 +82,10 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     write_panels(panels, formatter)
 
 
-def write_panels(panels: Mapping[str, Iterable[Any]], formatter: Any) -> None:
+def write_panels(panels: Mapping[str, Sequence[Any]], formatter: Any) -> None:
     for title, records in panels.items():
         with formatter.section(title):
-            formatter.write_dl(list(records))
+            formatter.write_dl(records)
 
 
 # -- --set -------------------------------------------------------------------------------------------------------------------
@@ -149,32 +108,39 @@ def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any
     return parse(recipe), engine
 
 
+_UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")
+"""Options that commands for tables have elsewhere."""
+_OPTION_CHARACTERS = 80
+_KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+
+
 def refused_argument(error: Any) -> str:
     """What to say of an argument that the parser refuses: what was meant, or where the help is."""
     context = getattr(error, "ctx", None)
-    name = "" if context is None or context.parent is None else f" {context.info_name}"
-    parameters = context.command.params if context is not None else []
+    command = "clnr" if context is None or context.parent is None else f"clnr {context.info_name}"
+    parameters = [] if context is None else context.command.params
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
-    if hasattr(error, "option_name") and hasattr(error, "possibilities"):
+    if hasattr(error, "possibilities"):
         option = shorten(str(error.option_name), _OPTION_CHARACTERS)
+        message = f"{command} has no option {option}"
         if "--edges" in known and option.casefold() in _UNNEEDED_OPTIONS:
-            return f"clnr{name} has no option {option}: delimiters, quotes and decimal commas are detected; leave it out"
-        message = f"clnr{name} has no option {option}; {_near_option(option, known)}"
+            return f"{message}: delimiters, quotes and decimal commas are detected; leave it out"
+        message = f"{message}; {_near_option(option, known)}"
     else:
         message = f"{error.format_message().rstrip('.')}; "
         if "--edges" in known and "unexpected extra argument" in message:
             tables = "tables are given by --edges and --nodes, and a glob in quotes: --edges 'trades-*.csv'; "
             message = shorten(message, _OPTION_CHARACTERS) + tables
-    return f"{message}see: clnr{name} --help"
+    return f"{message}see: {command} --help"
 
 
 def _near_option(option: str, known: Sequence[str]) -> str:
     """The option that was meant, or how to set a hyper-parameter; "" if that is not known."""
     from clnr.methods.recipe import recipe_keys
 
-    sets = {_written(key): f"--set {key}=VALUE" for key in (*recipe_keys(), "precision", "threads")}
-    sets = sets if "--set" in known else {}
-    meant = sets | {word: word for word in (*known, "--help")}
+    meant = {word: word for word in (*known, "--help")}
+    if "--set" in known:
+        meant = {option_name(key): f"--set {key}=VALUE" for key in (*recipe_keys(), "precision", "threads")} | meant
     near = get_close_matches(option.casefold(), meant, n=1, cutoff=0.6)
     return f"did you mean {meant[near[0]]}? " if near else ""
 
@@ -182,19 +148,38 @@ def _near_option(option: str, known: Sequence[str]) -> str:
 # -- tables -----------------------------------------------------------------------------------------------------------------
 
 
-def reads_tables(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with the options of tables, but for some, in front of its own; what they give is its first argument."""
-    options = {name: each for name, each in TableArguments.options().items() if name not in without}
+def reads_tables(panels: Mapping[str, Sequence[str]], *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with the options of tables, but for some, beside its own; what they give is its argument ``tables``.
+
+    In its help, all options stand in these panels, in this order.
+    """
+    panel_of = {name: panel for panel, names in panels.items() for name in names}
+    order = {name: place for place, name in enumerate(panel_of)}
+    tables = {name: each for name, each in TableArguments.options().items() if name not in without}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
         def run(**given: Any) -> None:
-            command(_table_arguments({name: given.pop(name, None) for name in options}), **given)
+            command(tables=_table_arguments({name: given.pop(name, None) for name in tables}), **given)
 
-        shared = (
-            _parameter(name, each.type, typer.Option(each.flags or _written(name), metavar=each.metavar, help=each.help))
-            for name, each in options.items()
-        )
-        return with_options(run, command, [*shared, *(each for each in parameters_of(command) if each.name != "tables")])
+        keywords = dict(inspect.signature(command, eval_str=True).parameters)
+        del keywords["tables"]
+        for name, each in tables.items():
+            kind = each.type | None
+            option = typer.Option(each.flags or option_name(name), metavar=each.metavar, help=each.help)
+            keywords[name] = inspect.Parameter(name, _KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+        parameters = [placed(keywords[name]) for name in sorted(keywords, key=lambda name: order.get(name, len(order)))]
+        # Typer makes options of these.
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+        return run
+
+    def placed(parameter: inspect.Parameter) -> inspect.Parameter:
+        kind, option = get_args(parameter.annotation)
+        # Other commands have the same option in another place.
+        option = copy.copy(option)
+        option.rich_help_panel = panel_of.get(parameter.name)
+        return parameter.replace(kind=_KEYWORD_ONLY, annotation=Annotated[kind, option])
 
     return decorate
 

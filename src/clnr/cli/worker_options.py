@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import exits, print_stderr
+from clnr.cli.app import print_stderr
 from clnr.cli.options import settings_of
 from clnr.errors import ClnrError, LostWorker, command_line
 from clnr.support.humanize import describe_error
@@ -45,10 +45,9 @@ def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Ca
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(*arguments: Any, **given: Any) -> None:
-            bound = inspect.signature(command).bind(*arguments, **given)
-            bound.apply_defaults()
-            options, place = bound.arguments, Place.from_environment()
+        def run(**given: Any) -> None:
+            defaults = {name: each.default for name, each in inspect.signature(command).parameters.items()}
+            options, place = defaults | given, Place.from_environment()
             alone = place is None or place.size == 1
             if alone:
                 check(**options)
@@ -58,14 +57,13 @@ def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Ca
                     raise ClnrError("torchrun has started workers already: leave out --workers and --ray")
                 if options["ray"] is not None:
                     raise typer.Exit(run_on_ray(command, options))
-                words = [sys.executable, *sys.orig_argv[1:]]
-                raise typer.Exit(launch(words, options["workers"], print_stderr))
+                raise typer.Exit(launch([sys.executable, *sys.orig_argv[1:]], options["workers"], print_stderr))
             if place is None or alone:
                 command(**options)
                 return
             from clnr.engine.distributed.worker_session import session
 
-            with session(place, options["device"], print_stderr), exits():
+            with session(place, options["device"], print_stderr):
                 check(**options)
                 command(**options)
 

@@ -231,7 +231,7 @@ def load(name: str = "toy", root: str | Path | None = None, fetch: download.Fetc
         fetch: How to download, for tests and progress bars.
     """
     if _is_folder(name):
-        from clnr.graph.graph_folder import GraphFolder
+        from clnr.graph.folder import open_graph
 
-        return GraphFolder.open(Path(name)).graph().named(Path(name).resolve().name)
+        return open_graph(name).in_memory().named(Path(name).resolve().name)
     return find(name).load(root, fetch)

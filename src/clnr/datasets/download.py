@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.support.machine.paths import cache_folder
 from clnr.support.storage import lock
 
@@ -28,7 +28,7 @@ _TRANSIENT_CODES = (408, 425, 429, 500, 502, 503, 504)
 
 def roots(root: str | Path | None) -> list[Path]:
     """The folders to search, in order: ``root``, the folder CLNR_DATA, the user's cache."""
-    named = [("--data-root", root), ("CLNR_DATA", os.environ.get("CLNR_DATA"))]
+    named = [(option("data_root"), root), ("CLNR_DATA", os.environ.get("CLNR_DATA"))]
     folders = []
     for what, value in named:
         if value:

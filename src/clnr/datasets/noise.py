@@ -10,7 +10,7 @@ import torch
 from clnr import rng
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.csr import Array, are_among, distinct, to_csr, transpose
+from clnr.graph.csr import Array, Ways, distinct, find_edges, to_csr, transpose
 
 # Rounds of drawing until the rest is listed: enough where at least a fifth of all pairs are left to draw.
 _DRAW_ROUNDS = 16
@@ -24,24 +24,24 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes
-    edges = distinct(pair_keys(source, target, count))
-    wanted = round(rate * len(edges))
-    if wanted > (free := count * (count - 1) // 2 - len(edges)):
+    connected = len(distinct(pair_keys(source, target, count)))
+    wanted = round(rate * connected)
+    if wanted > (free := count * (count - 1) // 2 - connected):
         raise DataError(f"{graph.name} has room for {free:,} more edges, not for the {wanted:,} of edge_noise={rate:g}")
-    drawn = sample_non_edges(edges, count, wanted, rng.key(seed, "noise"))
+    drawn = sample_non_edges(graph.ways, wanted, rng.key(seed, "noise"))
     low, high = drawn // count, drawn % count
     weights = None if weight is None else np.concatenate([weight, np.ones(2 * wanted, np.float32)])
     incoming = to_csr(np.concatenate([target, low, high]), np.concatenate([source, high, low]), weights, count)
     return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
 
 
-def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
-    """Distinct pairs of ``count`` nodes without an edge, drawn uniformly; edges and pairs are ``pair_keys``, edges sorted.
+def sample_non_edges(edges: Ways, wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
+    """Distinct pairs of nodes without an edge, drawn uniformly, as ``pair_keys``: fewer if there are no more.
 
-    There must be as many as ``wanted``. Where few pairs are without an edge, or few of them are not wanted, the last ones are
-    drawn from a list of them all. ``ends`` are the nodes that the first and the second of each pair are drawn from.
+    Where few pairs are without an edge, or few of them are not wanted, the last ones are drawn from a list of them
+    all. ``ends`` are the nodes that the first and the second of each pair are drawn from; by default, all.
     """
-    first, second = ends or (np.arange(count), np.arange(count))
+    count, (first, second) = len(edges[0][0]) - 1, ends or (None, None)
     drawn = np.empty(0, np.int64)
     begin = 0
     for _ in range(_DRAW_ROUNDS):
@@ -49,24 +49,37 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: 
             return drawn[:wanted]
         more = 2 * (wanted - len(drawn)) + 64
         draws = rng.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy()
-        one, other = first[draws[::2] * len(first) >> 32], second[draws[1::2] * len(second) >> 32]
+        one, other = _drawn_nodes(draws[::2], first, count), _drawn_nodes(draws[1::2], second, count)
         drawn = np.concatenate([drawn, pair_keys(one, other, count)])
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-        drawn = drawn[~are_among(drawn, edges)]
+        drawn = drawn[~_are_linked(edges, drawn)]
         begin += more
-    rest = np.setdiff1d(_non_edges(edges, count, first, second), drawn)
-    last = torch.arange(max(0, wanted - len(drawn)))
-    return np.concatenate([drawn[:wanted], rest[rng.permute(rng.branch(key, "rest"), last, len(rest)).numpy()]])
+    rest = np.setdiff1d(_non_edges(edges, *(ends or (np.arange(count),) * 2)), drawn)
+    last = torch.arange(max(0, min(wanted - len(drawn), len(rest))))
+    chosen = rng.permute(rng.branch(key, "rest"), last, max(1, len(rest))).numpy()
+    return np.concatenate([drawn[:wanted], rest[chosen]])
 
 
-def _non_edges(edges: Array, count: int, first: Array, second: Array) -> Array:
+def _drawn_nodes(draws: Array, nodes: Array | None, count: int) -> Array:
+    return draws * count >> 32 if nodes is None else nodes[draws * len(nodes) >> 32]
+
+
+def _are_linked(edges: Ways, keys: Array) -> Array:
+    """Whether pairs have an edge in either direction."""
+    one, other = np.divmod(keys, len(edges[0][0]) - 1)
+    linked = np.zeros(len(keys), np.bool_)
+    for indptr, indices in edges:
+        linked |= find_edges(indptr, indices, one, other) >= 0
+    return linked
+
+
+def _non_edges(edges: Ways, first: Array, second: Array) -> Array:
     """All pairs without an edge between two sets of nodes, maybe twice; found node by node, without a list of all pairs."""
+    few, many = sorted((first, second), key=len)
     keys = [np.empty(0, np.int64)]
-    for lower, upper in ((first, second), (second, first)):
-        for node in lower.tolist():
-            start, stop = np.searchsorted(edges, [node * count, (node + 1) * count])
-            others = np.setdiff1d(upper[upper > node], edges[start:stop] - node * count, assume_unique=True)
-            keys.append(node * count + others)
+    for node in few:
+        neighbours = np.concatenate([indices[indptr[node] : indptr[node + 1]] for indptr, indices in edges])
+        keys.append(pair_keys(node, np.setdiff1d(many, neighbours), len(edges[0][0]) - 1))
     return np.concatenate(keys)
 
 

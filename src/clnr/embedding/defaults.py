@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clnr.errors import DataError, RecipeError
+from clnr.errors import DataError, RecipeError, option
 from clnr.methods import CLNR, CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
@@ -16,10 +15,7 @@ from clnr.support.arguments import check_choice
 from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from clnr.graph import Graph
-    from clnr.graph.csr import Array
 
 _SMALL_NODES = 1_000
 _MIDDLE_NODES = 50_000
@@ -72,7 +68,8 @@ def choose_method(
         return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}
     for name, value in (("effort", effort), ("purpose", purpose)):
         if value is not None:
-            raise RecipeError(f"{name} and method={method_of(method).name!r} both choose the method: leave one out")
+            named = option("method", method_of(method).name)
+            raise RecipeError(f"{option(name)} and {named} both choose the method: leave one out")
     return {"method": method_of(method)}
 
 
@@ -81,7 +78,7 @@ def check_labels(method: Method, present: bool) -> None:
     if method.supervised and not present:
         raise DataError(
             f"{method.name} is supervised, and there are no labels to train by; name their column in the node table "
-            f"(--label), or choose a method that needs none, such as {CLNR.name}"
+            f"({option('label')}), or choose a method that needs none, such as {CLNR.name}"
         )
 
 
@@ -149,26 +146,13 @@ def _edge_weight(graph: Graph) -> float:
     """What edges should weigh beside the features, each of these scaled by its deviation."""
     import torch
 
-    from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
-    from clnr.graph.graph_folder import GraphFolder
+    from clnr.engine.blocks import in_blocks
     from clnr.nn.edge_information import edge_weight, some_nodes
 
     count = graph.num_nodes
-    if isinstance(graph, GraphFolder):
-        mapped = map_folder(graph)
-        draw, rows = functools.partial(draw_stored_neighbours, mapped), cast(Any, mapped.features).dense
-    else:
-        draw, rows = graph.draw_neighbours, functools.partial(_dense, graph)
+    rows = in_blocks(graph).dense_rows
     spread = rows(some_nodes(count)).std(0, correction=0)
-    return edge_weight(draw, [lambda nodes: rows(nodes) / torch.where(spread > 0, spread, 1)], count)
-
-
-def _dense(graph: Graph, nodes: Array) -> Tensor:
-    import scipy.sparse as sp
-    import torch
-
-    rows = graph.features[nodes]
-    return torch.from_numpy(rows.toarray() if sp.issparse(rows) else rows)
+    return edge_weight(graph.draw_neighbours, [lambda nodes: rows(nodes) / torch.where(spread > 0, spread, 1)], count)
 
 
 def default_recipe(

@@ -16,11 +16,12 @@ from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.row_files import remove_rows
 from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.errors import DataError
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph import Graph
+from clnr.graph.folder import check_unchanged
 from clnr.support.progress import Bar
 
 
-def fit_from_files(folder: GraphFolder, settings: Settings, bar: Bar | None) -> EmbeddingResult | None:
+def fit_from_files(folder: Graph, settings: Settings, bar: Bar | None) -> EmbeddingResult | None:
     """Train on a graph folder that does not fit in memory, and embed it into a temporary folder of the first worker.
 
     The other workers return None.
@@ -31,16 +32,16 @@ def fit_from_files(folder: GraphFolder, settings: Settings, bar: Bar | None) -> 
     return None if temporary is None else load_result(out, temporary)
 
 
-def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> Shards:
+def embed_files(model: FittedModel, folder: Graph, settings: Settings) -> Shards:
     """A graph folder that does not fit in memory, embedded with a model into a temporary folder."""
     if folder.num_features != model.features:
-        raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
+        raise DataError(f"{folder.name} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
     _, planned = file_plan.plan(folder, settings, None)
     temporary = TemporaryFolder()
     (temporary.path / SHARDS).mkdir()
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
-    shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows).embed(model)
-    folder.check_unchanged()
+    shards = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows, model.loop_weight).embed(model)
+    check_unchanged(folder)
     remove_rows(temporary.path)
     return replace(shards, temporary=temporary)

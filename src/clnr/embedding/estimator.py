@@ -31,9 +31,9 @@ from clnr.embedding.store.output_folder import Output, write_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
-from clnr.errors import ClnrError, DataError, spoken
+from clnr.errors import ClnrError, DataError
+from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_path, check_type
@@ -364,7 +364,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.embedding_, self.ids_ = result.z, result.nodes.ids.values
         self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
         self.scores_, self.baselines_ = result.scores, result.baselines
-        self.warnings_ = tuple(map(spoken, (*result.nodes.warnings, *result.warnings)))
+        self.warnings_ = (*result.nodes.warnings, *result.warnings)
         self.ingest_report_ = result.nodes.info.ingest_report
 
     @property
@@ -375,7 +375,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
-def _too_large(source: Any, settings: Settings) -> GraphFolder | None:
+def _too_large(source: Any, settings: Settings) -> Graph | None:
     """The graph folder that a path names, if it must be trained on from its files: where a worker cannot load it, by all."""
     folder = as_graph_folder(source)
     fits = folder is None or file_plan.fits_memory(folder, settings, None)
@@ -385,6 +385,10 @@ def _too_large(source: Any, settings: Settings) -> GraphFolder | None:
 def _warn_of(table_graph: TableGraph, known: int = 0) -> None:
     """Warn of likely mistakes that are easily overlooked: two kinds of nodes read as one, and lost edges or values."""
     report, marked = table_graph.ingest_report, "warning: "
-    lines = [line.removeprefix(marked) for line in table_warnings(table_graph, known) if line.startswith(marked)]
+    lines = [
+        line.removeprefix(marked)
+        for line in table_warnings(table_graph.graph, table_graph.info, known)
+        if line.startswith(marked)
+    ]
     for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
         warnings.warn(message, UserWarning, stacklevel=caller_level())

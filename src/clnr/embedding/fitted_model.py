@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,7 +71,7 @@ class FittedModel:
 
     def to_device(self, graph: Graph, engine: Engine) -> DeviceGraph:
         """A graph as ``embed_on`` takes it: without labels, with the self-loop weight of the training graph."""
-        return engine.to_device(dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight))
+        return engine.to_device(graph.without_labels(), self.loop_weight)
 
     def embed_on(self, device_graph: DeviceGraph, engine: Engine) -> Tensor:
         """``embed`` of a graph that is on the engine's device; models that embed the same one share what they compute."""

@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from clnr.embedding.planning.file_plan import loaded_bytes
 from clnr.errors import DataError, OutOfMemory, one_line
 from clnr.graph import Graph
 from clnr.graph.arrays import as_adjacency, as_array, is_tensor
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.folder import open_graph
 from clnr.support.arguments import caller_level
 from clnr.support.humanize import describe_error, gigabytes
 from clnr.support.machine.memory import free_memory
@@ -47,7 +48,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
         return TableGraph(source, None)
     if isinstance(source, str | Path):
         if Path(source).is_dir():
-            return _folder(GraphFolder.open(Path(source)))
+            return _folder(open_graph(source))
         if not (Path(source).exists() or _GLOB.intersection(str(source))):
             raise DataError(
                 f"{one_line(str(source))}: there is no such file or folder, so it is not a graph; pass {_SUPPORTED}"
@@ -88,9 +89,9 @@ def _warned(table_graph: TableGraph) -> TableGraph:
     return table_graph
 
 
-def as_graph_folder(source: Any) -> GraphFolder | None:
+def as_graph_folder(source: Any) -> Graph | None:
     """The graph folder that a path names; None for anything else."""
-    return GraphFolder.open(Path(source)) if isinstance(source, str | Path) and Path(source).is_dir() else None
+    return open_graph(source) if isinstance(source, str | Path) and Path(source).is_dir() else None
 
 
 def _is_table(given: Any) -> bool:
@@ -118,11 +119,11 @@ def _square(given: Any) -> sp.csr_array:
     return sp.csr_array(matrix)
 
 
-def _folder(folder: GraphFolder) -> TableGraph:
-    free = free_memory(torch.device("cpu"))
-    if free is not None and folder.loaded_bytes > free:
+def _folder(folder: Graph) -> TableGraph:
+    free, needed = free_memory(torch.device("cpu")), loaded_bytes(folder)
+    if free is not None and needed > free:
         raise OutOfMemory(
-            f"{folder.path}: in memory it takes about {gigabytes(folder.loaded_bytes)}, and {gigabytes(free)} are free; "
+            f"{folder.name}: in memory it takes about {gigabytes(needed)}, and {gigabytes(free)} are free; "
             "clnr embed --graph trains on it from its files"
         )
     return in_memory(folder)

@@ -16,13 +16,13 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job_sources import Extension, InFiles, InMemory, Source
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.stages import run_stages
-from clnr.embedding.store.artifact import load_folder, load_result
+from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import check_output
 from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import begun_choices, work_path
 from clnr.engine import choose_again
-from clnr.errors import DataError
-from clnr.graph.graph_folder import GraphFolder
+from clnr.errors import DataError, option
+from clnr.graph import Graph
 from clnr.methods.recipe import check_used
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
@@ -123,11 +123,11 @@ def transform_tables(
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
     """Embed tables with the model of an earlier folder: added to its graph, or ``alone``. Nothing is trained."""
-    return embed(lambda: Extension(load_folder(model), tables, alone), settings, Output(folder, force, report), bar)
+    return embed(lambda: Extension(load_result(model), tables, alone), settings, Output(folder, force, report), bar)
 
 
 def embed_folder(
-    folder: GraphFolder,
+    folder: Graph,
     out: Path,
     settings: Settings,
     bound: int | None = None,
@@ -169,5 +169,6 @@ def _is_finished(source: Source, settings: Settings, now: Fingerprint, output: O
     elif changed := differences({**earlier.model.provenance._asdict(), **earlier.fingerprint}, wanted):
         differs.append(changed)
     if differs and not output.force:
-        raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; overwrite it with --force")
+        cure = f"overwrite it with {option('force', True)}"
+        raise DataError(f"{output.folder} is finished with other settings: {'; '.join(differs)}; {cure}")
     return not differs

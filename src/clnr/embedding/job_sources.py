@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from clnr.embedding.fit_settings import Settings
@@ -23,10 +23,11 @@ from clnr.embedding.store.output_folder import Output
 from clnr.embedding.store.work_folder import WorkFolder, is_trained
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.csr import median_weight
 from clnr.methods.recipe import Recipe
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
+from clnr.support.storage import check_positive
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.roles import table_title
@@ -92,7 +93,7 @@ class InMemory(Source):
 class InFiles(Source):
     """A graph in files; it may take ``bound`` bytes of memory, or what is free."""
 
-    folder: GraphFolder
+    folder: Graph
     bound: int | None = None
 
     stages = FROM_FILES
@@ -106,11 +107,11 @@ class InFiles(Source):
 
     def begin(self, settings: Settings, recipe: Recipe, planned: FilePlan, output: Output | None, bar: Bar | None) -> Job:
         assert output is not None
-        folder = replace(self.folder, resident=planned.resident, loop_weight=self.folder.median_weight)
         fingerprint = settings.fingerprint(self.digest, recipe)
-        work = WorkFolder(output.folder, folder, settings, fingerprint)
+        work = WorkFolder(output.folder, self.folder, settings, fingerprint)
         block_rows = work.begin(planned.block_rows)
-        graph = GraphInFiles(folder, settings, recipe, work.path, block_rows, bar)
+        loop_weight = check_positive(median_weight(self.folder.incoming.weight))
+        graph = GraphInFiles(self.folder, settings, recipe, work.path, block_rows, loop_weight, bar)
         job = Job(graph, recipe, settings.compared, output, fingerprint, work, bar)
         if settings.workers.first and is_trained(output.folder):
             job.log("training is complete; continuing with the embedding")
@@ -139,7 +140,7 @@ class ExtensionPlan:
 
     @property
     def _warnings(self) -> list[str]:
-        return table_warnings(self.table_graph, 0 if self.base is None else self.base.num_nodes)
+        return table_warnings(self.table_graph.graph, self.table_graph.info, 0 if self.base is None else self.base.num_nodes)
 
     @property
     def lines(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.search.clusters import Clusters, find_clusters
 from clnr.embedding.search.neighbors import ArrayRows, Rows
-from clnr.embedding.search.nodes import GraphNodes, TableNodes
+from clnr.embedding.search.nodes import Nodes
 from clnr.graph.csr import Array
 from clnr.tables import TableGraph
 from clnr.training.fingerprint import Fingerprint
@@ -26,7 +26,7 @@ class EmbeddingResult:
     """
 
     model: FittedModel
-    nodes: GraphNodes
+    nodes: Nodes
     z: Any
     losses: tuple[float, ...]
     scores: dict[str, float]
@@ -37,7 +37,7 @@ class EmbeddingResult:
     @classmethod
     def of(cls, model: FittedModel, table_graph: TableGraph, z: Array, *others: Any, **more: Any) -> EmbeddingResult:
         """Of a graph in memory: losses, scores, warnings and baselines follow."""
-        return cls(model, TableNodes(table_graph), z, *others, **more)
+        return cls(model, Nodes.of_tables(table_graph), z, *others, **more)
 
     @property
     def table_graph(self) -> TableGraph:

@@ -81,8 +81,8 @@ class Engine(ABC):
     def _usable_threads(self) -> int:
         return min(usable_threads(), self.most_threads or usable_threads())
 
-    reads_files = False
-    """Whether it trains on and embeds graphs that stay in files."""
+    computes_blocks = False
+    """Whether it trains on and embeds graphs of which only some rows are computed at a time."""
     gathers_rows = True
     """Whether it copies the rows of a file that a product with them takes."""
 
@@ -104,8 +104,8 @@ class Engine(ABC):
             threading.Thread(target=_set_up, args=(self.device,), daemon=True).start()
 
     @abstractmethod
-    def to_device(self, graph: Graph) -> DeviceGraph:
-        """Move a graph to this engine's device."""
+    def to_device(self, graph: Graph, loop_weight: float = 1.0) -> DeviceGraph:
+        """A graph on this engine's device, to which its edges and features are moved when they are first asked for."""
 
     @abstractmethod
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
@@ -160,6 +160,13 @@ class Engine(ABC):
 
     def prepare(self, view: View) -> None:  # noqa: B027
         """Compute what views of a graph share, before they part into streams that do not wait for each other."""
+
+    def reading_ahead(self, device_graph: DeviceGraph) -> AbstractContextManager[None]:
+        """In this block, ``read_ahead`` reads what coming steps on a graph in blocks need."""
+        return nullcontext()
+
+    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:  # noqa: B027
+        """Begin to read what views of one graph will be asked for of some nodes."""
 
     def streams(self, device_graph: DeviceGraph, count: int) -> Streams:
         """Streams for ``count`` views of a graph; by default all in the current one."""

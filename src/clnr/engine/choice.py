@@ -17,7 +17,7 @@ from clnr.engine.cpu.csr_arrays import numba_kernels
 from clnr.engine.cpu.threads import usable_threads
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.engine.gpu.triton_dense import triton_kernels
-from clnr.errors import DeviceError
+from clnr.errors import DeviceError, option
 from clnr.support.machine.devices import Asked, check_device, check_precision, check_threads
 
 PRECISION_VARIABLE = "CLNR_PRECISION"
@@ -40,7 +40,7 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
     has_cuda = torch.cuda.is_available()
     if device == "cuda" and not has_cuda:
         reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
-        raise DeviceError(f"device 'cuda' is not available: {reason}; use --device cpu, or auto")
+        raise DeviceError(f"device 'cuda' is not available: {reason}; use {option('device', 'cpu')}, or auto")
     dtype = None if precision == "auto" else getattr(torch, precision)
     uses_gpu = has_cuda and device != "cpu"
     if uses_gpu and device == "auto" and triton_kernels() is None:
@@ -69,7 +69,7 @@ def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> 
     except DeviceError as error:
         raise DeviceError(
             f"this run was started on {begun['device']} in {begun['precision']} and can only resume there: {error}; to start "
-            "again here, leave out --resume"
+            f"again here, leave out {option('resume', True)}"
         ) from None
     engine.asked, most, here = asked, begun["most_threads"], usable_threads()
     if engine.threads is None and most is not None:
@@ -117,6 +117,6 @@ def cpu_engine(dtype: torch.dtype = torch.float32) -> Engine:
 def gpu_engine(dtype: torch.dtype | None = None) -> Engine:
     """The GPU engine: Triton's kernels, by default in bfloat16 where the GPU has it."""
     if triton_kernels() is None:
-        raise DeviceError("a GPU needs Triton, which is not installed: pip install triton; or use --device cpu")
+        raise DeviceError(f"a GPU needs Triton, which is not installed: pip install triton; or use {option('device', 'cpu')}")
     device = torch.device("cuda", torch.cuda.current_device())
     return KernelEngine(device, dtype or (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32))

@@ -8,7 +8,7 @@ from torch import Tensor
 from clnr.engine.base import Engine
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.streams import Streams
-from clnr.engine.view import DeviceGraph, View, to_device
+from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
 
 
@@ -62,8 +62,8 @@ class Reference(Engine):
     def __init__(self, device: torch.device):
         self.device = device
 
-    def to_device(self, graph: Graph) -> DeviceGraph:
-        return to_device(graph, self.device, dense_above=-1.0)
+    def to_device(self, graph: Graph, loop_weight: float = 1.0) -> DeviceGraph:
+        return DeviceGraph(graph, self.device, loop_weight, dense_above=-1.0)
 
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
         return ReferenceOperators(view)

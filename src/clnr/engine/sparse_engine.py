@@ -15,7 +15,7 @@ from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.torch_ntxent import blocked_nt_xent
-from clnr.engine.view import DeviceGraph, Mask, View, to_device
+from clnr.engine.view import DeviceGraph, Mask, View
 from clnr.graph import Graph
 
 
@@ -93,7 +93,7 @@ class MatrixOperators(Operators):
         mask = self.view.mask
         if isinstance(self._x, Features):
             return self._permuted(self._x.to_dense())
-        x = self._x[:, : self.view.device_graph.graph.num_features].float()
+        x = self._x[:, : self.view.device_graph.num_features].float()
         return self._permuted(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -186,7 +186,7 @@ class SparseEngine(Engine):
         """The masked features."""
 
     def prepare(self, view: View) -> None:
-        if isinstance(view.device_graph.features, Tensor):
+        if not view.device_graph.in_blocks and isinstance(view.device_graph.features, Tensor):
             self.all_features(view.device_graph, view.device_graph.features)
 
     def all_features(self, device_graph: DeviceGraph, x: Tensor) -> Tensor:
@@ -203,8 +203,8 @@ class SparseEngine(Engine):
             weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
         return weight.to(self.dtype)
 
-    def to_device(self, graph: Graph) -> DeviceGraph:
-        return to_device(graph, self.device, self.dense_above)
+    def to_device(self, graph: Graph, loop_weight: float = 1.0) -> DeviceGraph:
+        return DeviceGraph(graph, self.device, loop_weight, dense_above=self.dense_above)
 
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
         return SparseOperators(view, self, streams)

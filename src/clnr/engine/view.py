@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,31 +15,71 @@ from clnr import rng
 from clnr.engine.sparse_matrix import Keeper, SparseMatrix, to_scipy, to_sparse_matrix
 from clnr.errors import MethodError
 from clnr.graph import Graph
-from clnr.graph.csr import Array
+from clnr.graph.csr import Array, are_among
 from clnr.graph.validation import Matrix
+
+ReadFeatures = Callable[[Array], Any]
+"""Reads the features of some nodes as float32: an array or a sparse one."""
+NO_PAIRS = np.empty(0, np.int64)
+NO_PAIRS.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceGraph(Keeper):
-    """A graph in memory, on a device. A ``MappedGraph``, which stays in its files, answers the same questions.
+    """A graph whose steps run on a device. All of it can be there, or, ``in_blocks``, only the rows of some nodes at a time.
 
     Attributes:
         graph: The graph itself, on the host.
-        edges: ``A + w I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight, others
-            have the graph's ``loop_weight`` w, mostly 1. What follows from edges alone is kept with them.
+        device: Where it is.
+        loop_weight: The weight of self-loops that the graph does not have itself.
+        held_out: Edges that are left out, sorted: the target times the number of nodes, plus the source.
         dense_above: Features become dense where more than this share of them is not zero.
+        read: In blocks, what reads features; None where all of them are on the device.
+        read_width: How many features it reads.
+        of_edges: What follows from edges alone, kept for the same graph with other features as well.
     """
 
     graph: Graph
-    edges: SparseMatrix
+    device: torch.device
+    loop_weight: float = 1.0
+    held_out: Array = field(default_factory=lambda: NO_PAIRS)
     dense_above: float = 0.0
-
-    in_files: ClassVar[bool] = False
-    """Whether it stays in its files: then only rows of some nodes can be computed."""
+    read: ReadFeatures | None = None
+    read_width: int = 0
+    of_edges: Keeper = field(default_factory=Keeper, repr=False)
 
     @property
-    def device(self) -> torch.device:
-        return self.edges.device
+    def in_blocks(self) -> bool:
+        """Whether only rows of some nodes can be computed."""
+        return self.read is not None
+
+    @property
+    def num_features(self) -> int:
+        return self.read_width if self.in_blocks else self.graph.num_features
+
+    @property
+    def edges(self) -> SparseMatrix:
+        """``A + w I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight."""
+        return self.of_edges.once("edges", self._with_loops)
+
+    def _with_loops(self) -> SparseMatrix:
+        source, target, weight = self.graph.edges()
+        count = self.graph.num_nodes
+        values = np.ones(len(source), np.float32) if weight is None else weight
+        if len(self.held_out):
+            kept = ~are_among(target * count + source, self.held_out)
+            source, target, values = source[kept], target[kept], values[kept]
+        without_loop = np.ones(count, np.bool_)
+        without_loop[source[source == target]] = False
+        loops = np.flatnonzero(without_loop)
+        with_loops = sp.csr_array(
+            (
+                np.concatenate([values, np.full(len(loops), self.loop_weight, np.float32)]),
+                (np.concatenate([target, loops]), np.concatenate([source, loops])),
+            ),
+            shape=(count, count),
+        )
+        return to_sparse_matrix(with_loops, self.device)
 
     @property
     def features(self) -> Tensor | SparseMatrix:
@@ -60,35 +99,18 @@ class DeviceGraph(Keeper):
         host = features.numpy(force=True) if isinstance(features, Tensor) else features
         return replace(self, graph=replace(self.graph, features=host), made=moved)
 
+    def dense_rows(self, nodes: Array) -> Tensor:
+        """The features of some nodes as dense float32."""
+        rows = self.feature_rows(nodes)
+        return rows if isinstance(rows, Tensor) else torch.from_numpy(rows.toarray())
+
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
-        """The features of some nodes, on the host if they are sparse or in files."""
+        """The features of some nodes, on the host if they are sparse or read in blocks."""
+        if self.read is not None:
+            rows = self.read(nodes)
+            return rows if sp.issparse(rows) else torch.from_numpy(rows)
         x = self.features
         return x.once("scipy", lambda: to_scipy(x))[nodes] if isinstance(x, SparseMatrix) else x[nodes]
-
-    def reading_ahead(self) -> AbstractContextManager[None]:
-        """In this block, ``read_ahead`` reads what is in files."""
-        return nullcontext()
-
-    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:
-        """Begin to read what views of this graph will be asked for of some nodes, where that is in files."""
-
-
-def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
-    """Move a graph to a device; its features follow when they are asked for."""
-    source, target, weight = graph.edges()
-    without_loop = np.ones(graph.num_nodes, np.bool_)
-    without_loop[source[source == target]] = False
-    loops = np.flatnonzero(without_loop)
-    values = np.ones(len(source), np.float32) if weight is None else weight
-    size = (graph.num_nodes, graph.num_nodes)
-    with_loops = sp.csr_array(
-        (
-            np.concatenate([values, np.full(len(loops), graph.loop_weight, np.float32)]),
-            (np.concatenate([target, loops]), np.concatenate([source, loops])),
-        ),
-        shape=size,
-    )
-    return DeviceGraph(graph, to_sparse_matrix(with_loops, device), dense_above)
 
 
 class Drop(NamedTuple):

@@ -14,6 +14,7 @@ from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import DataError, MethodError, RecipeError, TrainingError
 from clnr.evaluation.metrics import TrainedEmbedding
 from clnr.graph import Graph
+from clnr.graph.csr import median_weight
 from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -99,7 +100,7 @@ def learn_seeds(
     for adapted, supervisions in by_recipe.items():
         with stage("prepare"):
             prepared = _Prepared(method.build(adapted), seen, engine)
-        width = prepared.model.encoder.width(prepared.device_graph.graph.num_features)
+        width = prepared.model.encoder.width(prepared.device_graph.num_features)
         if method.supervised and width < adapted.dimension:
             raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
         starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
@@ -113,7 +114,8 @@ def learn_seeds(
 def _without_labels(graph: Graph, engine: Engine) -> DeviceGraph:
     if not graph.num_nodes:
         raise DataError("the graph has no nodes")
-    return engine.to_device(graph.without_labels())
+    # Loops weigh the median of edges, so that the unit of weights has no effect.
+    return engine.to_device(graph.without_labels(), median_weight(graph.incoming.weight))
 
 
 class _Prepared:
@@ -129,7 +131,7 @@ class _Prepared:
         """The context of the first step of a training."""
         noise, graph = recipe.edge_noise if self.model.objective else 0, self.device_graph
         if noise:
-            graph = self._engine.to_device(with_noise(graph.graph, noise, seed))
+            graph = self._engine.to_device(with_noise(graph.graph, noise, seed), graph.loop_weight)
         return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
     def embed(

@@ -32,8 +32,7 @@ def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Eng
     from clnr.support.machine import environment
 
     where = {"threads": engine.thread_rule, "hardware": environment.hardware(engine.device)}
-    loops = graph.loop_weight
-    return key_of(fingerprint(graph.digest, method, recipe, seed, engine, loop_weight=loops, **where))
+    return key_of(fingerprint(graph.digest, method, recipe, seed, engine, **where))
 
 
 class _Entry(NamedTuple):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from clnr import rng
+from clnr.errors import DataError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Damaged = Callable[[str, str], DataError]
+"""Makes the error of an array of a CSR, by its name, and of what is wrong."""
+Ways = Sequence[tuple[Array, Array]]
+"""Edges by one end, or by each: ``indptr`` and ``indices``, as of ``CSR``; arrays may be mapped."""
 _WEIGHT_SAMPLES, _SAMPLE_WEIGHTS = 64, 1 << 16
 _SAMPLED_NEIGHBORS = 64
 
@@ -29,7 +34,10 @@ def are_among(values: Array, ordered: Array) -> Array:
 
 
 class CSR(NamedTuple):
-    """Edges by one end: the neighbours of node ``i`` are ``indices[indptr[i] : indptr[i + 1]]``, sorted; weight may be None."""
+    """Edges by one end: the neighbours of node ``i`` are ``indices[indptr[i] : indptr[i + 1]]``, sorted; weight may be None.
+
+    Places are int64, nodes int32, weights float32; each array is in memory or mapped from a file.
+    """
 
     indptr: Array
     indices: Array
@@ -54,6 +62,66 @@ def transpose(edges: CSR) -> CSR:
     return _from_matrix(matrix, weight is not None)
 
 
+def take_rows(rows: CSR, nodes: Array, columns: int, damaged: Damaged, *, are_edges: bool = True) -> CSR:
+    """The entries of some nodes, of edges or of sparse features, in their order; float32 if they have values.
+
+    What is in files may be wrong: ``damaged`` if entries are not where they can be, or not of these ``columns``; if a number is
+    not finite; and, of edges, if a row is not sorted, or has a column twice or a value below 0.
+    """
+    starts, ends = rows.indptr[nodes], rows.indptr[nodes + 1]
+    wrong = (starts < 0) | (ends < starts) | (ends > len(rows.indices))
+    if wrong.any():
+        at = np.argmax(wrong)
+        raise damaged("indptr", f"row {nodes[at]} is from entry {starts[at]} to {ends[at]} of {len(rows.indices):,}")
+    indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+    together = len(nodes) and nodes[-1] - nodes[0] == len(nodes) - 1 and (np.diff(nodes) == 1).all()
+    places = slice(starts[0], ends[-1]) if together else np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
+    indices = rows.indices[places]
+    outside = (indices < 0) | (indices >= columns)
+    if outside.any():
+        at = np.argmax(outside)
+        raise damaged("indices", f"row {_row_of(nodes, indptr, at)} has column {indices[at]} of {columns:,}")
+    if are_edges:
+        follows = np.ones(len(indices) + 1, np.bool_)
+        follows[1:-1] = indices[1:] > indices[:-1]
+        follows[indptr] = True
+        if not follows.all():
+            row = _row_of(nodes, indptr, np.argmin(follows))
+            raise damaged("indices", f"row {row} is not sorted, or has a column twice")
+    if rows.weight is None:
+        return CSR(indptr, indices, None)
+    values = rows.weight[places].astype(np.float32, copy=False)
+    right = np.isfinite(values) & (values >= 0 if are_edges else True)
+    if not right.all():
+        at, rule = np.argmin(right), "finite and not negative" if are_edges else "finite"
+        raise damaged("weight", f"row {_row_of(nodes, indptr, at)} has {values[at]}, and numbers must be {rule}")
+    return CSR(indptr, indices, values)
+
+
+def _row_of(nodes: Array, indptr: Array, entry: int | np.integer) -> int:
+    return int(nodes[np.searchsorted(indptr, entry, "right") - 1])
+
+
+def find_edges(indptr: Array, indices: Array, row: Array, column: Array) -> Array:
+    """Where the entries of some rows and columns are among ``indices``, -1 for those that are not there."""
+    low, high = indptr[row], indptr[row + 1]
+    end, searched = high.copy(), np.flatnonzero(low < high)
+    while len(searched):
+        middle = (low[searched] + high[searched]) // 2
+        below = indices[middle] < column[searched]
+        low[searched[below]] = middle[below] + 1
+        high[searched[~below]] = middle[~below]
+        searched = searched[low[searched] < high[searched]]
+    found = low < end
+    found[found] = indices[low[found]] == column[found]
+    return np.where(found, low, -1)
+
+
+def edge_keys(pairs: Array, count: int) -> Array:
+    """The edges between pairs of nodes, [2, n], as numbers, sorted: each end times the count of nodes plus the other."""
+    return np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
+
+
 def median_weight(weights: Array | None) -> float:
     """The lower median of the weights of edges, of many by parts of them here and there; 1 where there are none."""
     if weights is None or not len(weights):
@@ -65,14 +133,12 @@ def median_weight(weights: Array | None) -> float:
     return float(np.partition(weights, middle)[middle])
 
 
-def draw_neighbours(
-    edges: Sequence[tuple[Array, Array]], nodes: Array, most: int, left_out: Array | None = None
-) -> tuple[Array, Array]:
+def draw_neighbours(edges: Ways, nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
     """At most ``most`` neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
 
-    Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Edges are
-    ``indptr`` and ``indices`` by one end, or by each; of a node with many, only some spread evenly over them are looked at.
-    Pairs that are ``left_out`` do not count: a node times the number of all plus a neighbour, sorted.
+    Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Of
+    a node with many edges, only some spread evenly over them are looked at. ``edge_keys`` that are ``left_out`` do not
+    count.
     """
     nodes, sampled = nodes.astype(np.int64), []  # SciPy numbers nodes in int32 where a product is empty.
     for indptr, indices in edges:
@@ -105,4 +171,4 @@ def _number(place: Array) -> Array:
 
 def _from_matrix(matrix: sp.csr_array, weighted: bool) -> CSR:
     weight = matrix.data.astype(np.float32) if weighted else None
-    return CSR(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), weight)
+    return CSR(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), weight)

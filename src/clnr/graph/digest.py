@@ -32,7 +32,7 @@ def digests_of(features: Any, incoming: CSR, ids: Array, more: Mapping[str, Arra
     if sp.issparse(features):
         parts |= {"features.indptr": features.indptr, "features.indices": features.indices}
     parts["features.values"] = features.data if sp.issparse(features) else features
-    parts |= {**_id_arrays(ids), **more}
+    parts |= {**id_arrays(ids), **more}
     return {name: _digest(part, name) for name, part in parts.items() if part is not None}
 
 
@@ -45,7 +45,7 @@ def _digest(array: Array, name: str) -> str:
     return total.hexdigest()
 
 
-def _id_arrays(ids: Array) -> dict[str, Array]:
+def id_arrays(ids: Array) -> dict[str, Array]:
     """Ids as a graph folder has them, numbers or text in one piece; other objects by type and ``repr``."""
     if ids.dtype.kind in "iu":
         return {"ids.values": ids}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +14,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_adjacency, as_array, as_float32
-from clnr.graph.csr import CSR, Array, draw_neighbours, median_weight, to_csr, transpose
+from clnr.graph.csr import CSR, Array, Ways, draw_neighbours, take_rows, to_csr, transpose
 from clnr.graph.digest import digests_of, graph_digest
 from clnr.graph.validation import (
     Matrix,
@@ -25,10 +27,16 @@ from clnr.graph.validation import (
     check_per_node,
 )
 from clnr.support.arguments import check_type
+from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import networkx
     from torch_geometric.data import Data
+
+
+_CHECKED_NODES = 1 << 16
 
 
 class Split(NamedTuple):
@@ -39,36 +47,45 @@ class Split(NamedTuple):
     test: Array
 
 
+class Stored(NamedTuple):
+    """The folder that a graph is in, its digest, and its number of classes, as they were written."""
+
+    path: Path
+    digest: str
+    classes: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """Nodes with features, and directed edges between them, stored by source and by target.
 
     An undirected graph holds each edge twice. Build one with ``from_edges``, ``from_scipy``, ``from_pyg`` or
-    ``from_networkx``; the constructor itself takes arrays of the final form and refuses others.
+    ``from_networkx``; the constructor itself takes arrays of the final form and refuses others. ``open_graph`` maps the arrays
+    of a folder, which are checked as they are read; features may be float16 there.
 
     Attributes:
         features: One row per node, float32, dense or CSR.
         incoming: Edges by target: the in-neighbours of each node.
         outgoing: The same edges by source: the out-neighbours of each node.
         labels: Class per node, -1 where unknown; or None.
-        ids: The user's id of each node; or None for 0, 1, 2 ...
+        ids: The user's id of each node, an array, or ``StoredIds``; or None for 0, 1, 2 ...
         split: The published split, where there is one.
         name: What to call it in reports; it affects nothing else.
         dataset: The data set of the catalogue that it is, which has its own recipes; None for a user's graph.
-        loop_weight: The weight of self-loops, where a convolution adds them.
         facts: Names of its columns, classes and kinds, and what else belongs to its digest, as JSON.
+        stored: Where its arrays are mapped from; None in memory.
     """
 
     features: Matrix
     incoming: CSR
     outgoing: CSR
     labels: Array | None = None
-    ids: Array | None = None
+    ids: Any = None
     split: Split | None = None
     name: str = "graph"
     dataset: str | None = None
-    loop_weight: float = 1.0
     facts: str = ""
+    stored: Stored | None = None
 
     @classmethod
     def from_edges(
@@ -128,6 +145,8 @@ class Graph:
         )
 
     def __post_init__(self) -> None:
+        if self.stored is not None:
+            return
         check_features(self.features)
         count = self.num_nodes
         check_edges(self.incoming, count, "incoming")
@@ -162,7 +181,7 @@ class Graph:
         return int(self.features.shape[0])
 
     @property
-    def node_ids(self) -> Array:
+    def node_ids(self) -> Any:
         """The user's id of each node, or 0, 1, 2 ... where there are none."""
         return np.arange(self.num_nodes) if self.ids is None else self.ids
 
@@ -182,6 +201,8 @@ class Graph:
 
     @property
     def num_classes(self) -> int:
+        if self.stored is not None and self.labels is not None:
+            return self.stored.classes
         return 0 if self.labels is None or not len(self.labels) else int(self.labels.max()) + 1
 
     @property
@@ -191,12 +212,16 @@ class Graph:
     @cached_property
     def directed(self) -> bool:
         """Whether some edge lacks its reverse, or has another weight than it."""
+        if self.stored is not None or self.incoming is self.outgoing:
+            return self.incoming is not self.outgoing
         pairs = zip(self.incoming, self.outgoing, strict=True)
         return not all(np.array_equal(a, b) for a, b in pairs if a is not None and b is not None)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that makes it another graph for its user, ids included; but not its own name."""
+        if self.stored is not None:
+            return self.stored.digest
         more = {"labels.values": self.labels, **({} if self.split is None else self.split._asdict())}
         arrays = digests_of(self.features, self.incoming, self.node_ids, more)
         return graph_digest(arrays, self.num_features, self.facts)
@@ -209,10 +234,6 @@ class Graph:
         """The same graph without labels and split."""
         return replace(self, labels=None, split=None)
 
-    def with_median_loops(self) -> Graph:
-        """This graph with self-loops of the median edge weight, so that the unit of weights has no effect."""
-        return replace(self, loop_weight=median_weight(self.incoming.weight))
-
     def row_normalize(self) -> Graph:
         """The same graph with each row of features scaled to sum 1; a row of zeros stays."""
         x = self.features
@@ -224,12 +245,86 @@ class Graph:
     def edges(self) -> tuple[Array, Array, Array | None]:
         """Source, target and weight of each edge, ordered by target, then source."""
         target = np.repeat(np.arange(self.num_nodes), np.diff(self.incoming.indptr))
-        return self.incoming.indices, target, self.incoming.weight
+        return self.incoming.indices.astype(np.int64), target, self.incoming.weight
 
-    def draw_neighbours(self, nodes: Array, most: int) -> tuple[Array, Array]:
+    # -- some nodes ----------------------------------------------------------------------------------------------------
+
+    @property
+    def edges_by_end(self) -> tuple[CSR, ...]:
+        """Edges by target and, of a directed graph, by source."""
+        return (self.incoming, self.outgoing)[: 1 + self.directed]
+
+    @property
+    def ways(self) -> Ways:
+        """The same without weights."""
+        return [(way.indptr, way.indices) for way in self.edges_by_end]
+
+    def take_edges(self, nodes: Array, way: CSR) -> CSR:
+        """Edges of some nodes by one end, in their order, checked."""
+        return self._taken("incoming" if way is self.incoming else "outgoing", way, nodes, self.num_nodes)
+
+    def take_sparse_features(self, nodes: Array) -> sp.csr_array:
+        """Features of some nodes, which are sparse, in their order, checked."""
+        x = self.features
+        indptr, indices, values = self._taken("features", CSR(x.indptr, x.indices, x.data), nodes, x.shape[1])
+        return sp.csr_array((values, indices, indptr), shape=(len(nodes), x.shape[1]))
+
+    def _taken(self, name: str, rows: CSR, nodes: Array, columns: int) -> CSR:
+        def damaged(part: str, what: str) -> DataError:
+            values = "weight" if are_edges else "values"
+            return self.damaged(f"{name}.{values if part == 'weight' else part}", what)
+
+        are_edges = name != "features"
+        return take_rows(rows, nodes, columns, damaged, are_edges=are_edges)
+
+    def damaged(self, array: str, what: str) -> DataError:
+        """The error of an array, as a folder calls it, whose content cannot be right."""
+        where = f"{self.name}, {array}" if self.stored is None else self.stored.path / f"{array}.bin"
+        return DataError(f"{where}: it is damaged, or was changed: {what}")
+
+    def check_labels(self, labels: Array, first: int = 0) -> Array:
+        """The labels of nodes from the ``first`` on, each of which must be that of a class, or -1."""
+        wrong = (labels < -1) | (labels >= self.num_classes)
+        if wrong.any():
+            at, classes = np.argmax(wrong), f"{self.num_classes:,} classes, and -1 for none"
+            raise self.damaged("labels.values", f"row {first + at} has label {labels[at]}, and there are {classes}")
+        return labels
+
+    def neighbours(self, node: int) -> set[int]:
+        """The nodes with an edge to or from a node."""
+        return {each for way in self.edges_by_end for each in self.take_edges(np.array([node]), way).indices.tolist()}
+
+    def draw_neighbours(self, nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
         """At most ``most`` neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
-        ways = (self.incoming, self.outgoing)[: 1 + self.directed]
-        return draw_neighbours([(way.indptr, way.indices) for way in ways], nodes, most)
+        with self.naming_rows():
+            return draw_neighbours(self.ways, nodes, most, left_out)
+
+    @contextmanager
+    def naming_rows(self) -> Iterator[None]:
+        """In this block, an edge that is not where it should be, or leads nowhere, is an error that names its row."""
+        try:
+            yield
+        except IndexError:
+            for way in self.edges_by_end:
+                for start in range(0, self.num_nodes, _CHECKED_NODES):
+                    self.take_edges(np.arange(start, min(start + _CHECKED_NODES, self.num_nodes)), way)
+            raise
+
+    def in_memory(self) -> Graph:
+        """The same graph with all of its arrays in memory, checked as any graph's."""
+        if self.stored is None:
+            return self
+        nodes = np.arange(self.num_nodes)
+        features = self.take_sparse_features(nodes) if self.sparse else np.array(self.features, np.float32)
+        if not self.sparse and not (finite := np.isfinite(features)).all():
+            row, column = divmod(int(np.argmin(finite)), features.shape[1])
+            raise self.damaged("features.values", f"row {row} has {features[row, column]}, and numbers must be finite")
+        incoming, *others = (self.take_edges(nodes, way) for way in self.edges_by_end)
+        labels = None if self.labels is None else self.check_labels(np.array(self.labels))
+        ids = None if self.ids is None else np.array(self.ids[:])
+        with errors_name(self.stored.path):
+            of_nodes: dict[str, Any] = {"features": features, "labels": labels, "ids": ids}
+            return replace(self, incoming=incoming, outgoing=[incoming, *others][-1], stored=None, **of_nodes)
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 

@@ -146,8 +146,8 @@ def check_edges(edges: CSR, count: int, what: str) -> None:
         raise DataError(f"{what} edges: {error}") from None
     except (TypeError, ValueError, AttributeError):
         raise DataError(f"{what} edges must be CSR: indptr, indices and weight, not {edges!r:.80}") from None
-    if indptr.dtype != np.int64 or indices.dtype != np.int64:
-        raise DataError(f"{what} edges must have indptr and indices of int64, not {indptr.dtype} and {indices.dtype}")
+    if indptr.dtype != np.int64 or indices.dtype != np.int32:
+        raise DataError(f"{what} edges must have an indptr of int64 and int32 indices, not {indptr.dtype} and {indices.dtype}")
     follows = np.ones(len(indices) + 1, bool)
     follows[1:-1] = indices[1:] > indices[:-1]
     follows[indptr] = True

@@ -175,14 +175,14 @@ class Model:
         return (rows if nodes is None else rows.rows(nodes)).materialize()
 
     def read_ahead(self, step: StepContext) -> None:
-        """Begin to read what a coming step needs, where its graph is in files."""
+        """Begin to read what a coming step needs, where its graph is in blocks."""
         assert self.objective is not None
         count = step.device_graph.graph.num_nodes
         nodes = self.objective.nodes(count, step) if self.objective.sampled_moments else None
         if nodes is not None:
             share = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
             assert share is not None
-            step.device_graph.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), share)
+            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), share)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch; where workers share it, this one's part."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import FrozenInstanceError
 from typing import Any, NoReturn
 
-from clnr.errors import RecipeError
+from clnr.errors import RecipeError, option
 from clnr.methods.registry import METHODS, Method
 from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.hyper_parameters import HyperParameter, declared
@@ -164,7 +164,7 @@ def check_used(method: Method, keys: Collection[str]) -> None:
         if key in recipe_keys(method) and key not in method.keys:
             why = ""
             if key == "dimension" and method.supervised:
-                why = ": it is supervised, and its labels (--label) say how wide its rows are"
+                why = f": it is supervised, and its labels ({option('label')}) say how wide its rows are"
             elif key in declared([SampledObjective]) and method.objective is not None:
                 why = f": {method.why_whole}"
             elif method.own_encoder is not None and method.parent is not None and key in method.parent.keys:

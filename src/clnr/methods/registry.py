@@ -18,7 +18,7 @@ from clnr.augment.augmentations import (
     MaskFeatures,
     ShuffleNodes,
 )
-from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName
+from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName, option
 from clnr.methods.settings import Probe, RecipeValues, Training, in_order
 from clnr.nn.edge_blocks import EdgeWeight, Mix, Walks
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
@@ -286,7 +286,7 @@ class Method:
         if not _fill(self.objective, recipe).sampled_moments:
             raise RecipeError(
                 "several workers share sampled steps only, and this recipe has full ones, as small graphs do: "
-                f"--set moments=sampled, or train {self.name} with one"
+                f"{option('recipe', {'moments': 'sampled'})}, or train {self.name} with one"
             )
 
 

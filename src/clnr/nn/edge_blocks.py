@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from clnr.errors import option
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters
@@ -77,7 +78,7 @@ class EdgeWeight(Block):
             return []
         return [
             f"edges are weakly informative here: they weigh {weight:.2f} in the vectors, a node's own features 1; "
-            "--set edge_weight=equal gives both the same weight"
+            f"{option('recipe', {'edge_weight': 'equal'})} gives both the same weight"
         ]
 
 

@@ -36,7 +36,7 @@ def neighbour_matrix(device_graph: DeviceGraph, row_power: float, column_power: 
         adjacency.data = np.repeat(left, np.diff(adjacency.indptr)) * adjacency.data * right[adjacency.indices]
         return to_sparse_matrix(adjacency, device_graph.device)
 
-    return device_graph.edges.once(("neighbours", row_power, column_power), make)
+    return device_graph.of_edges.once(("neighbours", row_power, column_power), make)
 
 
 def _power(degree: Array, power: float) -> Array:
@@ -90,7 +90,7 @@ def put_walks(engine: Engine, device_graph: DeviceGraph, out: Tensor, steps: Col
 
 
 def _kept(device_graph: DeviceGraph, width: int) -> dict[int, _Walked]:
-    return device_graph.edges.once(("walks", width), dict)
+    return device_graph.of_edges.once(("walks", width), dict)
 
 
 def _walk(

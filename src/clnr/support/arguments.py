@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import ClnrError, DataError, RecipeError, UnknownName
+from clnr.errors import ClnrError, DataError, RecipeError, UnknownName, option
 from clnr.support.humanize import parse_bytes
 
 LARGEST_SEED = 2**63 - 1
@@ -55,7 +55,7 @@ def check_seed(seed: object) -> int:
 def check_hold_out(share: float) -> float:
     """The share of edges that are held out, if it is valid."""
     if not (isinstance(share, numbers.Real) and 0 <= share < 1):
-        raise RecipeError(f"--hold-out must be from 0 to less than 1, not {share!r}")
+        raise RecipeError(f"{option('hold_out')} must be from 0 to less than 1, not {share!r}")
     return float(share)
 
 
@@ -63,7 +63,7 @@ def check_memory(amount: str) -> int:
     """The bytes of a limit on memory that leaves Python, torch and DuckDB what they take."""
     count = parse_bytes(amount)
     if count is None or count < LEAST_MEMORY:
-        raise DataError(f"--memory must be an amount from 1 GB on, such as '4 GB', not '{amount}'")
+        raise DataError(f"{option('memory')} must be an amount from 1 GB on, such as '4 GB', not '{amount}'")
     return count
 
 

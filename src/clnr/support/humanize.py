@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 # Characters that a terminal acts on instead of showing: C0, DEL, C1, line separators, and marks that change text direction.
 _CONTROL_CODES = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROL_CODES}
+
 _BYTES_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
 
 
@@ -18,11 +18,6 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
-
-
-def option(name: str, value: str) -> str:
-    """An option with its value, as a shell takes it: ``--as x=number``, ``--as 'Clinic ZIP=number'``."""
-    return f"{name} {shlex.quote(value)}"
 
 
 def gigabytes(count: float) -> str:

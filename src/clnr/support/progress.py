@@ -10,7 +10,7 @@ from time import monotonic
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn, TimeRemainingColumn
 
-from clnr.errors import shorten, spoken
+from clnr.errors import shorten
 from clnr.support.console import Console
 from clnr.support.humanize import duration, gigabytes
 
@@ -111,7 +111,7 @@ def log_progress(verbose: bool) -> Iterator[Bar | None]:
     if verbose and not logger.hasHandlers():
         logger.addHandler(handler)
     try:
-        yield Bar(None, False, lambda line: logger.info(spoken(line))) if logger.isEnabledFor(logging.INFO) else None
+        yield Bar(None, False, logger.info) if logger.isEnabledFor(logging.INFO) else None
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)

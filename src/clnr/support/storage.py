@@ -21,7 +21,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, DataError, option
 from clnr.support.humanize import describe_error
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -196,7 +196,7 @@ def check_folder(path: Path, force: bool, own: OwnFiles) -> None:
     if (name := own.find_foreign(path)) is not None:
         raise ClnrError(f"{path} holds '{name}', which this command did not write and would be lost; choose another folder")
     if not force and any(path.iterdir()):
-        raise ClnrError(f"{path} exists already; choose another folder, or overwrite it with --force")
+        raise ClnrError(f"{path} exists already; choose another folder, or overwrite it with {option('force', True)}")
     if Path.cwd().is_relative_to(path):
         raise ClnrError(f"{path} is the working directory or above it; change to another, or choose another folder")
 

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import DataError, UnknownName, did_you_mean, one_line
+from clnr.errors import DataError, UnknownName, did_you_mean, one_line, option
 from clnr.support.arguments import check_type
 from clnr.tables.io.encodings import check_encoding
 from clnr.tables.io.source import check_table
@@ -58,7 +58,8 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
     arguments = replace(arguments, **columns)
     _check_kinds(arguments)
     if arguments.until is not None and not (arguments.edge_time and arguments.last_time):
-        raise DataError(f"--until must be COLUMN=DATE, such as date=2020-12-31, not '{one_line(arguments.until, 80)}'")
+        given = one_line(arguments.until, 80)
+        raise DataError(f"{option('until')} must be COLUMN=DATE, such as date=2020-12-31, not '{given}'")
     check_apart(arguments.columns_named("weight"), arguments.edge_time)
     _check_tables(arguments)
     return arguments
@@ -92,7 +93,7 @@ def node_kinds(arguments: TableArguments) -> tuple[str, ...]:
 
 def _check_kinds(given: TableArguments) -> None:
     if isinstance(given.edges, Mapping) and given.edge_type is not None:
-        raise DataError("the names of the edge tables are the kinds of edges: leave out --edge-type")
+        raise DataError(f"the names of the edge tables are the kinds of edges: leave out {option('edge_type')}")
     if given.feature_matrix is not None and node_kinds(given):
         raise DataError("a feature matrix does not work with several kinds of nodes: leave it out")
     known: tuple[str, ...] | None = None
@@ -102,10 +103,11 @@ def _check_kinds(given: TableArguments) -> None:
         known = given.feature_encoder.node_kinds
     check_node_kinds(edges_by_kind(given.edges), nodes_by_kind(given.nodes), known, extends=given.base is not None)
     if given.base is not None and bool(given.base.ingest_report.edge_types) != given.has_edge_kinds and given.edges is not None:
+        by_column, by_names = option("edge_type"), option("edges", {"NAME": "FILE"})
         raise DataError(
-            "the earlier graph has kinds of edges: name those of new edges by --edge-type, or by --edges NAME=FILE"
+            f"the earlier graph has kinds of edges: name those of new edges by {by_column}, or by {by_names}"
             if given.base.ingest_report.edge_types
-            else "the earlier graph has no kinds of edges: leave out --edge-type, and names in --edges NAME=FILE"
+            else f"the earlier graph has no kinds of edges: leave out {by_column}, and names in {by_names}"
         )
 
 
@@ -119,7 +121,7 @@ def _check_tables(given: TableArguments) -> None:
         raise DataError("the earlier graph did not come from tables, so it has no feature encoder for the nodes of a table")
     if base is not None and given.directed not in (None, given.is_directed):
         kind = "directed" if given.is_directed else "undirected"
-        raise DataError(f"the earlier graph is {kind}, so directed={given.directed} cannot extend it")
+        raise DataError(f"the earlier graph is {kind}, so {option('directed', given.directed)} cannot extend it")
     if (base is not None or encoder is not None) and (given.features is not None or given.types):
-        which = "--as" if given.types else "--features"
+        which = option("types" if given.types else "features")
         raise DataError(f"the earlier feature encoder decides how columns are read: leave out {which}")

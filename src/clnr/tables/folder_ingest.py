@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.graph.folder_writer import FolderWriter
-from clnr.graph.graph_folder import ARRAYS, GraphFolder, is_graph_folder
+from clnr.graph import Graph
+from clnr.graph.folder import ARRAYS, FEATURE_TYPES, GraphWriter, array_file, is_graph_folder, open_graph
 from clnr.graph.manifest import MANIFEST
-from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
 from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
@@ -40,7 +39,7 @@ def ingest(
     force: bool = False,
     progress: Callable[[str], None] | None = None,
     **columns: Any,
-) -> GraphFolder:
+) -> Graph:
     """Write tables as a graph folder: the graph of ``read_tables``, in bounded memory whatever its size.
 
     On top of ``memory`` come the texts of classes, words and categories, and one number per node for structural features.
@@ -73,9 +72,9 @@ def ingest(
             write_folder(path, force, OWN_FILES) as part,
             contextlib.closing(connect(f"{amount - _PYTHON_BYTES} B", spill)) as db,
         ):
-            sink = FolderSink(db, FolderWriter(part, dtype), arguments, amount - _PYTHON_BYTES)
+            sink = FolderSink(db, GraphWriter(part, dtype), arguments, amount - _PYTHON_BYTES)
             sink.write_manifest(build_graph(db, arguments, sink))
-    return GraphFolder.open(path)
+    return open_graph(path)
 
 
 @contextlib.contextmanager

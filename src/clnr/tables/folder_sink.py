@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.graph.folder_writer import FolderWriter
-from clnr.graph.graph_folder import check_nodes
+from clnr.graph.folder import GraphWriter, check_nodes
 from clnr.support.humanize import gigabytes, plural
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
@@ -43,7 +42,7 @@ _EDGE_SPILL_BYTES, _NODE_SPILL_BYTES = 100, 50
 class FolderSink(GraphSink):
     """Takes a graph into a folder, in bounded memory."""
 
-    def __init__(self, db: Connection, writer: FolderWriter, arguments: TableArguments, duckdb_bytes: int):
+    def __init__(self, db: Connection, writer: GraphWriter, arguments: TableArguments, duckdb_bytes: int):
         self._db, self._writer, self._arguments, self._duckdb_bytes = db, writer, arguments, duckdb_bytes
         self._progress = arguments.progress or (lambda line: None)
         self._directed = arguments.is_directed
@@ -203,8 +202,8 @@ class FolderSink(GraphSink):
         return neighbours(incoming, *rest) if rest else incoming
 
     def _rows(self, way: str, nodes: slice) -> sp.csr_array:
-        indptr = self._writer.map(f"{way}.indptr").values[nodes.start : nodes.stop + 1]
-        indices = self._writer.map(f"{way}.indices").values[indptr[0] : indptr[-1]]
+        indptr = self._writer.read_back(f"{way}.indptr")[nodes.start : nodes.stop + 1]
+        indices = self._writer.read_back(f"{way}.indices")[indptr[0] : indptr[-1]]
         values = np.ones(len(indices), np.float32)
         return sp.csr_array((values, indices, indptr - indptr[0]), shape=(len(indptr) - 1, self._count))
 
@@ -225,7 +224,7 @@ class FolderSink(GraphSink):
         return first
 
     def finish(self) -> int:
-        ends = [self._writer.map(f"{way}.indptr").values for way in self._ways]
+        ends = [self._writer.read_back(f"{way}.indptr") for way in self._ways]
         edges = (sum(np.diff(each[part.start : part.stop + 1]) for each in ends) for part in _ranges(0, self._count))
         return sum(int(np.equal(counts, 0).sum()) for counts in edges)
 

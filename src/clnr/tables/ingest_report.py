@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from clnr.errors import DataError, one_line, spoken
+from clnr.errors import DataError, one_line
 from clnr.support.humanize import plural
 
 TABLES, NODES = "tables.json", "nodes.parquet"
@@ -125,12 +125,6 @@ class IngestReport:
     node_kinds: tuple[str, ...] = ()
     hint: str = ""
     unused_digest: str = ""
-
-    def spoken(self) -> IngestReport:
-        """The same in the words of the caller: options of the command line, or arguments of Python."""
-        remarks, hints = tuple(map(spoken, self.remarks)), (spoken(self.dangling_hint), spoken(self.hint))
-        columns = tuple(each._replace(note=spoken(each.note)) for each in self.columns)
-        return replace(self, remarks=remarks, dangling_hint=hints[0], hint=hints[1], columns=columns)
 
     @property
     def label_column(self) -> str:

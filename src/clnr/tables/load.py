@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.graph.csr import Array
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.column_queries import run_column_queries
@@ -100,9 +100,8 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     for table, role in opened:
         _check_width(table, role)
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
-    remarks += [
-        f"{table.name}: read as {table.encoding}; if that is wrong, set --encoding" for table, _ in opened if table.encoding
-    ]
+    wrong = f"if that is wrong, set {option('encoding')}"
+    remarks += [f"{table.name}: read as {table.encoding}; {wrong}" for table, _ in opened if table.encoding]
     edges, nodes = _find_all_roles(tables, arguments)
     edges = _with_ends(db, edges, nodes, arguments, remarks)
     nodes = tuple((each, _with_ids(db, each, roles, edges, arguments, remarks)) for each, roles in nodes)
@@ -132,7 +131,7 @@ def load_tables(db: Connection, tables: OpenTables, arguments: TableArguments) -
     name_column = _name_column(node_table, roles.id, arguments)
     if matrix is not None and node_table is None:
         if arguments.base is not None:
-            raise DataError(f"{matrix.name}: a feature matrix needs a node table (--nodes)")
+            raise DataError(f"{matrix.name}: a feature matrix needs a node table ({option('nodes')})")
         import pyarrow as pa
 
         db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(matrix.shape[0])}))
@@ -183,7 +182,7 @@ def _check_apart(edges: TablesAndRoles) -> None:
     for (table, kind, ends), roles in edges:
         other = seen.setdefault((table.name, ends, roles.source, roles.target), kind)
         if other != kind:
-            cure = "give a file for each, or one with the kinds in a column (--edge-type)"
+            cure = f"give a file for each, or one with the kinds in a column ({option('edge_type')})"
             both = f"'{roles.source}' and '{roles.target}' of {table.name}"
             raise DataError(f"edges '{other}' and '{kind}' are both read from {both}; {cure}")
 
@@ -275,9 +274,10 @@ def _check_matrix(db: Connection, matrix: FeatureMatrix, loaded: Loaded) -> None
     if loaded.roles.id == _MATRIX_ROW and loaded.edges:
         for column in "st":
             for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
+                cure = f"give a node table ({option('nodes')}) whose rows are in the order of the matrix"
                 raise DataError(
                     f"{matrix.name}: without a node table its rows are the nodes 0 to {rows - 1:,}, and an edge has node "
-                    f"'{one_line(str(end), 80)}'; give a node table (--nodes) whose rows are in the order of the matrix"
+                    f"'{one_line(str(end), 80)}'; {cure}"
                 )
 
 
@@ -335,5 +335,6 @@ def _about_header(table: Table, role: str, arguments: TableArguments, beside: bo
     if not (unsaid or doubtful):
         return []
     if table.no_header:
-        return [f"{table.name}: its first line is read as {row}; if it is a header, add --header"]
-    return [f"{table.name}: its first line is read as a header, but looks like {row}; if it is one, add --no-header"]
+        return [f"{table.name}: its first line is read as {row}; if it is a header, add {option('header', True)}"]
+    no_header = option("header", False)
+    return [f"{table.name}: its first line is read as a header, but looks like {row}; if it is one, add {no_header}"]

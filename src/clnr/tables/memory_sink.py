@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.humanize import gigabytes, option, plural
+from clnr.support.humanize import gigabytes, plural
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import StructuralFeatures, degree_features
@@ -88,7 +88,7 @@ class MemorySink(GraphSink):
         if loaded.edges and not reached:
             one = one_line(str(base.graph.node_ids[0]), 80)
             found = f"{title}: none of its edges leads to a node of the earlier graph, such as '{one}'"
-            remarks.append(f"warning: {found}; to embed the tables as a graph of their own: --alone")
+            remarks.append(f"warning: {found}; to embed the tables as a graph of their own: {option('transform')}")
         if loaded.edges and not loaded.as_integers:
             new = "row_ids ANTI JOIN base_ids USING (id)"
             hint = spelling_hint(self._db, title, new, "base_ids", "the earlier graph")
@@ -113,7 +113,7 @@ class MemorySink(GraphSink):
             self._features = new
             columns = [] if self._labels is None else telling_columns(encoder, new, self._labels)
             known = f"predicts the label '{loaded.roles.label}' of nearly every node; if it was filled in after the label"
-            return [f"warning: '{each}' alone {known}: {option('--ignore', each)}" for each in columns]
+            return [f"warning: '{each}' alone {known}: {option('ignore', [each])}" for each in columns]
         if sp.issparse(old := self._base.graph.features) or sp.issparse(new):
             self._features = sp.vstack([sp.csr_array(old), sp.csr_array(new)], format="csr")[self._rows]
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.tables.columns.node_columns import all_integers, flat_columns, load_nodes
 from clnr.tables.edges.edge_list import ENDS
 from clnr.tables.io.source import Column, Table
@@ -158,7 +158,7 @@ def _all_roles(kinds: Sequence[NodeKind]) -> Roles:
     if len(labels) > 1:
         raise DataError(
             f"there are labels of several kinds of nodes, {' and '.join(labels)}, and classes are those of one kind; choose "
-            f"one: --label {labels[0]}"
+            f"one: {option('label', labels[0])}"
         )
     names = [qualified_name(kind.name, column) for kind in kinds for column in kind.roles.features]
     return Roles(id=ORIGINAL_ID, label=labels[0] if labels else None, features=tuple(names))

@@ -78,4 +78,4 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGrap
     with closing(connect(limit)) as db:
         sink = MemorySink(db, arguments, unused, duckdb_bytes)
         info = build_graph(db, arguments, sink)
-        return TableGraph(replace(sink.graph, facts=info.facts), *info.spoken(), sink.columns)
+        return TableGraph(replace(sink.graph, facts=info.facts), *info, sink.columns)

@@ -82,7 +82,7 @@ class TableArguments:
         "Column of node ids; default: found by its values. Repeatable, as --source.", list[str], "COLUMN"
     )
     label: str | None = _option("Column of class labels, for evaluation and supervised methods; never a feature.")
-    names: str | None = _option("Column of display names, for the report and search; features stay the same.", flags="--name")
+    names: str | None = _option("Column of display names, for the report and search; features stay the same.")
     features: Iterable[str] | None = _option(
         "Node columns to use as features; default: all suitable ones. Also a matrix beside them, .npy or .npz, whose rows "
         "are in the order of --nodes.",
@@ -91,7 +91,7 @@ class TableArguments:
     ignore: Iterable[str] = _option("Columns to leave out; repeatable, or comma-separated.", list[str], "COLUMN", default=())
     types: Mapping[str, str] = _option(
         f"What a node column holds: {', '.join(COLUMN_WORDS[:-1])} or {COLUMN_WORDS[-1]}.",
-        *(list[str], "COLUMN=KIND", "--as"),
+        *(list[str], "COLUMN=KIND"),
         default_factory=dict,
     )
     header: bool | None = _option(

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
-from clnr.errors import DataError, one_line
-from clnr.support.humanize import option, plural
+from clnr.errors import DataError, one_line, option
+from clnr.support.humanize import plural
 from clnr.support.progress import NowAndThen
 from clnr.tables.argument_checks import node_kinds
 from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -81,11 +81,12 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     report = merge_rows(db, loaded.edges_title, loaded.merging) if loaded.edges else IngestReport()
     fitted = arguments.feature_encoder is None and base is None
     if node_table is not None and not report.dangling_hint and report.dangling > MUCH_SHARE * report.rows:
-        report = replace(report, dangling_hint="to keep them, leave out --nodes, or add their nodes to it")
+        report = replace(report, dangling_hint=f"to keep them, leave out {option('nodes')}, or add their nodes to it")
     edge_notes = sink.take_edges(loaded)
     encoder, encoder_notes = _encoder_for(db, loaded, arguments)
     if base is not None and encoder.encodes and loaded.from_edges and new_rows:
-        encoder_notes.append(f"without values: {plural(new_rows, 'new node')}; a node table (--nodes) would give them")
+        cure = f"a node table ({option('nodes')}) would give them"
+        encoder_notes.append(f"without values: {plural(new_rows, 'new node')}; {cure}")
     classes = () if base is None else base.class_names
     if node_table is not None and label is not None:
         known, classes = classes, register_classes(db, node_table, label, classes)
@@ -103,11 +104,11 @@ def build_graph(db: Connection, arguments: TableArguments, sink: GraphSink) -> T
     columns = loaded.describe(db, names, encoder)
     for i, info in enumerate(columns):
         if fitted and info.role == "feature and name":
-            alone = f"{info.note} ({option('--as', f'{info.column}=id')} makes it a name alone)"
+            alone = f"{info.note} ({option('types', {info.column: 'id'})} makes it a name alone)"
             columns = (*columns[:i], info._replace(note=alone), *columns[i + 1 :])
     if fitted and (unused := unused_numbers(columns)):
         some = one_line(", ".join(f"'{column}'" for column in unused), 200)
-        cure = f"to use one as the weight: {option('--weight', unused[0] if len(unused) == 1 else 'COLUMN')}"
+        cure = f"to use one as the weight: {option('weight', unused[0] if len(unused) == 1 else 'COLUMN')}"
         edge_notes.append(f"{loaded.edges_title}: numeric columns not used: {some}; {cure}")
     if base is not None:
         given = {info.table for info in columns}
@@ -198,7 +199,8 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         width = base.graph.num_features
         raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
     if loaded.from_edges and base is None and given.encodes:
-        raise DataError("the earlier model or feature_encoder needs the features of a node table: pass one (--nodes)")
+        cure = f"pass one ({option('nodes')})"
+        raise DataError(f"the earlier model or feature_encoder needs the features of a node table: {cure}")
     if matrix is not None:
         if given.matrix is None:
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")

@@ -12,12 +12,12 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.folder import open_graph
 from clnr.graph.manifest import MANIFEST
 from clnr.support.storage import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.columns.node_columns import read_node_table
 from clnr.tables.ingest_report import NODES, TABLES, ColumnInfo, IngestReport
+from clnr.tables.node_table import NodeTable
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
 from clnr.tables.roles.node_names import names_at
 
@@ -41,6 +41,11 @@ class TableGraph(NamedTuple):
 
     def __repr__(self) -> str:
         return f"TableGraph({self.graph!r}{'' if self.columns is None else f', {self.columns.num_columns} columns of nodes'})"
+
+    @property
+    def info(self) -> TableInfo:
+        """How its tables were read."""
+        return TableInfo(self.feature_encoder, self.classes, self.ingest_report)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -95,10 +100,6 @@ class TableInfo(NamedTuple):
         facts = columns, self.classes, report.node_kinds, sorted(report.edge_types), report.unused_digest
         return json.dumps(facts) if any(facts) else ""
 
-    def spoken(self) -> TableInfo:
-        """The same in the words of the caller."""
-        return self._replace(ingest_report=self.ingest_report.spoken())
-
     def check_labels(self, num_classes: int) -> None:
         """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
         if self.feature_encoder is not None and num_classes > len(self.classes):
@@ -147,28 +148,28 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
 
 def load_graph_folder(path: Path) -> TableGraph:
     """A graph folder as a graph in memory, as ``read_tables`` has it."""
-    return in_memory(GraphFolder.open(path))
+    return read_stable(path, MANIFEST, lambda: in_memory(open_graph(path)))
 
 
-def in_memory(folder: GraphFolder) -> TableGraph:
-    """All of a graph folder, as ``read_tables`` has it."""
-    return read_stable(folder.path, MANIFEST, lambda: _in_memory(GraphFolder.open(folder.path)))
+def in_memory(graph: Graph) -> TableGraph:
+    """All of a graph that is in a folder, as ``read_tables`` has it."""
+    assert graph.stored is not None
+    table = node_table(graph)
+    return TableGraph(graph.in_memory(), *read_table_info(graph), None if table is None else table.table())
 
 
-def _in_memory(folder: GraphFolder) -> TableGraph:
-    info = read_table_info(folder)
-    columns = None
-    if NODES in folder.files:
-        with errors_name(folder.path / NODES):
-            columns = read_node_table(folder.path / NODES, folder.num_nodes)
-    return TableGraph(folder.graph(), *info.spoken(), columns)
+def node_table(graph: Graph) -> NodeTable | None:
+    """The table of nodes beside a graph in a folder, if there is one."""
+    path = None if graph.stored is None else graph.stored.path / NODES
+    return NodeTable(path, graph.num_nodes) if path is not None and path.is_file() else None
 
 
-def read_table_info(folder: GraphFolder) -> TableInfo:
-    """How the tables of a graph folder were read."""
-    if TABLES not in folder.files:
-        return TableInfo(None, (), IngestReport(directed=folder.directed))
-    with errors_name(folder.path / TABLES):
-        info = TableInfo.from_json((folder.path / TABLES).read_text(encoding="utf-8"))
-        info.check_labels(folder.num_classes)
+def read_table_info(graph: Graph) -> TableInfo:
+    """How the tables of a graph in a folder were read."""
+    path = None if graph.stored is None else graph.stored.path / TABLES
+    if path is None or not path.is_file():
+        return TableInfo(None, (), IngestReport(directed=graph.directed))
+    with errors_name(path):
+        info = TableInfo.from_json(path.read_text(encoding="utf-8"))
+        info.check_labels(graph.num_classes)
         return info

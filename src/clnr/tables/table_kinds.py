@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.tables.io.csv_header import KnownNames
 from clnr.tables.io.source import Table, is_table, open_table
 from clnr.tables.io.sql import Connection
@@ -31,7 +31,6 @@ _BELONGS = {
     "edges": "sources, targets, weights, kinds and times of edges are columns of the edge table",
     "nodes": "ids, labels, times and features of nodes are columns of the node table",
 }
-_EDGE_NAMING = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
 
 
 class Ends(NamedTuple):
@@ -60,7 +59,7 @@ def edges_by_kind(edges: Any) -> tuple[NamedTable, ...]:
     tables = _by_kind(edges, "edges")
     if len({each.ends is None for each in tables}) > 1:
         plain = next(each.kind for each in tables if each.ends is None)
-        raise DataError(f"edges '{plain}': the kinds of nodes that they join are not named; {_EDGE_NAMING}")
+        raise DataError(f"edges '{plain}': the kinds of nodes that they join are not named; {_edge_naming()}")
     return tables
 
 
@@ -78,7 +77,7 @@ def _by_kind(given: Any, role: str) -> tuple[NamedTable, ...]:
     for key, table in given.items():
         if role == "edges" and isinstance(key, tuple):
             if len(key) != 3:
-                raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_EDGE_NAMING}")
+                raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_edge_naming()}")
             source, relation, target = (_checked(name, role) for name in key)
             named = NamedTable(table, f"{source},{relation},{target}", Ends(source, target))
         else:
@@ -87,6 +86,11 @@ def _by_kind(given: Any, role: str) -> tuple[NamedTable, ...]:
             raise DataError(f"two tables of {role} are called '{named.kind}'; choose two names, or give both files as one glob")
         tables[plain] = named
     return tuple(tables.values())
+
+
+def _edge_naming() -> str:
+    form = option("edges", {("user", "bought", "item"): "FILE"})
+    return f"edges are named by source, relation and target, as user,bought,item: {form}"
 
 
 def check_node_kinds(
@@ -102,19 +106,20 @@ def check_node_kinds(
         known = ", ".join(earlier)
         raise DataError(
             f"the earlier graph has nodes of several kinds ({known}), so name the kind of each new table: "
-            f"--nodes {earlier[0]}=FILE; {_EDGE_NAMING}"
+            f"{option('nodes', {earlier[0]: 'FILE'})}; {_edge_naming()}"
             if earlier
-            else "the earlier graph has nodes of one kind: give --nodes FILE and --edges FILE without names of kinds of nodes"
+            else f"the earlier graph has nodes of one kind: give {option('nodes', 'FILE')} and {option('edges', 'FILE')} "
+            "without names of kinds of nodes"
         )
     if earlier and (new := [kind for kind in (*named, *joined) if kind not in earlier]):
         raise DataError(f"the earlier graph has no nodes of the kind '{new[0]}', only {', '.join(earlier)}")
     if named and (plain := [each for each in edges if each.ends is None]):
         which = "the table of edges" if plain[0].kind is None else f"edges '{plain[0].kind}'"
         raise DataError(
-            f"nodes are of several kinds ({', '.join(named)}), so {which} must name the kinds that it joins; {_EDGE_NAMING}"
+            f"nodes are of several kinds ({', '.join(named)}), so {which} must name the kinds that it joins; {_edge_naming()}"
         )
     if joined and nodes and not named:
-        ways = " or ".join(f"--nodes {kind}=FILE" for kind in joined)
+        ways = " or ".join(option("nodes", {kind: "FILE"}) for kind in joined)
         raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: name the kind of the node table: {ways}")
     bare, unused = [kind for kind in joined if kind not in named], [kind for kind in named if kind not in joined]
     if bare and unused and not extends:
@@ -128,7 +133,7 @@ def _checked(name: Any, role: str) -> str:
     """The name of a kind, trimmed."""
     plain = name.strip() if isinstance(name, str) else ""
     if not plain or not plain.isprintable() or RESERVED_SIGNS.intersection(plain):
-        more = f", or (source, relation, target); {_EDGE_NAMING}" if role == "edges" else ", such as user"
+        more = f", or (source, relation, target); {_edge_naming()}" if role == "edges" else ", such as user"
         raise DataError(
             f"a kind of {role} is a name without any of '{''.join(sorted(RESERVED_SIGNS))}'{more}, not {name!r:.80}"
         )
@@ -224,11 +229,11 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
     checks: list[tuple[Iterable[str | None], list[tuple[Table, str | None]], str]] = [
         *((arguments.columns_named(argument), edges, role) for argument, role in _OF_EDGES.items()),
         ((arguments.edge_type,), edges, "for edge types"),
-        ((arguments.edge_time,), edges, "for --until"),
+        ((arguments.edge_time,), edges, f"for {option('until')}"),
         (arguments.columns_named("id"), nodes, "for id"),
         ((arguments.label,), nodes, "for label"),
         (arguments.features or (), nodes, "for features"),
-        (arguments.types, nodes, "for --as"),
+        (arguments.types, nodes, f"for {option('types')}"),
         (arguments.ignore, [*edges, *nodes], "to ignore"),
     ]
     for names, of, role in checks:
@@ -236,13 +241,14 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
             other = None if columns else next((each for each, _ in (*edges, *nodes) if column_called(name, each)), None)
             if other is not None:
                 own, others = ("nodes", "edges") if of is nodes else ("edges", "nodes")
-                lacks = f"not of {', '.join(each.name for each, _ in of)}" if of else f"and --{own} is missing"
-                said = f"'{one_line(name, 80)}' {role} is a column of {other.name} (--{others}), {lacks}; {_BELONGS[own]}"
+                lacks = f"not of {', '.join(each.name for each, _ in of)}" if of else f"and {option(own)} is missing"
+                said = f"'{one_line(name, 80)}' {role} is a column of {other.name} ({option(others)}), {lacks}; {_BELONGS[own]}"
                 ends = (*arguments.columns_named("source"), *arguments.columns_named("target"), *SOURCES, *TARGETS)
                 is_right = any(column_called(end, table) for end in ends for table, _ in edges)
-                swap = "" if is_right or not of else "; if the tables are swapped, exchange --edges and --nodes"
+                exchange = f"; if the tables are swapped, exchange {option('edges')} and {option('nodes')}"
+                swap = "" if is_right or not of else exchange
                 raise DataError(said + swap)
             if not columns and of:
                 raise no_column(name, role, [each for each, _ in of])
             if not columns and arguments.base is None:
-                raise DataError(f"column '{one_line(name, 80)}' {role} needs a node table: --nodes")
+                raise DataError(f"column '{one_line(name, 80)}' {role} needs a node table: {option('nodes')}")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.support.humanize import plural
 from clnr.support.storage import check_version, lock, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import differences
@@ -65,7 +65,8 @@ class Checkpoint:
             message = " ".join(str(error).split())
             raise DataError(f"{self.path} is not a checkpoint that training can resume from: {message[:200]}") from None
         if differs := differences(about, self._about):
-            raise DataError(f"{self.path} belongs to another training: {differs}; undo that, or start again without --resume")
+            again = f"start again without {option('resume', True)}"
+            raise DataError(f"{self.path} belongs to another training: {differs}; undo that, or {again}")
         now = torch.get_num_threads()
         if self._say is not None and threads != now:
             self._say(

@@ -167,8 +167,9 @@ def fit_all(
         progress: Called with the loss of the first one.
         checkpoint: Saves the state of the first one; only for a single training.
     """
-    engine, graph = starts[0].engine, starts[0].device_graph.graph
-    work = step_work(len(model.views), model.objective, recipe, Size(graph.num_nodes, graph.num_edges, graph.num_features, 0))
+    engine, device_graph = starts[0].engine, starts[0].device_graph
+    size = Size(device_graph.graph.num_nodes, device_graph.graph.num_edges, device_graph.num_features, 0)
+    work = step_work(len(model.views), model.objective, recipe, size)
     with engine.use_threads(work.seconds) as used:
         began = time.perf_counter()
         train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)
@@ -196,7 +197,7 @@ def train_all(
     """The epochs of ``fit_all``, and nothing after them: what all workers of a training do."""
     engine, workers = starts[0].engine, starts[0].workers
     with torch.device(engine.device):
-        fresh = [model.init(start.device_graph.graph.num_features, start.seed) for start in starts]
+        fresh = [model.init(start.device_graph.num_features, start.seed) for start in starts]
     learns = model.objective is not None and any(fresh)
     begun, state = (checkpoint.load() if checkpoint is not None and learns else None) or (0, None)
     begun = workers.broadcast_object(begun)
@@ -209,7 +210,7 @@ def train_all(
     if learns:
         on_device = starts[0].device_graph.device == engine.device
         step = CudaGraphStep(train_states, engine, workers.alone and on_device and model.encoder.pure)
-        with engine.own_stream(), starts[0].device_graph.reading_ahead():
+        with engine.own_stream(), engine.reading_ahead(starts[0].device_graph):
             for epochs in _train(step, buffer, recipe, progress, begun):
                 if checkpoint is not None and checkpoint.is_due():
                     checkpoint.save(epochs, train_states[0].state)

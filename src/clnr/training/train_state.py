@@ -150,7 +150,7 @@ class TrainState:
     def step(self) -> None:
         """One epoch."""
         model, parameters, step = self._model, self._parameters, self._step
-        if isinstance(step.epoch, int) and step.epoch + 1 < step.epochs and step.device_graph.in_files:
+        if isinstance(step.epoch, int) and step.epoch + 1 < step.epochs and step.device_graph.in_blocks:
             model.read_ahead(dataclasses.replace(step, epoch=step.epoch + 1))
         part = model.loss(parameters, step)
         learned = {name: value for name, value in parameters.items() if value.requires_grad}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from clnr import methods
@@ -12,7 +13,8 @@ from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.csr import CSR
+from clnr.graph.folder import open_graph
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
 from tests.embedding.stages.test_graph_in_files import MEMORY, random_folder, settings
@@ -49,11 +51,11 @@ def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
     # What the process itself takes, and little more.
     assert small.memory < 1e9
     many = 50_000_000
-    arrays = {name: info._replace(shape=(many * 6, *info.shape[1:])) for name, info in folder.arrays.items()}
-    large = dataclasses.replace(folder, num_nodes=many, num_edges=6 * many, arrays=arrays)
-    for bound in (4_000_000_000, 40_000_000_000):
-        _, planned = plan(large, settings(changes={"structure": 256}), bound)
-        assert bound / 2 < planned.memory <= bound
+    shapes = (np.float32, (many, folder.num_features)), (np.int64, (many + 1,)), (np.int32, (6 * many,))
+    x, indptr, indices = (np.broadcast_to(np.zeros(1, dtype), shape) for dtype, shape in shapes)
+    large = dataclasses.replace(folder, features=x, incoming=CSR(indptr, indices, None))
+    some, more = (plan(large, settings(changes={"structure": 256}), bound)[1].memory for bound in (4e9, 40e9))
+    assert 2e9 < some <= 4e9 < more <= 40e9
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_a_graph_fits_in_memory_if_every_worker_can_load_it(folder):
 
 
 def test_recipes_of_folders_are_those_of_graphs(folder):
-    graph = GraphFolder.open(folder.path)
+    graph = open_graph(folder.stored.path)
     for chosen in (settings(), Settings(methods.CLNR_MIX, choose("cpu"))):
-        assert chosen.recipe_for(graph)[0] == chosen.recipe_for(graph.graph())[0]
-    assert preset(methods.CLNR, str(folder.path)) == preset(methods.CLNR, None)
+        assert chosen.recipe_for(graph)[0] == chosen.recipe_for(graph.in_memory())[0]
+    assert preset(methods.CLNR, str(folder.stored.path)) == preset(methods.CLNR, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -15,19 +16,20 @@ from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.job import embed_folder
-from clnr.embedding.scoring import held_out, sampled_scores
-from clnr.embedding.scoring.held_out import hold_out_links, training_files
+from clnr.embedding.scoring import sampled_scores
 from clnr.embedding.scoring.job_scores import score
 from clnr.embedding.scoring.sampled_scores import file_samples, sampled_rows
+from clnr.embedding.stages.graph_in_files import training_files
 from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.errors import DataError
-from clnr.evaluation import logistic_probe
+from clnr.evaluation import hold_out, logistic_probe
 from clnr.experiments.learn import learn
 from clnr.graph.csr import to_csr, transpose
+from clnr.graph.folder import open_graph
 from clnr.tables import ingest
 
 NODES = 400
@@ -58,11 +60,6 @@ def made(folder, tmp_path_factory):
     return embed_folder(folder, out, settings(), 2_000_000_000, report=True), out
 
 
-def pairs_of(graph):
-    source, target, _ = graph.edges()
-    return {(min(a, b), max(a, b)) for a, b in zip(source.tolist(), target.tolist(), strict=True)}
-
-
 def without(graph, pairs):
     """A graph in memory without some pairs, one edge at a time."""
     out = {tuple(pair) for pair in pairs.T.tolist()}
@@ -73,38 +70,30 @@ def without(graph, pairs):
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_held_out_pairs_are_edges_and_the_others_are_not(folder, tmp_path, directed):
+def test_from_files_the_same_edges_are_held_out_as_in_memory(folder, tmp_path, directed):
     if directed:
         rng = np.random.default_rng(2)
         edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 60, (2, 300)), strict=True)))
         folder = ingest(edges, pa.table({"id": np.arange(60), "x": rng.normal(size=60)}), out=tmp_path / "g", directed=True)
-    connected = pairs_of(folder.graph())
-    held, apart, *_ = hold_out_links(folder, 0.1, 3)
-    wanted = int(0.1 * (folder.num_edges if directed else folder.num_edges // 2))
-    assert held.shape == apart.shape == (2, wanted)
-    for pairs, are in ((held, True), (apart, False)):
-        assert len({tuple(pair) for pair in pairs.T.tolist()}) == wanted
-        assert all((tuple(pair) in connected) == are for pair in pairs.T.tolist())
-    assert (apart[0] < apart[1]).all()
-    again, other = (hold_out_links(folder, 0.1, seed)[0] for seed in (3, 4))
-    assert np.array_equal(held, again)
-    assert not np.array_equal(held, other)
-    assert hold_out_links(folder, 1e-9, 0) is None
+    links, in_memory = hold_out(folder, 0.1, 3), hold_out(folder.in_memory(), 0.1, 3)
+    np.testing.assert_array_equal(links.positives, in_memory.positives)
+    np.testing.assert_array_equal(links.negatives, in_memory.negatives)
+    assert hold_out(folder, 1e-9, 0) is None
 
 
-def test_few_pairs_are_held_out_and_their_non_edges_drawn_from_all_nodes(folder, monkeypatch):
-    monkeypatch.setattr(held_out, "MOST_PAIRS", 5)
-    drawn = [hold_out_links(folder, 0.5, seed) for seed in range(40)]
-    assert {pairs.shape for links in drawn for pairs in links[:2]} == {(2, 5)}
-    low = np.concatenate([links.negatives.min(0) for links in drawn])
-    # The smaller of two uniform draws is 1/3 on average, with a standard deviation of 0.24.
-    assert low.mean() / folder.num_nodes == pytest.approx(1 / 3, abs=4 * 0.24 / len(low) ** 0.5)
+def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
+    path = shutil.copytree(folder.stored.path, tmp_path / "graph")
+    columns = np.fromfile(path / "incoming.indices.bin", "<i4")
+    columns[-1] = NODES
+    columns.tofile(path / "incoming.indices.bin")
+    with pytest.raises(DataError, match=f"row {NODES - 1} has column {NODES} of {NODES}"):
+        hold_out(open_graph(path), 0.1, 0)
 
 
 def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(folder, made):
     result, _ = made
-    seen, links = training_files(folder, settings())
-    whole = learn(methods.CLNR, without(folder.graph().with_median_loops(), links[0]), 0, result.model.recipe, choose("cpu"))
+    seen, links = training_files(folder, settings(), 1.0)
+    whole = learn(methods.CLNR, without(folder.in_memory(), links[0]), 0, result.model.recipe, choose("cpu"))
     assert torch.equal(torch.tensor(result.losses), whole.fitted.losses)
     some = np.array([5, 399, 0, 17, 200])
     for most_rows in (10_000, 1):
@@ -114,7 +103,7 @@ def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(fol
 
 def test_scores_are_those_of_the_sample(folder, made):
     result, out = made
-    seen, (held, apart, *_) = training_files(folder, settings())
+    seen, (held, apart, *_) = training_files(folder, settings(), 1.0)
     z = sampled_rows(result.model, choose("cpu"), seen, np.arange(NODES), 10_000)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
@@ -122,13 +111,13 @@ def test_scores_are_those_of_the_sample(folder, made):
     scores = result.scores
     assert scores["link_auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(cosines)), abs=1e-6)
     assert scores["links_held_out"] == held.shape[1]
-    x = folder.graph().features.toarray()
+    x = folder.in_memory().features.toarray()
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     raw = roc_auc_score(truth, np.concatenate([(x[a] * x[b]).sum(1) for a, b in (held, apart)]))
     assert result.baselines["Raw"]["link_auc"] == pytest.approx(raw, abs=1e-6)
     assert {"link_auc_error", "strict_accuracy", "strict_accuracy_error"} <= result.baselines["Raw"].keys()
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
-    graph, shards = folder.graph(), Shards.open(ArtifactFiles.open(out))
+    graph, shards = folder.in_memory(), Shards.open(ArtifactFiles.open(out))
     probe = logistic_probe(shards.rows(np.arange(NODES)), graph.labels, split_of(graph, 0), 0)
     assert scores["strict_accuracy"] == pytest.approx(probe.strict)
     assert 1 < scores["effective_rank"] <= 8
@@ -143,7 +132,7 @@ def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeyp
     monkeypatch.setattr(sampled_scores, "MOST_LABELLED", 40)
     nodes, labels, total = sampled_scores.labelled_nodes(folder, 1)
     assert (len(nodes), total) == (40, NODES // 3 + 1)
-    assert np.array_equal(labels, folder.graph().labels[nodes])
+    assert np.array_equal(labels, folder.in_memory().labels[nodes])
     monkeypatch.setattr(sampled_scores, "_BLOCK_LABELS", 33)
     assert np.array_equal(sampled_scores.labelled_nodes(folder, 1)[0], nodes)
 
@@ -164,7 +153,7 @@ def test_scores_near_chance_are_warned_of(tmp_path):
             Provenance(0.1, "cpu", "float32", None, None),
         )
         model = FittedModel(method, 0, recipe, parameters, folder.num_features, provenance)
-        seen, links = training_files(folder, chosen)
+        seen, links = training_files(folder, chosen, 1.0)
         vectors = row.astype(np.float32)
         samples = file_samples(model, chosen, seen, links, seen, vectors.__getitem__, 1000, 8, None, True)
         warnings = "\n".join(score(samples, model, chosen).warnings)
@@ -180,7 +169,7 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     assert "scores are computed on samples" in text
     with pytest.raises(DataError, match="node names are fixed by clnr ingest --name"):
         write_report(out, "name")
-    (folder.path / "graph.json").rename(folder.path / "elsewhere")
+    (folder.stored.path / "graph.json").rename(folder.stored.path / "elsewhere")
     with pytest.raises(DataError, match="which is missing or has changed"):
         write_report(out)
-    (folder.path / "elsewhere").rename(folder.path / "graph.json")
+    (folder.stored.path / "elsewhere").rename(folder.stored.path / "graph.json")

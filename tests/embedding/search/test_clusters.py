@@ -14,7 +14,7 @@ from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search import clusters
 from clnr.embedding.search.clusters import find_clusters, silhouette
 from clnr.embedding.search.neighbors import ArrayRows
-from clnr.embedding.search.nodes import TableNodes
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.traits import Trait
 from clnr.embedding.store.export import write_clusters
 from clnr.errors import ClnrError
@@ -22,7 +22,7 @@ from tests.command_line import run_script
 
 
 def nodes_of(count, **more):
-    return TableNodes(as_table_graph(Graph.from_edges([], [], np.zeros((count, 1)), **more)))
+    return Nodes.of_tables(as_table_graph(Graph.from_edges([], [], np.zeros((count, 1)), **more)))
 
 
 def planted(sizes, width=16, noise=0.1, seed=0):
@@ -58,7 +58,7 @@ def test_planted_clusters_are_found_with_their_number(sizes, fitted, monkeypatch
 def test_clusters_of_a_kind_are_those_of_its_rows_alone(tmp_path):
     z, _ = planted([40, 30, 20])
     edges = pa.table({"user_id": np.arange(90), "item_id": np.arange(90) % 60})
-    nodes = TableNodes(read_tables({("user", "bought", "item"): edges}))
+    nodes = Nodes.of_tables(read_tables({("user", "bought", "item"): edges}))
     kinds = np.array([each.partition(":")[0] for each in nodes.ids[np.arange(150)].tolist()])
     rows = np.random.default_rng(1).normal(size=(150, z.shape[1])).astype(np.float32)
     rows[kinds == "user"] = z
@@ -110,7 +110,7 @@ def test_a_value_of_few_nodes_in_a_large_cluster_is_no_title():
     rare, common = np.flatnonzero(groups == 0)[:3], groups == 1
     rows = [{"id": i, "note": "odd" if i in rare else "plain", "trade": "smith" if common[i] else "baker"} for i in range(800)]
     edges = pa.table({"source": range(800), "target": [(i + 1) % 800 for i in range(800)]})
-    nodes = TableNodes(read_tables(edges, pa.Table.from_pylist(rows)))
+    nodes = Nodes.of_tables(read_tables(edges, pa.Table.from_pylist(rows)))
     found = find_clusters(ArrayRows(z), nodes, 2)
     assert [each.title for each in found.clusters] == ["0: baker", "1: smith"]
     assert [line.partition(" nodes, typical: ")[0] for line in repr(found).splitlines()] == [

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.search import node_ids
-from clnr.embedding.search.node_ids import ArrayIds, NodeTexts, near_texts
+from clnr.embedding.search.node_ids import NodeIds, NodeTexts, near_texts
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -50,7 +50,7 @@ def saved(ids, path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
     ids = KINDS[kind]
-    for found in (ArrayIds(graph(ids).node_ids), ArrayIds(saved(ids, tmp_path / "ids.parquet"))):
+    for found in (NodeIds(graph(ids).node_ids), NodeIds(saved(ids, tmp_path / "ids.parquet"))):
         assert [found.get(name) for name in ids] == [0, 1, 2]
         assert found.rows(ids).tolist() == [0, 1, 2]
         with pytest.raises(DataError, match="there is no node 'nobody'"):
@@ -58,10 +58,10 @@ def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
 
 
 def test_numbers_and_their_text_are_one_id():
-    found = ArrayIds(np.array([5, 6, 7]))
+    found = NodeIds(np.array([5, 6, 7]))
     assert [found.get(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
-    assert ArrayIds(np.array(["5", "6"])).get(6) == 1
-    assert ArrayIds(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
+    assert NodeIds(np.array(["5", "6"])).get(6) == 1
+    assert NodeIds(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
 
 
 TUPLES = KINDS["tuples"]
@@ -76,13 +76,13 @@ TUPLES = KINDS["tuples"]
     ],
 )
 def test_ids_may_come_in_many_ways(ids, names):
-    assert ArrayIds(graph(ids).node_ids).rows(names).tolist() == [1, 2]
+    assert NodeIds(graph(ids).node_ids).rows(names).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
 def test_what_can_be_no_id_is_said(name):
     with pytest.raises(DataError, match="hashable"):
-        ArrayIds(np.arange(3)).get(name)
+        NodeIds(np.arange(3)).get(name)
 
 
 @pytest.mark.parametrize(

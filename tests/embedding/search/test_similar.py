@@ -11,7 +11,7 @@ import safetensors.numpy
 
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.artifact import load_folder, name_nodes, save_names
+from clnr.embedding.store.artifact import load_result, name_nodes, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import DataError
 from clnr.tables import read_tables
@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 def by_hand(folder, node, k):
     """The same from the whole folder, by NumPy in double precision."""
-    result = load_folder(folder)
+    result = load_result(folder)
     graph, z = result.table_graph.graph, result.z.astype(float)
     ids = graph.node_ids.tolist()
     i = [str(each) for each in ids].index(node)
@@ -56,7 +56,7 @@ def test_it_answers_as_the_whole_folder_does(node, folder):
     found = similar_nodes(folder, node, 6)
     assert found.nodes == by_hand(folder, node, 6)
     assert (found.has_names, found.label_column) == (False, "label")
-    save_names(name_nodes(load_folder(folder), "kind", folder), folder)
+    save_names(name_nodes(load_result(folder), "kind", folder), folder)
     named = similar_nodes(folder, node, 6)
     assert named.nodes == by_hand(folder, node, 6)
     assert named.has_names
@@ -85,14 +85,14 @@ def test_a_node_is_found_by_its_name(tmp_path):
     assert named.id == "n4"
     with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
         similar_nodes(folder, "Calm Rivver 2")
-    save_names(name_nodes(load_folder(folder), "x", folder), folder)
+    save_names(name_nodes(load_result(folder), "x", folder), folder)
     with pytest.raises(DataError, match="3 nodes are called '5'; use the id of one: 'n5', 'n12', 'n19'"):
         similar_nodes(folder, "5")
 
 
 @pytest.mark.parametrize("name", [VECTORS, GRAPH, TABLES, NODES, DIGESTS])
 def test_a_file_that_is_read_is_checked(name, folder):
-    save_names(name_nodes(load_folder(folder), "kind", folder), folder)
+    save_names(name_nodes(load_result(folder), "kind", folder), folder)
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 4
     (folder / name).write_bytes(content)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.embedding.search.nodes import TableNodes
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.traits import Trait, traits_of
 from clnr.tables import read_tables
 
@@ -42,7 +42,9 @@ ROWS = [
 @pytest.fixture(scope="module")
 def nodes():
     edges = pa.table({"source": [f"n{i}" for i in range(COUNT)], "target": [f"n{i * 7 % COUNT}" for i in range(COUNT)]})
-    return TableNodes(read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"}))
+    return Nodes.of_tables(
+        read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"})
+    )
 
 
 def counted(group, column, has):
@@ -125,7 +127,7 @@ def test_numbers_of_one_kind_of_nodes_are_compared_within_it():
     items = pa.table({"id": range(20), "price": [float(i) for i in range(20)]})
     bought = pa.table({"user_id": list(range(40)), "item_id": [i % 20 for i in range(40)]})
     tables = read_tables({("user", "bought", "item"): bought}, {"user": users, "item": items})
-    nodes = TableNodes(tables)
+    nodes = Nodes.of_tables(tables)
     groups = np.array([int(node.startswith("user:3") and len(node) > 6) for node in tables.graph.node_ids.tolist()])
     assert groups.sum() == 10
     _, old = traits_of(nodes, np.arange(60), groups, 2)
@@ -143,7 +145,7 @@ def test_shares_of_a_mostly_empty_column_are_of_the_nodes_with_a_value(column, m
         values = [None if value is None else value == "web" for value in values]
     table = pa.table({"id": range(100), column: values, "years": [10 * (i >= 50) + i % 4 for i in range(100)]})
     edges = pa.table({"source": range(100), "target": [(i + 1) % 100 for i in range(100)]})
-    nodes = TableNodes(read_tables(edges, table))
+    nodes = Nodes.of_tables(read_tables(edges, table))
     first, second = traits_of(nodes, np.arange(100), np.repeat([0, 1], 50), 2)
     (trait,) = (each for each in first if (each.column, each.value) == (column, most))
     assert (trait.inside, trait.outside, trait.filled) == (pytest.approx(0.8), pytest.approx(1 / 6), pytest.approx(0.2))
@@ -159,7 +161,7 @@ def test_a_value_of_few_filled_nodes_is_no_title():
     groups, edges = np.repeat([0, 1], 100), pa.table({"source": range(200), "target": [(i + 1) % 200 for i in range(200)]})
     for count in (4, 5):
         labels = ["rare"] * count + [None] * (100 - count) + ["usual"] * 100
-        nodes = TableNodes(read_tables(edges, pa.table({"id": range(200), "label": labels})))
+        nodes = Nodes.of_tables(read_tables(edges, pa.table({"id": range(200), "label": labels})))
         rare = traits_of(nodes, np.arange(200), groups, 2)[0][0]
         assert (rare.value, rare.inside, rare.telling) == ("rare", 1, count == 5)
 

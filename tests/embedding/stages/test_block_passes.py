@@ -13,11 +13,10 @@ from benchmarks._graph_folders import write_graph
 from clnr.embedding.stages import block_passes
 from clnr.embedding.stages.block_passes import BlockEdges, Part, Passes, node_blocks
 from clnr.embedding.store.row_files import LayerFiles
-from clnr.engine import choose
-from clnr.engine.block_engine import BlockEngine
+from clnr.engine.blocks import BlockEngine, NeighbourRows, in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.files.mapped_graph import NeighbourRows, without_pairs
 from clnr.graph import Graph
+from clnr.graph.csr import edge_keys
 from tests.embedding.stages.test_graph_in_files import settings
 
 
@@ -59,7 +58,7 @@ def test_blocks_begin_with_a_page_and_bound_rows_and_edges(tmp_path, gathers):
     assert len(blocks) > 2
     # Of any width: no two blocks have a page in common.
     assert not any(4 * block.start % 4096 for block in blocks)
-    indptr = wide.map("incoming.indptr").values
+    indptr = wide.incoming.indptr
     for block in blocks:
         edges = indptr[block.stop] - indptr[block.start]
         rows = block.stop - block.start + (edges if gathers else edges // 16)
@@ -76,15 +75,16 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("nodes", [np.arange(20, 60), np.array([0, 1, 7, 90, 119])], ids=["range", "some"])
 def test_averages_over_neighbours_with_and_without_held_out_edges(folder, nodes):
-    source, target, weight = folder.graph().edges()
+    source, target, weight = folder.in_memory().edges()
     dense = np.zeros((NODES, NODES))
     dense[target, source] = weight
     dense = np.maximum(dense, dense.T)
     np.fill_diagonal(dense, 0)
     pairs = np.stack([target[source != target], source[source != target]])[:, ::9]
-    whole = choose("cpu").to_device(folder)
+    whole = in_blocks(folder)
     both = NeighbourRows(whole, nodes)
-    for device_graph, held in ((without_pairs(whole, pairs), pairs), (whole, pairs[:, :0])):
+    seen = in_blocks(folder, held_out=edge_keys(pairs, folder.num_nodes))
+    for device_graph, held in ((seen, pairs), (whole, pairs[:, :0])):
         expected = dense.copy()
         expected[held[0], held[1]] = expected[held[1], held[0]] = 0
         expected = (expected / np.maximum(expected.sum(1, keepdims=True), 1e-30))[nodes]
@@ -98,10 +98,10 @@ def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypat
     monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
     monkeypatch.setattr(block_passes, "BLOCK_STEP", 10)
     chosen, made, read = settings(), [], []
-    whole = choose("cpu").to_device(folder)
+    whole = in_blocks(folder)
     one, other = (
         Passes(each, chosen, tmp_path / name, 400)
-        for name, each in (("seen", without_pairs(whole, np.array([[0], [1]]))), ("all", whole))
+        for name, each in (("seen", in_blocks(folder, held_out=np.array([1, folder.num_nodes]))), ("all", whole))
     )
     make, init = Passes.make, NeighbourRows.__init__
     monkeypatch.setattr(Passes, "make", lambda self, parts: made.append([part.what for part in parts]) or make(self, parts))
@@ -129,7 +129,7 @@ def test_chains_of_two_graphs_share_passes_and_edges(folder, tmp_path, monkeypat
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell which files are mapped")
 def test_what_is_removed_is_not_open_any_more(folder, tmp_path):
-    passes, most = Passes(choose("cpu").to_device(folder), settings(), tmp_path / "seen", 400), []
+    passes, most = Passes(in_blocks(folder), settings(), tmp_path / "seen", 400), []
 
     def done(step, files):
         files.rows(np.arange(3))
@@ -144,7 +144,7 @@ def test_what_is_removed_is_not_open_any_more(folder, tmp_path):
 @pytest.mark.parametrize("engine", [CompiledEngine, GatheringEngine])
 def test_edges_that_take_too_much_memory_are_read_in_parts(folder, tmp_path, engine):
     """So many rows are in memory at a time; the sums of a row are the same."""
-    chosen, whole = settings(engine=engine()), choose("cpu").to_device(folder)
+    chosen, whole = settings(engine=engine()), in_blocks(folder)
     passes = Passes(whole, chosen, tmp_path / "all", 10_000)
     passes.run(passes.walk(6, 0, (0,)))
     rows, nodes = passes.walk_files(6, 0), np.array([0, 3, 4, 50, 51, 52, 119])

@@ -23,11 +23,12 @@ from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.stages import stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.artifact import load_result
 from clnr.engine import choose
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
+from clnr.graph.csr import median_weight
 from clnr.tables import ingest
 
 NODES = 300
@@ -87,15 +88,15 @@ def vectors(folder):
 def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, changes):
     chosen = settings(method, changes=changes)
     recipe, _ = plan(folder, chosen, MEMORY)
-    trained = learn(chosen.method, folder.graph(), 0, recipe, chosen.engine)
+    trained = learn(chosen.method, folder.in_memory(), 0, recipe, chosen.engine)
     model = FittedModel(
         chosen.method, 0, recipe, trained.fitted.parameters, folder.num_features, Provenance(0.0, "cpu", "float32", None, None)
     )
     (tmp_path / "embeddings").mkdir()
-    made = GraphInFiles(folder, chosen, recipe, tmp_path, block_rows=60).embed(model)
+    made = GraphInFiles(folder, chosen, recipe, tmp_path, 60, median_weight(folder.incoming.weight)).embed(model)
     assert made.shards > 5
     ids, z = vectors(tmp_path)
-    assert ids == folder.graph().ids.tolist()
+    assert ids == folder.in_memory().ids.tolist()
     assert made.shape == z.shape
     np.testing.assert_allclose(z, trained.z.numpy(), rtol=1e-4, atol=1e-5)
     assert not list(tmp_path.rglob("*.bin"))
@@ -107,7 +108,7 @@ def test_from_a_folder_to_shards(folder, tmp_path):
     assert pq.ParquetFile(tmp_path / "out" / "embeddings" / "part-00000.parquet").num_row_groups == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     with pytest.raises(DataError, match=r"clnr export .* made from files; pyarrow.parquet.read_table") as raised:
-        load_folder(tmp_path / "out")
+        load_result(tmp_path / "out")
     # What the error advises works as printed.
     whole = pq.read_table(re.search(r"read_table\('(.*)'\)", str(raised.value))[1])
     assert np.array_equal(np.stack(whole["vector"].to_pylist()).astype(np.float32), np.asarray(result.z))
@@ -131,7 +132,7 @@ def test_similar_nodes_of_shards(folder, tmp_path):
     found = similar_nodes(out, "n7", 5)
     assert [each.id for each in found.nodes] == [ids[i] for i in order]
     np.testing.assert_allclose([each.cosine for each in found.nodes], cosine[order], rtol=1e-5)
-    graph = folder.graph()
+    graph = folder.in_memory()
     linked = {*graph.incoming.indices[graph.incoming.indptr[7] : graph.incoming.indptr[8]].tolist()}
     linked |= {*graph.outgoing.indices[graph.outgoing.indptr[7] : graph.outgoing.indptr[8]].tolist()}
     assert [each.linked for each in found.nodes] == [i in linked for i in order]
@@ -155,7 +156,7 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
 
 def clnr(folder, *words):
     """clnr embed --graph with a small recipe."""
-    asked = ["embed", "--graph", str(folder.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
+    asked = ["embed", "--graph", str(folder.stored.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
     return CliRunner().invoke(app, [*asked, *map(str, words)])
 
 

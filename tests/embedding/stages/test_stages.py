@@ -36,8 +36,9 @@ class Last(Stage):
             job.work.path.unlink()
 
 
-def test_nothing_is_removed_that_another_worker_still_reads(tmp_path):
+def test_nothing_is_removed_that_another_worker_still_reads(tmp_path, monkeypatch):
     """Two workers, as threads."""
+    monkeypatch.setattr("clnr.embedding.stages.stages.check_unchanged", lambda folder: None)
     meeting, said = threading.Barrier(2, timeout=60), {}
 
     def worker(first):
@@ -48,7 +49,7 @@ def test_nothing_is_removed_that_another_worker_still_reads(tmp_path):
             return said["value"]
 
         workers = SimpleNamespace(first=first, broadcast_object=broadcast, barrier=meeting.wait)
-        work = SimpleNamespace(path=tmp_path / "kept", folder=SimpleNamespace(check_unchanged=lambda: None))
+        work = SimpleNamespace(path=tmp_path / "kept", folder=None)
         return SimpleNamespace(settings=SimpleNamespace(workers=workers), work=work, loaded=None)
 
     jobs = [worker(first) for first in (True, False)]

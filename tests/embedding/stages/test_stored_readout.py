@@ -17,7 +17,6 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder, fit
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
-from clnr.embedding.scoring.held_out import hold_out_links
 from clnr.embedding.scoring.judges import Judge
 from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
 from clnr.embedding.stages.block_passes import Passes
@@ -25,13 +24,13 @@ from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
 from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
-from clnr.engine.files import mapped_graph
-from clnr.engine.files.mapped_graph import draw_stored_neighbours, without_pairs
+from clnr.engine.blocks import in_blocks
 from clnr.errors import DataError
+from clnr.evaluation import hold_out
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
-from clnr.graph.csr import draw_neighbours
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.csr import draw_neighbours, edge_keys, median_weight
+from clnr.graph.folder import open_graph
 from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.nn.structure import walks
 from clnr.tables import TableGraph
@@ -100,7 +99,7 @@ def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
     chosen = settings(method, changes=changes)
     found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
     recipe, _ = plan(folders[name], chosen, MEMORY)
-    whole = learn(chosen.method, folders[name].graph().with_median_loops(), 0, recipe, chosen.engine)
+    whole = learn(chosen.method, folders[name].in_memory(), 0, recipe, chosen.engine)
     assert found.z.shards > 2
     np.testing.assert_allclose(vectors(tmp_path / "out")[1], whole.z.numpy(), rtol=1e-3, atol=2e-3)
     model = load_model(ArtifactFiles.open(tmp_path / "out"))
@@ -112,14 +111,15 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
     found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
-    whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
-    seen = dataclasses.replace(without_edges(whole, links[0]), loop_weight=folder.median_weight)
-    trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine)
+    whole, links = folder.in_memory(), hold_out(folder, 0.1, 0)
+    seen = without_edges(whole, links[0])
+    device_graph = chosen.engine.to_device(seen.without_labels(), median_weight(folder.incoming.weight))
+    trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine, device_graph=device_graph)
     for name, value in trained.fitted.parameters.items():
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(vectors(tmp_path / "out")[1], found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
-    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), links)
     scored = evaluation.score_cosines(cosines)
     assert found.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
 
@@ -127,25 +127,23 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["numbers", "bag"])
 def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
-    monkeypatch.setattr(mapped_graph, "_NODES_PER_DRAW", 50)
     folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
     pairs = np.array([[0, 7, 8], [7, 9, 20]])
-    seen = without_pairs(choose("cpu").to_device(folder), pairs)
-    graph = without_edges(folder.graph(), pairs)
+    keys = edge_keys(pairs, NODES)
+    graph = without_edges(folder.in_memory(), pairs)
     ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
     for most in (4, NODES):
-        for found, right in zip(draw_stored_neighbours(seen, nodes, most), draw_neighbours(ways, nodes, most), strict=True):
+        for found, right in zip(folder.draw_neighbours(nodes, most, keys), draw_neighbours(ways, nodes, most), strict=True):
             np.testing.assert_array_equal(found, right)
 
 
 def test_damaged_edges_are_named_when_neighbours_are_drawn(folders, tmp_path):
-    path = shutil.copytree(folders["numbers"].path, tmp_path / "graph")
-    columns = np.fromfile(path / "outgoing.indices.bin", folders["numbers"].arrays["outgoing.indices"].dtype)
+    path = shutil.copytree(folders["numbers"].stored.path, tmp_path / "graph")
+    columns = np.fromfile(path / "outgoing.indices.bin", "<i4")
     columns[columns == 7] = NODES
     columns.tofile(path / "outgoing.indices.bin")
-    device_graph = choose("cpu").to_device(GraphFolder.open(path))
     with pytest.raises(DataError, match=r"outgoing\.indices\.bin: it is damaged"):
-        draw_stored_neighbours(device_graph, np.arange(NODES), 5)
+        open_graph(path).draw_neighbours(np.arange(NODES), 5)
 
 
 def test_what_edges_weigh_is_told(folders, tmp_path):
@@ -196,12 +194,11 @@ def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, str
 def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))
     folder, chosen = folders[name], settings()
-    pairs = hold_out_links(folder, 0.1, 0)[0]
-    whole = chosen.engine.to_device(folder)
-    device_graph = without_pairs(whole, pairs)
+    pairs = hold_out(folder, 0.1, 0)[0]
+    whole, device_graph = in_blocks(folder), in_blocks(folder, held_out=edge_keys(pairs, NODES))
     both = [Passes(each, chosen, tmp_path / name, 90) for name, each in (("seen", device_graph), ("all", whole))]
     both[0].run(both[0].walk(10, 16, (4, 8, 16)), both[1].walk(10, 15, (4, 15)))
-    graphs = without_edges(folder.graph(), pairs), folder.graph()
+    graphs = without_edges(folder.in_memory(), pairs), folder.in_memory()
     nodes = np.array([299, 3, 7, 150])
     for passes, graph, steps in zip(both, graphs, ((4, 8, 16), (4, 15)), strict=True):
         expected = walks(chosen.engine, chosen.engine.to_device(graph), 10, steps)
@@ -226,7 +223,7 @@ def test_walks_that_inputs_and_the_read_out_share_are_made_once(folders, tmp_pat
 @pytest.mark.parametrize("name", ["numbers", "bag"])
 def test_a_read_out_is_fitted_to_the_same_sample_as_in_memory(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(readout_blocks, "FITTED_NODES", 200)
-    graph, chosen = folders[name].graph().with_median_loops(), settings(changes={"reduced": 16})
+    graph, chosen = folders[name].in_memory(), settings(changes={"reduced": 16})
     found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
     whole = learn(chosen.method, graph, 0, found.model.recipe, chosen.engine)
     places = "readout.block.1.directions", "readout.block.2.directions"

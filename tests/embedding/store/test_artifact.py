@@ -17,7 +17,7 @@ from benchmarks._fit_graph import fit_graph
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, OWN_FILES, RECIPE, VECTORS, ArtifactFiles
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError
@@ -64,7 +64,7 @@ def unsealed(result, tmp_path):
 @pytest.mark.parametrize("name", in_tiers())
 def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
     result = fitted(name)
-    back = load_folder(saved(result, tmp_path))
+    back = load_result(saved(result, tmp_path))
     assert (back.z == result.z).all()
     assert (back.model.embed(tiny(seed=5), cpu_engine()) == result.model.embed(tiny(seed=5), cpu_engine())).all()
     assert back.model.recipe == result.model.recipe
@@ -85,7 +85,7 @@ def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name,
         graph, folder = SMALLEST[case], tmp_path / f"{case} {structure}"
         folder.mkdir()
         result = fitted(name, as_table_graph(graph), structure=structure, dimension=40, walk_columns=3)
-        back = load_folder(saved(result, folder))
+        back = load_result(saved(result, folder))
         assert np.isfinite(back.z).all(), case
         assert (back.z == result.z).all(), case
         assert (back.model.embed(graph, cpu_engine()) == result.model.embed(graph, cpu_engine())).all(), case
@@ -110,7 +110,7 @@ def test_damaged_inputs_and_read_outs_are_refused(method, change, said, tmp_path
     folder = unsealed(fitted(method), tmp_path)
     edited(folder, MODEL, change)
     with pytest.raises(DataError, match=f"model.safetensors: .*{said}"):
-        load_folder(folder)
+        load_result(folder)
 
 
 @pytest.mark.parametrize("name", ["SVD", "SVD-mix", "CLNR-mix", "Spectral", "Cleora", "Raw"])
@@ -123,35 +123,35 @@ def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_
         (folder / RECIPE).write_text(text.replace(old, new))
         # Some fit any number of them.
         with contextlib.suppress(DataError):
-            load_folder(folder)
+            load_result(folder)
             assert old != "features = 12"
 
 
 def test_scores_of_baselines_come_back(tmp_path):
     result = dataclasses.replace(fitted(), baselines={"Raw": {"link_auc": 0.5, "link_auc_error": float("nan")}})
     folder = unsealed(result, tmp_path)
-    back = load_folder(folder).baselines["Raw"]
+    back = load_result(folder).baselines["Raw"]
     assert back["link_auc"] == 0.5
     assert np.isnan(back["link_auc_error"])
     *epochs, last = (folder / METRICS).read_text().splitlines()
     content = json.loads(last)
     assert content.pop("baselines") == {"Raw": {"link_auc": 0.5, "link_auc_error": None}}
     (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content)]))
-    assert load_folder(folder).baselines == {}
+    assert load_result(folder).baselines == {}
     (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content | {"baselines": ["Raw"]})]))
     with pytest.raises(DataError, match=r"metrics\.jsonl: it cannot be read"):
-        load_folder(folder)
+        load_result(folder)
 
 
 @pytest.mark.parametrize("how", [{"sparse": True, "weighted": True}, {"undirected": False}])
 def test_the_graph_comes_back(how, tmp_path):
     result = fitted(table_graph=as_table_graph(tiny(**how)))
-    assert load_folder(saved(result, tmp_path)).table_graph.graph.digest == result.table_graph.graph.digest
+    assert load_result(saved(result, tmp_path)).table_graph.graph.digest == result.table_graph.graph.digest
 
 
 def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
     result = fitted(table_graph=tables(tmp_path))
-    back = load_folder(saved(result, tmp_path)).table_graph
+    back = load_result(saved(result, tmp_path)).table_graph
     assert back.graph.ids.tolist() == result.table_graph.graph.ids.tolist() == [f"n{i}" for i in range(20)]
     assert back.feature_encoder == result.table_graph.feature_encoder
     assert back.classes == result.table_graph.classes == ("x", "y", "z")
@@ -161,13 +161,13 @@ def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
 
 def test_nodes_of_a_folder_can_be_given_names(tmp_path):
     folder = saved(fitted(table_graph=tables(tmp_path)), tmp_path)
-    back = load_folder(folder)
+    back = load_result(folder)
     assert back.table_graph.names_of(np.arange(20)) == []
     result = name_nodes(back, "Kind", folder)
     save_names(result, folder)
     named = result.table_graph
     assert named.names_of(np.arange(3)) == ["a", "b", "a"]
-    assert load_folder(folder).table_graph.ingest_report == named.ingest_report
+    assert load_result(folder).table_graph.ingest_report == named.ingest_report
     assert None not in json.loads((folder / DIGESTS).read_text())["sha256"].values()
     with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; did you mean 'kind'"):
         name_nodes(back, "king", folder)
@@ -186,13 +186,13 @@ def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
     folder, other = saved(fitted(), tmp_path), tmp_path / "other"
     (folder / name).unlink()
     with pytest.raises(DataError, match=name):
-        load_folder(folder)
+        load_result(folder)
     if name != TABLES:
         other.mkdir()
         save_folder(fitted(table_graph=as_table_graph(tiny(seed=1)), hidden=12), other)
         shutil.copy(other / name, folder)
         with pytest.raises(DataError, match=f"{name}: it is damaged, or was edited"):
-            load_folder(folder)
+            load_result(folder)
 
 
 @pytest.mark.parametrize("name", [RECIPE, TABLES])
@@ -201,7 +201,7 @@ def test_a_newer_form_is_refused(name, tmp_path):
     path = folder / name
     path.write_text(path.read_text().replace("form = 1", "form = 7").replace('"form": 1,\n "enc', '"form": 7,\n "enc'))
     with pytest.raises(DataError, match="format is version 7"):
-        load_folder(folder)
+        load_result(folder)
 
 
 def replaced(path, a, b):
@@ -233,7 +233,7 @@ def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
     folder = unsealed(fitted(), tmp_path)
     replaced(folder / name, a, b)
     with pytest.raises(DataError, match=said):
-        load_folder(folder)
+        load_result(folder)
 
 
 def edited(folder, name, change):
@@ -267,21 +267,21 @@ def test_index_arrays_are_checked_completely(change, tmp_path):
     folder = unsealed(fitted(table_graph=as_table_graph(tiny(sparse=True))), tmp_path)
     edited(folder, GRAPH, change)
     with pytest.raises(DataError, match=GRAPH):
-        load_folder(folder)
+        load_result(folder)
 
 
 def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
     folder = saved(fitted(), tmp_path)
     (folder / "report.html").write_text("mine now")
-    load_folder(folder)
+    load_result(folder)
     replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
     with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* write the folder again") as caught:
-        load_folder(folder)
+        load_result(folder)
     assert DIGESTS not in str(caught.value)
-    assert load_folder(unseal(folder)).model.recipe.temperature == 0.6
+    assert load_result(unseal(folder)).model.recipe.temperature == 0.6
 
 
-@pytest.mark.parametrize("read", [lambda folder: load_folder(folder).z.tolist(), lambda folder: similar_nodes(folder, "3", 2)])
+@pytest.mark.parametrize("read", [lambda folder: load_result(folder).z.tolist(), lambda folder: similar_nodes(folder, "3", 2)])
 def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, read):
     for seed, name in enumerate(("folder", "new")):
         (tmp_path / name).mkdir()
@@ -305,13 +305,13 @@ def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
     folder = unsealed(fitted(table_graph=table_graph), tmp_path)
     edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 2**40))
     with pytest.raises(DataError, match=f"graph.safetensors: labels must number the classes .* node 0 has {2**40}"):
-        load_folder(folder)
+        load_result(folder)
     edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 900))
     if made == "from tables":
         with pytest.raises(DataError, match=r"label 900, but tables\.json lists 3 classes"):
-            load_folder(folder)
+            load_result(folder)
         return
-    back = load_folder(folder)
+    back = load_result(folder)
     labels = report_data(back, "title").columns[0]
     assert labels.names == ("0", "1", "2", "900")
     assert labels.values[:4].tolist() == [3, 1, 2, 0]
@@ -333,7 +333,7 @@ def test_odd_vectors_and_ids_are_refused(name, values, said, tmp_path):
     assert table.column_names == ["id", "vector"]
     pq.write_table(table.set_column(table.column_names.index(name), name, values), folder / VECTORS)
     with pytest.raises(DataError, match=f"{VECTORS}: .*{said}"):
-        load_folder(folder)
+        load_result(folder)
 
 
 def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
@@ -342,7 +342,7 @@ def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
     bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
     pq.write_table(columns.set_column(2, "kind", bad), folder / NODES)
     with pytest.raises(DataError, match=NODES):
-        load_folder(folder)
+        load_result(folder)
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
@@ -368,5 +368,5 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
         shutil.copytree(whole, folder)
         torch.save(Bomb(), folder / name)
         with pytest.raises(DataError, match=name):
-            load_folder(folder)
+            load_result(folder)
     assert not (tmp_path / "exploded").exists()

@@ -63,13 +63,13 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
 
 @pytest.mark.parametrize("stage", ["train", "embed"])
 def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
-    graph = write_graph(folders[0].graph(), tmp_path / "graph")
+    graph = write_graph(folders[0].in_memory(), tmp_path / "graph")
     made = getattr(GraphInFiles, stage)
 
     def changed(*arguments):
         result = made(*arguments)
         shutil.rmtree(tmp_path / "graph")
-        write_graph(folders[1].graph(), tmp_path / "graph")
+        write_graph(folders[1].in_memory(), tmp_path / "graph")
         return result
 
     monkeypatch.setattr(GraphInFiles, stage, changed)

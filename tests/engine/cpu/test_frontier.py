@@ -7,9 +7,9 @@ import torch
 
 from clnr import rng
 from clnr.engine import Drop, Dropout, Neighbors, View, cpu_engine, to_sparse_matrix
-from clnr.engine.block_engine import frontier_of
+from clnr.engine.blocks import frontier_of
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.cpu.csr_arrays import MatrixKeptRows
+from clnr.engine.cpu.csr_arrays import GraphRows
 from clnr.nn.encoders.gcn import GCN, BatchGCN, GaussianGCN, PReLUGCN
 from clnr.nn.encoders.mlp import MLP
 from clnr.nn.encoders.paired_encoders import GCNAndMLP, MomentumEncoder, MultiViewEncoder
@@ -86,13 +86,13 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
     """Of nodes one hop nearer than the inputs entries are read, of the inputs themselves they are counted, for degrees."""
     graph, seen = tiny(200, 300), {"count": set(), "fill": set()}
     for name, rows in seen.items():
-        whole = getattr(MatrixKeptRows, name)
+        whole = getattr(GraphRows, name)
 
         def spy(rule, nodes, *more, whole=whole, rows=rows):
             rows |= set(nodes.tolist())
             return whole(rule, nodes, *more)
 
-        monkeypatch.setattr(MatrixKeptRows, name, spy)
+        monkeypatch.setattr(GraphRows, name, spy)
     view, nodes = view_of(cpu_engine(), graph, permuted=permuted), wanted(graph, 5)
     operators = cpu_engine().sampled_operators(view, torch.tensor(nodes))
     rows = encoder.rows(encoder.init(graph.num_features, rng.key(0)), operators, 0)

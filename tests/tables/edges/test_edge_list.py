@@ -11,7 +11,7 @@ PACKAGES = "id,x\ntorch,1\nscikit-learn,2\nnumpy,4\nzope.interface,8\n"
 
 
 def lines(read):
-    return [line for line in table_warnings(read) if "left out" in line]
+    return [line for line in table_warnings(read.graph, read.info) if "left out" in line]
 
 
 def packages(tmp_path, *edges):

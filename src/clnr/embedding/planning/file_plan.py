@@ -6,22 +6,22 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 
-from clnr.embedding.defaults import Choice
+from clnr.embedding.defaults import LINKS, Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring import judges
-from clnr.embedding.scoring.held_out import MOST_PAIRS
 from clnr.embedding.stages.block_passes import rows_of
-from clnr.errors import MethodError, OutOfMemory
+from clnr.errors import MethodError, OutOfMemory, option
+from clnr.evaluation.held_out import MOST_NEIGHBOURS, MOST_PAIRS, MOST_PAIRS_OF_KINDS
 from clnr.experiments.training_memory import training_memory
-from clnr.graph.graph_folder import GraphFolder
-from clnr.graph.stored_arrays import RESIDENT
+from clnr.graph import Graph
+from clnr.graph.csr import Array
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
@@ -43,13 +43,9 @@ _INPUT_COPIES = 5
 _ROW_COPIES = 12
 _LEAST_BLOCK_ROWS = 1 << 12
 _BLOCKS_PER_WORKER = 8
-# The share of memory that pages of files may take.
-_PAGES_SHARE = 0.25
-# The nodes of held-out edges and non-edges.
-_LINK_NODES = 4 * MOST_PAIRS
 
 
-def for_files(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> Settings:
+def for_files(folder: Graph, settings: Settings, bound: int | None, workers: int | None = None) -> Settings:
     """Settings to train from files: CLNR alone takes the place of the default method where that cannot work.
 
     Only where an effort has chosen the method, and that one trains. The arguments are those of ``plan``.
@@ -63,14 +59,14 @@ def for_files(folder: GraphFolder, settings: Settings, bound: int | None, worker
     return settings
 
 
-def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
+def fits_memory(folder: Graph, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
     """Whether a graph folder can be loaded, and trained on in memory; the arguments are those of ``plan``."""
-    recipe, _ = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)
+    recipe, _ = settings.recipe_for(folder, read_table_info(folder).feature_encoder)
     beside, most, device = workers or settings.workers.local_size, _usable(bound, float("inf")), settings.engine.device
     needed = _in_memory(folder, settings, recipe)
     if device.type == "cpu":
         return beside * needed <= most
-    return beside * folder.loaded_bytes <= most and needed <= (memory.free_memory(device) or 0)
+    return beside * loaded_bytes(folder) <= most and needed <= (memory.free_memory(device) or 0)
 
 
 def _usable(bound: int | None, default: float) -> float:
@@ -79,14 +75,24 @@ def _usable(bound: int | None, default: float) -> float:
     return min((each for each in known if each is not None), default=default)
 
 
-def _in_memory(folder: GraphFolder, settings: Settings, recipe: Recipe) -> float:
+def _in_memory(folder: Graph, settings: Settings, recipe: Recipe) -> float:
     """Bytes of memory that a training in memory takes."""
     return training_memory(settings.method, recipe, _size(folder), settings.engine)
 
 
-def _size(folder: GraphFolder) -> Size:
-    entries = folder.arrays["features.values"].shape
-    held_bytes = 2 * _FLOAT_BYTES * float(np.prod(entries))
+def stored_features(graph: Graph) -> Array:
+    """The numbers of the features that are stored."""
+    return graph.features.data if graph.sparse else graph.features
+
+
+def loaded_bytes(graph: Graph) -> int:
+    """The memory that a graph in a folder takes once all of it is loaded."""
+    features = (2 if graph.sparse else 1) * _FLOAT_BYTES * stored_features(graph).size
+    return features + sum(part.nbytes for way in graph.edges_by_end for part in way if part is not None)
+
+
+def _size(folder: Graph) -> Size:
+    held_bytes = 2 * _FLOAT_BYTES * float(stored_features(folder).size)
     return Size(folder.num_nodes, folder.num_edges, folder.num_features, held_bytes)
 
 
@@ -94,7 +100,7 @@ def _size(folder: GraphFolder) -> Size:
 class FileMemory:
     """The memory of a job over a graph in files: each of its workers may use ``usable`` bytes."""
 
-    folder: GraphFolder
+    folder: Graph
     settings: Settings
     recipe: Recipe
     model: Model
@@ -122,25 +128,21 @@ class FileMemory:
         return source.walk_columns or self._features
 
     @functools.cached_property
-    def resident(self) -> int:
-        """Bytes of files that may be mapped into memory at a time."""
-        return int(max(RESIDENT / self.local_workers, _PAGES_SHARE * self.usable))
-
-    @functools.cached_property
     def _fixed(self) -> float:
         """Bytes that every stage takes."""
-        count, graphs = self.folder.num_nodes, 2 if self.settings.hold_out else 1
-        inputs = sum({part.walk_columns for part in self.model.inputs})
-        walks = inputs + sum(source.walk_columns for source, _ in self._readout_rows)
-        made = graphs * (len(STEPS) + 2) * walks + sum(self._width(source) for source, _ in self._readout_rows)
-        mapped = sum(each.bytes for each in self.folder.arrays.values()) + _FLOAT_BYTES * (made + self.recipe.dimension) * count
-        return _PROGRAM_BYTES + min(self.resident, mapped) + 2 * _FLOAT_BYTES * count
+        return _PROGRAM_BYTES + 3 * _FLOAT_BYTES * self.folder.num_nodes
+
+    @property
+    def _link_nodes(self) -> int:
+        """The nodes of held-out edges and non-edges, and the neighbours that nodes of several kinds are compared by."""
+        kinds = read_table_info(self.folder).ingest_report.node_kinds
+        return 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
 
     @property
     def _fitted_nodes(self) -> int:
         """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
         chosen_by = judges.MOST_NODES if self.settings.purpose and self.settings.tried else 0
-        return min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES + chosen_by)
+        return min(self.folder.num_nodes, FITTED_NODES + self._link_nodes + chosen_by)
 
     @property
     def _row_bytes(self) -> int:
@@ -180,13 +182,12 @@ class FileMemory:
 
 @dataclass(frozen=True, repr=False)
 class FilePlan(Plan):
-    """The plan of a graph in files: also the rows of a block, and the bytes of files that may be mapped at a time.
+    """The plan of a graph in files: also the rows of a block.
 
     ``usable`` bytes of memory may be used on this machine.
     """
 
     block_rows: int
-    resident: int
     usable: float
 
     @property
@@ -204,16 +205,16 @@ class FilePlan(Plan):
         return (f"more than the {gigabytes(self.usable)} that may be used: {program}",)
 
 
-def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, FilePlan]:
+def plan(folder: Graph, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, FilePlan]:
     """The recipe for a graph folder, and what training and embedding from its files take; refuses what cannot work.
 
     ``bound`` is bytes of memory on a machine, None for what is free; ``workers`` are on this machine, None for those of the
     settings.
     """
     check_used(settings.method, settings.fixed)
-    recipe, choices = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)
+    recipe, choices = settings.recipe_for(folder, read_table_info(folder).feature_encoder)
     settings.method.check(recipe)
-    judges.check_purpose(settings, cast(Any, folder))
+    judges.check_purpose(settings, folder)
     model = settings.method.build(recipe)
     _check_from_files(folder, settings, recipe, model)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
@@ -222,33 +223,39 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     each = FileMemory(folder, settings, recipe, model, total, beside, usable / beside)
     if each.needed > max(each.usable, _PROGRAM_BYTES + SMALL_BYTES):
         shared = f" in each of {beside} processes" if beside > 1 else ""
+        limit = "" if bound is None else f" ({option('memory')})"
         raise OutOfMemory(
             f"training from files needs about {gigabytes(each.needed)} of memory{shared}, and {gigabytes(each.usable)} may be "
-            f"used{'' if bound is None else ' (--memory)'}"
+            f"used{limit}"
         )
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        reason = f"{CLNR_MIX.name} does not work from files here; to see why: --method {CLNR_MIX.name}"
+        reason = f"{CLNR_MIX.name} does not work from files here; to see why: {option('method', CLNR_MIX.name)}"
         kept = (Choice("method", CLNR.name, reason, matters=True), *kept)
     counts = folder_counts(folder)
     peak = beside * each.peak
-    return recipe, FilePlan(settings, recipe, total, peak, counts, kept, (), each.block_rows, each.resident, usable)
+    return recipe, FilePlan(settings, recipe, total, peak, counts, kept, (), each.block_rows, usable)
 
 
-def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, model: Model) -> None:
+def _path(folder: Graph) -> Path:
+    assert folder.stored is not None
+    return folder.stored.path
+
+
+def _check_from_files(folder: Graph, settings: Settings, recipe: Recipe, model: Model) -> None:
     """Fail if a method must see all of the graph at once, with advice."""
     needs = f"{gigabytes(_in_memory(folder, settings, recipe))} would be needed in memory, and it cannot work from files"
-    if not settings.engine.reads_files:
-        raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
+    if not settings.engine.computes_blocks:
+        raise MethodError(f"{_path(folder)}: {needs}: that needs numba, and on a GPU also Triton")
     reason = model.whole_graph_reason(folder.num_nodes)
     if reason is None and model.readout is not None and model.input_width(folder.num_features) > MOST_FEATURES:
         reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if not judges.JUDGES[settings.purpose].from_files:
-        reason = "--for links scores by held-out edges"
+        reason = f"{option('purpose', LINKS)} scores by held-out edges"
     if reason is not None:
-        works = "--method CLNR with its defaults"
+        works = f"{option('method', CLNR.name)} with its defaults"
         if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
-            works = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
-        raise MethodError(f"{folder.path}: {needs}: {reason}; {works} works, and so does more memory")
+            works = option("recipe", {"moments": "sampled", "sampled_nodes": max(1, folder.num_nodes // 2)})
+        raise MethodError(f"{_path(folder)}: {needs}: {reason}; {works} works, and so does more memory")

@@ -11,10 +11,9 @@ from scipy.sparse.csgraph import connected_components
 from clnr.errors import one_line
 from clnr.graph import Graph
 from clnr.graph.csr import median_weight
-from clnr.graph.graph_folder import GraphFolder
 from clnr.support.humanize import plural
-from clnr.tables import TableGraph
 from clnr.tables.ingest_report import MUCH_SHARE, count_lines, isolated_line
+from clnr.tables.table_graph import TableInfo
 
 # As long as errors may be: a query that is cut does not work.
 _LONGEST_WARNING_LETTERS = 1000
@@ -48,28 +47,27 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     return counts
 
 
-def folder_counts(folder: GraphFolder) -> dict[str, Any]:
-    """Counts of a graph folder, as numbers: those that take no pass over its edges."""
+def folder_counts(graph: Graph) -> dict[str, Any]:
+    """Counts of a graph, as numbers: those that take no pass over its edges."""
     return {
-        "nodes": folder.num_nodes,
-        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
-        "directed": folder.directed,
-        "weighted": "incoming.weight" in folder.arrays,
-        "median_weight": folder.median_weight,
-        "features": folder.num_features,
-        "sparse": folder.sparse,
-        **({"classes": folder.num_classes} if folder.num_classes else {}),
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges if graph.directed else graph.num_edges // 2,
+        "directed": graph.directed,
+        "weighted": graph.incoming.weight is not None,
+        "median_weight": median_weight(graph.incoming.weight),
+        "features": graph.num_features,
+        "sparse": graph.sparse,
+        **({"classes": graph.num_classes} if graph.num_classes else {}),
     }
 
 
-def facts_in_words(counts: dict[str, Any], feature_type: str | None = None) -> dict[str, str]:
-    """Counts in words, and the type of a graph folder's features."""
+def facts_in_words(counts: dict[str, Any]) -> dict[str, str]:
+    """Counts in words."""
     weighted = f", weighted ({counts['median_weight']:.3g} at the median)" if counts["weighted"] else ""
-    stored = "" if feature_type is None else f", {feature_type}"
     facts = {
         "nodes": f"{counts['nodes']:,}",
         "edges": f"{counts['edges']:,} {'directed' if counts['directed'] else 'undirected'}{weighted}",
-        "features": f"{counts['features']:,} {'sparse' if counts['sparse'] else 'dense'}{stored}",
+        "features": f"{counts['features']:,} {'sparse' if counts['sparse'] else 'dense'}",
     }
     if "components" in counts:
         some, largest = counts["nodes"] > 0, plural(counts["largest_component"], "node")
@@ -99,27 +97,27 @@ def summary(counts: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def kind_weights(table_graph: TableGraph) -> list[str]:
+def kind_weights(info: TableInfo) -> list[str]:
     """By what the weights of each kind of edges were multiplied, in a line; none if there is one kind."""
-    kinds = table_graph.ingest_report.edge_types
+    kinds = info.ingest_report.edge_types
     factors = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in kinds.items())
     return [f"mean factor of the edge weights of each kind: {factors}"] if len(kinds) > 1 else []
 
 
-def table_warnings(table_graph: TableGraph, known: int = 0) -> list[str]:
+def table_warnings(graph: Graph, info: TableInfo, known: int = 0) -> list[str]:
     """Odd things in the tables, and what was done about each, a line each; first, what should rather be run, and warnings.
 
     The first ``known`` nodes were in an earlier graph.
     """
-    report, encoder = table_graph.ingest_report, table_graph.feature_encoder
+    encoder, _, report = info
     # Nodes without edges may also be those of the earlier graph.
     counted = replace(report, isolated=0) if known else report
-    lines = count_lines(counted, table_graph.graph.incoming.weight is not None)
-    labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
+    lines = count_lines(counted, graph.incoming.weight is not None)
+    labels, classes = graph.labels, graph.num_classes
     labelled = 0 if labels is None else int((labels >= 0).sum())
     if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:
         lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
-    degrees = table_graph.graph.degrees[known:]
+    degrees = graph.degrees[known:] if known else np.empty(0)
     if known and (isolated := int((degrees == 0).sum())):
         much = "warning: " if report.rows and isolated > MUCH_SHARE * len(degrees) else ""
         count = f"{isolated:,} of {plural(len(degrees), 'new node')}"

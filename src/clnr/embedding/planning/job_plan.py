@@ -8,7 +8,6 @@ from typing import Any
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import summary
-from clnr.errors import spoken
 from clnr.methods.recipe import Recipe
 from clnr.support.humanize import gigabytes, plural
 
@@ -46,7 +45,7 @@ class Plan:
             (f"plan: {self._method_words}", (*(str(each) for each in self.choices if each.matters), *self.notes)),
             (f"memory: about {gigabytes(self.memory)}", self.memory_notes),
         )
-        return [spoken(line) for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
+        return [line for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
 
     @property
     def read(self) -> tuple[str, ...]:

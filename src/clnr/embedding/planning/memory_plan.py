@@ -12,7 +12,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import graph_counts, kind_weights, table_warnings
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
 from clnr.embedding.scoring.judges import check_purpose
-from clnr.errors import OutOfMemory, spoken
+from clnr.errors import OutOfMemory
 from clnr.experiments.training_memory import LIBRARY_BYTES, training_memory
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, check_used, untrained
@@ -93,10 +93,10 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
         processes * training_memory(method, recipe, size_of(graph), settings.engine),
         counts,
         tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),
-        tuple(map(spoken, (*untrained(method, recipe), *encoder.notes(weighted)))),
+        (*untrained(method, recipe), *encoder.notes(weighted)),
         tuple(column_lines(table_graph.ingest_report.columns)),
-        tuple(table_warnings(table_graph)),
-        tuple(kind_weights(table_graph)),
+        tuple(table_warnings(graph, table_graph.info)),
+        tuple(kind_weights(table_graph.info)),
         table_graph.ingest_report.hint,
         processes * LIBRARY_BYTES,
         memory.free_memory(device),

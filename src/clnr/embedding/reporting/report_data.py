@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.reporting.projection import map_points
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.embedding.search.nodes import ShownNodes
-from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
@@ -24,7 +22,10 @@ from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.column_names import plain_name
 from clnr.tables.roles.node_names import can_name
+from clnr.tables.table_graph import TableInfo
 
+# The most nodes that a map shows, of vectors in memory and of those in shards.
+_MOST_NODES, _MOST_NODES_IN_SHARDS = 100_000, 5_000
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
 _WORD_LETTERS = 30
@@ -68,19 +69,19 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
 
     The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
-    model, shown = result.model, result.nodes.shown()
-    table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
+    model, info = result.model, result.nodes.info
+    shown = result.nodes.shown(_MOST_NODES if isinstance(result.z, np.ndarray) else _MOST_NODES_IN_SHARDS)
+    count, total = len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
-    colours = _columns(shown, result.clusters, colour)
+    colours = _columns(shown, info, result.clusters, colour)
     near = neighbor_lists(z, _NEAR_NODES)
-    start, links = _neighbours(table_graph.graph, shown.places)
-    names = [_shorten(name) for name in table_graph.names_of(shown.places)]
-    columns = [_split(line) for line in column_lines(table_graph.ingest_report.columns)]
+    names = [_shorten(name) for name in shown.names]
+    columns = [_split(line) for line in column_lines(info.ingest_report.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
-    of_tables = table_warnings(table_graph)
+    of_tables = result.nodes.warnings
     notes = [*(line for line in of_tables if line.startswith("warning: ")), *result.warnings]
     notices = [line for line in of_tables if not line.startswith("warning: ")]
     if count < total:
@@ -97,13 +98,13 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
         notes=notes,
         notices=notices,
         curves=[("loss", result.losses)] if result.losses else [],
-        ids=_id_texts(shown),
+        ids=shown.ids,
         points=map_points(z, near, model.seed),
         columns=colours,
         near=near.nodes.astype(np.int32),
         closeness=near.cosine,
-        start=start,
-        links=links,
+        start=shown.start,
+        links=shown.links,
         names=names if any(names) else (),
         comparison=None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence),
         scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
@@ -125,42 +126,27 @@ def _split(line: str) -> tuple[str, str]:
     return f"{name}'", text
 
 
-def _id_texts(shown: ShownNodes) -> list[str]:
-    return [str(each) for each in shown.table_graph.graph.node_ids[shown.places].tolist()]
-
-
-def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
-    """Neighbours in the graph, in either direction, among the nodes shown: CSR indptr and indices."""
-    adjacency = graph.to_scipy()
-    both = (adjacency + adjacency.T).tocsr()[shown][:, shown]
-    both.setdiag(0)
-    both.eliminate_zeros()
-    both.sort_indices()
-    return both.indptr.astype(np.int64), both.indices.astype(np.int32)
-
-
 def _cluster_lines(cluster: Cluster) -> list[str]:
     apart = f"inside (outside): {'; '.join(map(str, cluster.traits))}"
     return [cluster.summary, *([apart] if cluster.traits else [])]
 
 
-def _columns(shown: ShownNodes, clusters: Clusters, colour: str | None) -> list[Column]:
+def _columns(shown: ShownNodes, info: TableInfo, clusters: Clusters, colour: str | None) -> list[Column]:
     """What the map can be coloured by: classes, clusters, the node table's columns except names, and degrees.
 
     The first is what it opens with.
     """
-    table_graph, ids = shown.table_graph, _id_texts(shown)
-    labels, table, columns = table_graph.graph.labels, table_graph.columns, list[Column]()
-    encoder, report = table_graph.feature_encoder, table_graph.ingest_report
+    labels, table, columns = shown.labels, shown.columns, list[Column]()
+    encoder, classes, report = info
     encoders = {
         plain_name(each.column) if each.node_kind else each.column: each
         for each in (() if encoder is None else encoder.column_encoders)
     }
     if labels is not None:
-        columns.append(_classes(report.label_column, labels[shown.places], table_graph.classes))
+        columns.append(_classes(report.label_column, labels, classes))
     if table is not None:
         others = [name for name in table.column_names if name != report.names]
-        coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, encoders.get(name)) for name in others)
+        coloured = (_column(name, table[name].combine_chunks(), shown.ids, encoders.get(name)) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in coloured if column is not None and column.name not in taken]
         columns += sorted(more, key=lambda column: (not _has_few_values(column, encoders.get(column.name)), _rank(column)))

@@ -11,7 +11,7 @@ from math import inf, isfinite, nan
 from typing import NamedTuple
 
 from clnr.embedding.defaults import LINKS
-from clnr.errors import spoken
+from clnr.errors import option
 from clnr.graph import Graph
 from clnr.methods import RAW, Method
 from clnr.report import Score
@@ -114,7 +114,7 @@ def compare(
     return BaselineComparison(
         ("", *(each.heading for each in columns)),
         tuple((name, *(each.cell(values) for each in columns)) for name, values in rows),
-        spoken(_sentence(method, measure, rival, ahead, scores, baselines, purpose)),
+        _sentence(method, measure, rival, ahead, scores, baselines, purpose),
         measure.key,
         rival,
         ahead > 0,
@@ -158,8 +158,8 @@ def _sentence(
         return ""
     called, several = _called(rival), rival == RAW.name
     if few := measure.few(scores):
-        against = f"{measure.against(scores, baselines[rival])} of {called}"
-        return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 holds out more"
+        against, more = f"{measure.against(scores, baselines[rival])} of {called}", option("hold_out", 0.2)
+        return f"{few} to say whether {method.name} is better: {against}; {more} holds out more"
     if ahead < 0:
         best = "" if len(baselines) == 1 else "the best baseline, "
         against = measure.against(scores, baselines[rival])
@@ -169,9 +169,9 @@ def _sentence(
     # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy; and what only guesses
     # the largest class is not worth taking.
     advised = (measure is _ACCURACY or purpose == LINKS) and not guesses
-    advice = f"; to use {called}{free}: --method {rival}" if advised else ""
+    advice = f"; to use {called}{free}: {option('method', rival)}" if advised else ""
     if method.objective is None and (several or (ahead > 0 and advised)):
-        advice += "; --effort standard trains, and may score higher"
+        advice += f"; {option('effort', 'standard')} trains, and may score higher"
     if ahead == 0:
         noise = f"within {NOISE:g} standard errors"
         return f"{measure.task}{called} and {method.name} score alike, {noise}: {against}{advice}"
@@ -191,7 +191,8 @@ def score_warnings(
     comparison = compare(method, scores, baselines, purpose)
     if few := _LINKS.few(scores):
         if comparison is None or comparison.measure != _LINKS.key:
-            lines.append(f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 holds out more")
+            chance, more = f"a link AUC of {_LINKS.cell(scores)} may be chance", option("hold_out", 0.2)
+            lines.append(f"{few} to judge by: {chance}; {more} holds out more")
     elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
         alike = raw.get(_LINKS.key, 1.0) < NEAR_CHANCE
@@ -205,7 +206,7 @@ def score_warnings(
         )
     told = None
     if comparison is not None and comparison.measure == _LINKS.key and purpose != LINKS and graph.labels is None:
-        lines.append("to see which helps your task, give labels of some nodes: --label COLUMN")
+        lines.append(f"to see which helps your task, give labels of some nodes: {option('label', 'COLUMN')}")
     if comparison is not None and comparison.beaten and (comparison.rival == RAW.name or comparison.measure == _ACCURACY.key):
         lines += [comparison.sentence] if comparison.sentence else []
         told = comparison.rival, comparison.measure

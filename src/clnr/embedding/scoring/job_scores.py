@@ -17,7 +17,7 @@ from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_
 from clnr.engine import unit_rows
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import (
-    LinkSplit,
+    HeldOutPairs,
     accuracy_error,
     auc_error,
     link_cosines,
@@ -70,14 +70,14 @@ class Scored:
 class Scorer:
     """Scores rows of the nodes of one graph by held-out edges and by labels with a split, of which either may be None."""
 
-    links: LinkSplit | None
+    links: HeldOutPairs | None
     labelled: tuple[Array, Split] | None
     seed: int
     device: torch.device | str = "cpu"
 
     @classmethod
     def of(
-        cls, graph: Graph, links: LinkSplit | None, seed: int, by_labels: bool, device: torch.device | str = "cpu"
+        cls, graph: Graph, links: HeldOutPairs | None, seed: int, by_labels: bool, device: torch.device | str = "cpu"
     ) -> Scorer:
         """The scorer of a graph, which computes on a device; a DataError says why its labels cannot be used."""
         if not by_labels or graph.labels is None:
@@ -120,7 +120,7 @@ class Scorer:
         return min(len(split.train), MOST_NODES) * per_row * len(np.unique(labels[split.train])) <= _MOST_MULTIPLIED_NUMBERS
 
 
-def cosines_of(rows: Any, links: LinkSplit | None) -> Array | None:
+def cosines_of(rows: Any, links: HeldOutPairs | None) -> Array | None:
     """``link_cosines`` of rows of any length, which were computed without the held-out edges; None without such edges."""
     if links is None:
         return None
@@ -165,7 +165,7 @@ class Samples:
 
     graph: Graph
     labelled: Graph
-    links: LinkSplit | None
+    links: HeldOutPairs | None
     cosines: Callable[[], Array | None]
     rows: Callable[[], Any]
     geometry: Callable[[], dict[str, float]]

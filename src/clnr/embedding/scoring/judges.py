@@ -16,8 +16,8 @@ from clnr.embedding.defaults import LABELS, LINKS
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring.baseline_comparison import NOISE
 from clnr.embedding.scoring.job_scores import cosines_of
-from clnr.errors import DataError
-from clnr.evaluation import LinkSplit, accuracy_error, auc_error, score_cosines
+from clnr.errors import DataError, option
+from clnr.evaluation import HeldOutPairs, accuracy_error, auc_error, score_cosines
 from clnr.evaluation.logistic_regression import drawn
 from clnr.evaluation.ridge import leave_one_out
 from clnr.graph import Graph
@@ -74,7 +74,7 @@ def of_labels(nodes: Array, labels: Array) -> Judge:
     )
 
 
-def of_edges(nodes: Array, links: LinkSplit) -> Judge:
+def of_edges(nodes: Array, links: HeldOutPairs) -> Judge:
     """How well cosines separate held-out edges from non-edges: the half of them that is not scored by."""
 
     def outcome(vectors: Tensor) -> Array:
@@ -86,13 +86,11 @@ def of_edges(nodes: Array, links: LinkSplit) -> Judge:
     return Judge(nodes, outcome, lambda cosines: score_cosines(cosines)["auc"], auc_error, measure, counted)
 
 
-Made = tuple[Judge | None, LinkSplit | None]
+Made = tuple[Judge | None, HeldOutPairs | None]
 """A judge, if there is one, and the held-out edges that are left to score by."""
-_NO_LABELS = "--for labels needs labels of some nodes: name their column of the node table: --label COLUMN"
-_NO_EDGES = "--for links needs held-out edges: leave out --hold-out 0"
 
 
-def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | None = None) -> Made:
+def _by_labels(labelled: Graph, links: HeldOutPairs | None, seed: int, most: int | None = None) -> Made:
     assert labelled.labels is not None
     split = split_of(labelled, seed)
     nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), most or MOST_NODES)
@@ -100,16 +98,16 @@ def _by_labels(labelled: Graph, links: LinkSplit | None, seed: int, most: int | 
     return of_labels(nodes, labels.astype(np.int64)), links
 
 
-def _by_edges(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+def _by_edges(labelled: Graph, links: HeldOutPairs | None, seed: int) -> Made:
     if links is None or links.positives.shape[1] < 2:
-        raise DataError("--for links needs 2 held-out edges: the graph has too few edges or non-edges")
+        raise DataError(f"{option('purpose', LINKS)} needs 2 held-out edges: the graph has too few edges or non-edges")
     chosen_by, scored_by = (
         links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
     )
     return of_edges(np.arange(labelled.num_nodes), chosen_by), scored_by
 
 
-def _would_choose(labelled: Graph, links: LinkSplit | None, seed: int) -> Made:
+def _would_choose(labelled: Graph, links: HeldOutPairs | None, seed: int) -> Made:
     """By some of the labels, if there are enough to split."""
     try:
         return (None, links) if labelled.labels is None else _by_labels(labelled, links, seed, TOLD_NODES)
@@ -125,16 +123,27 @@ class Purpose(NamedTuple):
     """
 
     who: str
-    judge: Callable[[Graph, LinkSplit | None, int], Made]
+    judge: Callable[[Graph, HeldOutPairs | None, int], Made]
     missing: Callable[[Settings, Graph], str] = lambda settings, graph: ""
     taken: bool = True
     from_files: bool = True
 
 
+def _missing_labels(settings: Settings, graph: Graph) -> str:
+    labels, column = option("purpose", LABELS), option("label", "COLUMN")
+    needs = f"{labels} needs labels of some nodes: name their column of the node table: {column}"
+    return needs if graph.labels is None else ""
+
+
+def _missing_edges(settings: Settings, graph: Graph) -> str:
+    needs = f"{option('purpose', LINKS)} needs held-out edges: leave out {option('hold_out', 0)}"
+    return "" if settings.hold_out else needs
+
+
 JUDGES: Mapping[str | None, Purpose] = {
-    None: Purpose("--for labels would", _would_choose, taken=False),
-    LABELS: Purpose("labels", _by_labels, lambda settings, graph: _NO_LABELS if graph.labels is None else ""),
-    LINKS: Purpose("edges", _by_edges, lambda settings, graph: "" if settings.hold_out else _NO_EDGES, from_files=False),
+    None: Purpose("", _would_choose, taken=False),
+    LABELS: Purpose("labels", _by_labels, _missing_labels),
+    LINKS: Purpose("edges", _by_edges, _missing_edges, from_files=False),
 }
 
 
@@ -159,9 +168,10 @@ def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tens
     best = judge.best(before, outcomes)
     if best is None:
         others = f"none of {len(outcomes)} alternatives is better by {NOISE:g} standard errors, on {judge.counted}"
-        told = f"--for {settings.purpose} keeps all columns: {others}"
+        told = f"{option('purpose', settings.purpose)} keeps all columns: {others}"
         return Verdict({}, before, [told] if purpose.taken else [])
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())
-    told = f"{purpose.who} choose {values}: {judge.told(outcomes[best], before, 'all columns')}"
+    who = purpose.who if purpose.taken else f"{option('purpose', LABELS)} would"
+    told = f"{who} choose {values}: {judge.told(outcomes[best], before, 'all columns')}"
     return Verdict(changes, outcomes[best], [told])

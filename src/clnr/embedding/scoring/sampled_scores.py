@@ -11,22 +11,20 @@ import torch
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.scoring.held_out import HeldLinks, link_ends
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, Scorer, cosines_of
 from clnr.embedding.search.nodes import sample_nodes
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
-from clnr.engine.files.mapped_graph import mapped_features
-from clnr.evaluation import LinkSplit, geometry
+from clnr.evaluation import geometry
+from clnr.evaluation.held_out import HeldOutPairs, link_ends
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import RAW
 from clnr.tables.table_graph import read_table_info
 
 MOST_LABELLED = 50_000
 """The most labelled nodes that are scored by."""
 MEASURED = 5_000
-"""So many nodes, drawn uniformly, stand for all: in the effective rank, and in the report."""
+"""So many nodes, drawn uniformly, stand for all in the effective rank."""
 # Taken at a time.
 _BLOCK_NODES = 256
 _BLOCK_LABELS = 1 << 22
@@ -39,7 +37,7 @@ def file_samples(
     model: FittedModel,
     settings: Settings,
     seen: DeviceGraph,
-    links: HeldLinks | None,
+    links: HeldOutPairs | None,
     given: DeviceGraph,
     read_vectors: ReadVectors,
     most_rows: int,
@@ -55,9 +53,9 @@ def file_samples(
     ``seen`` is the graph without the held-out edges, ``given`` the same with the features that the encoder is given;
     ``link_rows`` are the vectors of ``link_ends``, None to compute them here, from ``most_rows`` at a time.
     """
-    folder, ends = cast(GraphFolder, seen.graph), link_ends(links)
+    folder, ends = seen.graph, link_ends(links)
     labelled, labels, total = labelled_nodes(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
-    raw, renumbered = mapped_features(seen).on_host, None if links is None else _renumbered(links, ends)
+    raw, renumbered = cast(Any, seen.read), None if links is None else _renumbered(links, ends)
 
     def cosines() -> Array | None:
         if renumbered is None:
@@ -67,7 +65,7 @@ def file_samples(
 
     raw_rows = BaselineRows(lambda: cosines_of(raw(ends), renumbered), lambda: raw(labelled))
     return Samples(
-        graph=cast(Any, folder),
+        graph=folder,
         labelled=labels_alone(labels, folder.name),
         links=renumbered,
         cosines=cosines,
@@ -100,25 +98,19 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
     return rows
 
 
-def shown_nodes(folder: GraphFolder) -> Array:
-    """Some nodes that stand for all, sorted: the same at every call."""
-    return sample_nodes(folder.num_nodes, MEASURED)
-
-
-def _renumbered(links: HeldLinks, ends: Array) -> LinkSplit:
+def _renumbered(links: HeldOutPairs, ends: Array) -> HeldOutPairs:
     """Held-out pairs and non-edges by the places of their nodes among ``ends``."""
     positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (links.positives, links.negatives, links.linked))
-    neighbours = Graph.from_edges(linked[0], linked[1], np.zeros((len(ends), 0), np.float32))
-    return LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
+    return HeldOutPairs(positives, negatives, None if links.kinds is None else links.kinds[ends], linked)
 
 
-def labelled_nodes(folder: GraphFolder, seed: int) -> tuple[Array, Array | None, int]:
+def labelled_nodes(folder: Graph, seed: int) -> tuple[Array, Array | None, int]:
     """A sample of the nodes with a label, their labels, and how many have one; labels are read in parts."""
     if folder.labels is None:
         return np.empty(0, np.int64), None, 0
     sample, total = np.empty(0, np.int64), 0
     for start in range(0, folder.num_nodes, _BLOCK_LABELS):
-        nodes = start + np.flatnonzero(np.asarray(folder.labels[start : start + _BLOCK_LABELS]) >= 0)
+        nodes = start + np.flatnonzero(folder.check_labels(folder.labels[start : start + _BLOCK_LABELS], start) >= 0)
         total += len(nodes)
         # Of all labelled nodes, those with the smallest draws: the same sample, however labels are read.
         candidates = np.concatenate([sample, nodes])
@@ -136,8 +128,8 @@ def labels_alone(labels: Array | None, name: str) -> Graph:
 
 def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vectors: ReadVectors) -> dict[str, float]:
     """As of any graph; alignment and uniformity with the columns' moments over the nodes that they are measured on."""
-    folder = cast(GraphFolder, seen.graph)
-    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(shown_nodes(folder))))}
+    folder = seen.graph
+    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(sample_nodes(folder.num_nodes, MEASURED))))}
     built, count = model.method.build(model.recipe), folder.num_nodes
     if built.objective is None or not model.method.symmetric_views:
         return rank
@@ -150,7 +142,7 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
     return {"alignment": geometry.alignment(u, v), "uniformity": uniformity, **rank}
 
 
-def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:
+def _remarks(folder: Graph, links: HeldOutPairs | None, scorer: Scorer, labelled: int) -> list[str]:
     """What the scores are of."""
     of = [] if links is None else [f"{links.positives.shape[1]:,} held-out edges and as many non-edges"]
     if scorer.labelled is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from clnr.embedding.search.neighbors import Rows, rows_of_kind
 from clnr.embedding.search.node_ids import json_id
-from clnr.embedding.search.nodes import GraphNodes, sample_nodes
+from clnr.embedding.search.nodes import Nodes, sample_nodes
 from clnr.embedding.search.traits import Trait, traits_of
 from clnr.errors import ClnrError, shorten
 from clnr.graph.csr import Array
@@ -90,7 +90,7 @@ class Clusters:
         return {"silhouette": silhouette, "clusters": [each.to_dict() for each in self.clusters]}
 
 
-def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None, kind: str | None = None) -> Clusters:
+def find_clusters(rows: Rows, nodes: Nodes, count: int | None = None, kind: str | None = None) -> Clusters:
     """Clusters of all nodes, or of a kind, by k-means of vectors of length 1, as the search compares them; the seed is fixed.
 
     Without ``count``, their number is the one of 2 to 12 with the highest silhouette, if that is at least 0.25; else 8, or the
@@ -99,7 +99,7 @@ def find_clusters(rows: Rows, nodes: GraphNodes, count: int | None = None, kind:
     everyone = np.arange(rows.shape[0])
     if kind is not None:
         nodes.check_kind(kind)
-        everyone = np.concatenate([first + places for first, _, places in rows_of_kind(rows, nodes.ids.texts, kind)])
+        everyone = np.concatenate([first + places for first, _, places in rows_of_kind(rows, nodes.ids, kind)])
     sample = everyone[sample_nodes(len(everyone), _FITTED_NODES)]
     if count is not None and not 2 <= count <= len(sample):
         raise ClnrError(f"the number of clusters (-k) must be from 2 to {len(sample):,}, not {count:,}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from clnr.embedding.search.node_ids import NodeIds
 from clnr.graph.kind_rows import KindScale, unit
 from clnr.tables.roles.column_names import kind_of, node_id
 
@@ -132,24 +133,22 @@ def neighbor_lists(z: Array, k: int) -> NeighborList:
     return NeighborList(torch.cat(nodes).numpy(), torch.cat(cosines).numpy())
 
 
-def nearest_of_kind(
-    rows: Rows, texts: Callable[[], Iterable[Any]], kind: str, node: tuple[int, str], k: int, linked: Iterable[int]
-) -> NeighborList:
+def nearest_of_kind(rows: Rows, ids: NodeIds, kind: str, node: tuple[int, str], k: int, linked: Iterable[int]) -> NeighborList:
     """The ``k`` nodes of one kind that are most similar to a node, without this node itself; exact.
 
     To a node of the same kind: by cosine similarity. To one of another kind: by that of standardised rows to its neighbours of
     the kind that is wanted, as ``kind_cosines``; if it has none, to its own.
 
-    ``texts`` gives ids as Arrow text, in the blocks of ``rows``; ``node`` is its number and its id.
+    ``node`` is its number and its id.
     """
     number, kind_of_node = node[0], kind_of(node[1])
     (query,) = unit(rows[np.array([number])])
     scaled: Callable[[Array], Array] = unit
     if kind_of_node != kind:
-        query, scaled = _query_for_kind(rows, texts, kind, number, kind_of_node, linked)
+        query, scaled = _query_for_kind(rows, ids, kind, number, kind_of_node, linked)
 
     def parts() -> Iterator[tuple[Array, Array]]:
-        for first, z, of_kind in rows_of_kind(rows, texts, kind):
+        for first, z, of_kind in rows_of_kind(rows, ids, kind):
             others = of_kind[of_kind != number - first]
             yield first + others, scaled(z[others]) @ query
 
@@ -157,32 +156,33 @@ def nearest_of_kind(
 
 
 def _query_for_kind(
-    rows: Rows, texts: Callable[[], Iterable[Any]], kind: str, node: int, kind_of_node: str, linked: Iterable[int]
+    rows: Rows, ids: NodeIds, kind: str, node: int, kind_of_node: str, linked: Iterable[int]
 ) -> tuple[Array, Callable[[Array], Array]]:
     """What nodes of a kind are compared with, on behalf of a node of another, and how their rows are scaled."""
-    scale, neighbours = _scale_of(rows, texts, kind, np.array(sorted(linked), np.int64))
+    scale, neighbours = _scale_of(rows, ids, kind, np.array(sorted(linked), np.int64))
     if len(neighbours):
         some = rows[neighbours[:: -(-len(neighbours) // _MOST_LINKED_NODES)]]
         compared = scale.standardise(some)
     else:
-        compared = _scale_of(rows, texts, kind_of_node, neighbours)[0].standardise(rows[np.array([node])])
+        compared = _scale_of(rows, ids, kind_of_node, neighbours)[0].standardise(rows[np.array([node])])
     return unit(compared.sum(0, keepdims=True))[0], scale.standardise
 
 
-def _scale_of(rows: Rows, texts: Callable[[], Iterable[Any]], kind: str, nodes: Array) -> tuple[KindScale, Array]:
+def _scale_of(rows: Rows, ids: NodeIds, kind: str, nodes: Array) -> tuple[KindScale, Array]:
     """What the rows of a kind have in common, and which of some nodes are of this kind."""
     scale, of_this_kind = KindScale(rows.shape[1]), [np.empty(0, np.int64)]
-    for first, z, of_kind in rows_of_kind(rows, texts, kind):
+    for first, z, of_kind in rows_of_kind(rows, ids, kind):
         scale.add(z[of_kind])
         of_this_kind.append(np.intersect1d(nodes, first + of_kind))
     return scale, np.concatenate(of_this_kind)
 
 
-def rows_of_kind(rows: Rows, texts: Callable[[], Iterable[Any]], kind: str) -> Iterator[tuple[int, Array, Array]]:
+def rows_of_kind(rows: Rows, ids: NodeIds, kind: str) -> Iterator[tuple[int, Array, Array]]:
     """Of each block: the number of its first row, its rows, and the places of those of one kind among them."""
     import pyarrow.compute as pc
 
     first = 0
-    for z, ids in zip(rows.blocks(), texts(), strict=True):
-        yield first, z, np.flatnonzero(np.asarray(pc.starts_with(ids, node_id(kind, ""))))
+    for z in rows.blocks():
+        of_kind = pc.starts_with(ids.part(first, first + len(z)), node_id(kind, ""))
+        yield first, z, np.flatnonzero(np.asarray(of_kind))
         first += len(z)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,87 +15,93 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
+from clnr.graph.stored_ids import StoredIds
 
 Texts = Callable[[], Iterable[Any]]
 """A text of each node, null for one without: Arrow arrays in the order of nodes, which are made one at a time."""
 
+_PART = 1 << 16
 _SHOWN_MATCHES = 5
 _MOST_COMPARED_TEXTS = 20_000
 _LEAST_RATIO = 0.6
 _MOST_NAME_LETTERS = 60
 
 
-class NodeIds(ABC):
-    """The ids of all nodes, in the order of rows. A number and its text are the same id: one table may have numbers where
-    another has text."""
+class NodeIds:
+    """The ids of all nodes, in the order of rows: an array in memory, or what reads some or parts of them from files.
 
-    @property
-    @abstractmethod
-    def values(self) -> Any:
-        """All of them as an array, or as what is read like one."""
+    A number and its text are the same id: one table may have numbers where another has text. Indexes of what is in memory are
+    built by the first question that needs them; what is in files is passed over.
+    """
 
-    @abstractmethod
+    def __init__(self, values: Any):
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
     def __getitem__(self, nodes: Any) -> Any:
         """The ids of some nodes, or of one."""
+        return self.values[nodes]
 
-    @abstractmethod
-    def texts(self) -> Iterable[Any]:
-        """All of them as Arrow text, in the blocks of rows."""
+    def texts(self) -> Iterator[Any]:
+        """All of them as Arrow text, one part after the other."""
+        return (self.part(start, min(start + _PART, len(self))) for start in range(0, len(self) or 1, _PART))
 
-    @abstractmethod
-    def find(self, names: list[Any]) -> Array:
-        """The rows of the nodes with these ids, -1 where there is none."""
+    def part(self, start: int, stop: int) -> Any:
+        """A range of them as Arrow text."""
+        import pyarrow as pa
+
+        if isinstance(self.values, StoredIds):
+            return self.values.part(start, stop).cast(pa.string())
+        return arrow_texts(map(text_of, self.values[start:stop].tolist()))
 
     def get(self, name: Any) -> int | None:
         """The row of the node with this id; None if there is none."""
-        row = int(self.find([name])[0])
+        row = int(self._find([name])[0])
         return None if row < 0 else row
 
     def rows(self, names: Any) -> Array:
         """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
         listed = id_list(names)
-        rows = self.find(listed)
+        rows = self._find(listed)
         if (rows < 0).any():
             raise NodeTexts(self.texts).unknown(_plain(listed[int(np.argmax(rows < 0))]))
         return rows
 
-
-class ArrayIds(NodeIds):
-    """Ids in memory, of any hashable type. Indexes are built by the first question that needs them."""
-
-    def __init__(self, ids: Array):
-        self._ids = ids
-
-    @property
-    def values(self) -> Array:
-        return self._ids
-
-    def __getitem__(self, nodes: Any) -> Any:
-        return self._ids[nodes]
-
-    def texts(self) -> list[Any]:
-        return [arrow_texts(map(text_of, self._ids.tolist()))]
-
-    def find(self, names: list[Any]) -> Array:
+    def _find(self, names: list[Any]) -> Array:
+        """The rows of the nodes with these ids, -1 where there is none."""
+        if not isinstance(self.values, np.ndarray):
+            return self._pass_over([text_of(name) for name in names])
         return np.array([self._row(name) for name in names], np.int64)
 
     def _row(self, name: Any) -> int:
         try:
-            row = self._by_id.get(name)
+            return self._by_id.get(name, self._by_text.get(text_of(name), -1))
         except TypeError:
             raise DataError(f"an id must be hashable, and {name!r:.80} is not") from None
-        return self._by_text.get(text_of(name), -1) if row is None else row
+
+    def _pass_over(self, texts: list[str]) -> Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found, first = dict.fromkeys(texts, -1), 0
+        for part in self.texts():
+            for row in np.flatnonzero(pc.is_in(part, value_set=pa.array(found, pa.string()))).tolist():
+                found[part[row].as_py()] = first + row
+            first += len(part)
+        return np.array([found[text] for text in texts], np.int64)
 
     @cached_property
     def _by_id(self) -> dict[Any, int]:
-        return {name: i for i, name in enumerate(self._ids.tolist())}
+        return {name: i for i, name in enumerate(self.values.tolist())}
 
     @cached_property
     def _by_text(self) -> dict[str, int]:
-        return {text_of(name): i for i, name in enumerate(self._ids.tolist())}
+        return {text_of(name): i for i, name in enumerate(self.values.tolist())}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._ids,)
+        return type(self), (self.values,)
 
 
 def text_of(name: Any) -> str:

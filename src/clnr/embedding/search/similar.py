@@ -11,10 +11,9 @@ from clnr.embedding.search.neighbors import ArrayRows, NeighborList, Rows, neare
 from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import DIGESTS, SOURCE, VECTORS, ArtifactFiles
-from clnr.embedding.store.artifact_graph import ArtifactNodes, load_table_info
+from clnr.embedding.store.artifact_graph import load_nodes
 from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
-from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.errors import ClnrError
 from clnr.support.storage import errors_name, read_stable
 
@@ -80,10 +79,10 @@ def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:
     """The vectors of a folder, and who its nodes are; with shards, as its graph folder tells, if that is still where it was."""
     if files.has(SOURCE):
         shards = Shards.open(files)
-        return shards, StoredNodes(shards, load_table_info(files))
+        return shards, load_nodes(files, shards)
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
-    return ArrayRows(z), ArtifactNodes(files, ids)
+    return ArrayRows(z), load_nodes(files, ids)
 
 
 def most_similar(
@@ -103,7 +102,7 @@ def most_similar(
     if kind is None:
         near = nearest(rows, node, count)
     else:
-        near = nearest_of_kind(rows, nodes.ids.texts, kind, (node, str(nodes.ids[node])), count, linked)
+        near = nearest_of_kind(rows, nodes.ids, kind, (node, str(nodes.ids[node])), count, linked)
     if not unlinked:
         return near
     kept = np.flatnonzero(~np.isin(near.nodes, list(linked)))[:k]

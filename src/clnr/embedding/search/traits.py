@@ -13,7 +13,7 @@ from clnr.graph.csr import Array
 from clnr.tables.roles.column_names import kind_of
 
 if TYPE_CHECKING:
-    from clnr.embedding.search.nodes import GraphNodes
+    from clnr.embedding.search.nodes import Nodes
 
 _MOST_TRAITS, _MOST_LETTERS = 5, 40
 # Cohen's small effect; what a single node has is its own; and a value of fewer nodes says little about the group.
@@ -87,7 +87,7 @@ class _Values(NamedTuple):
     centre: float = 0.0
 
 
-def traits_of(nodes: GraphNodes, sample: Array, groups: Array, count: int) -> list[tuple[Trait, ...]]:
+def traits_of(nodes: Nodes, sample: Array, groups: Array, count: int) -> list[tuple[Trait, ...]]:
     """What sets each of ``count`` groups apart, by a sample of nodes whose groups are given; by features and labels."""
     traits: list[list[Trait]] = [[] for _ in range(count)]
     for values in _values(nodes, sample):
@@ -98,7 +98,7 @@ def traits_of(nodes: GraphNodes, sample: Array, groups: Array, count: int) -> li
     ]
 
 
-def _values(nodes: GraphNodes, sample: Array) -> Iterator[_Values]:
+def _values(nodes: Nodes, sample: Array) -> Iterator[_Values]:
     everyone = np.ones(len(sample), np.bool_)
     labels = nodes.labels_of(sample)
     if labels is not None:

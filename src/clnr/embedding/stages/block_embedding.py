@@ -12,7 +12,7 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
 from clnr.embedding.store.row_files import LayerFiles, Sink
 from clnr.engine import DeviceGraph, View
-from clnr.engine.files.layer_pass import LayerEndError, LayerOperators
+from clnr.engine.layer_pass import LayerEndError, LayerOperators
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
 from clnr.training.loop import advice

@@ -17,12 +17,11 @@ from torch import Tensor
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.row_files import BLOCK_STEP, LayerFiles, Sink
 from clnr.engine import DeviceGraph
-from clnr.engine.block_engine import BlockEngine
+from clnr.engine.blocks import BlockEngine, NeighbourRows, propagation_rows
 from clnr.engine.cpu.csr_arrays import CSRArrays
-from clnr.engine.files.mapped_graph import NeighbourRows, propagation_rows
 from clnr.engine.operators import unit_rows_
+from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
 from clnr.nn.inputs import STEPS
 from clnr.support.machine import memory
@@ -44,9 +43,9 @@ def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
     return nodes + edges // (1 if gathers else _EDGES_PER_ROW)
 
 
-def node_blocks(folder: GraphFolder, block_rows: int, gathers: bool) -> list[slice]:
+def node_blocks(folder: Graph, block_rows: int, gathers: bool) -> list[slice]:
     """All nodes in blocks of at most ``block_rows`` rows each; ``BLOCK_STEP`` nodes may have more."""
-    indptr, count = folder.map("incoming.indptr").values, folder.num_nodes
+    indptr, count = folder.incoming.indptr, folder.num_nodes
     blocks, start = [], 0
     while start < count:
         stops = np.arange(start + BLOCK_STEP, start + _MOST_NODES + 1, BLOCK_STEP).clip(max=count)
@@ -63,8 +62,8 @@ class BlockEdges:
     Where these have more than ``block_rows``, some of their edges are read at a time, whenever rows are made from them.
     """
 
-    def __init__(self, engine: BlockEngine, folder: GraphFolder, nodes: Array, block_rows: int):
-        indptr = folder.map("incoming.indptr").values
+    def __init__(self, engine: BlockEngine, folder: Graph, nodes: Array, block_rows: int):
+        indptr = folder.incoming.indptr
         rows = rows_of(np.arange(1, len(nodes) + 1), np.cumsum(indptr[nodes + 1] - indptr[nodes]), engine.gathers_rows)
         self.nodes, self._engine = nodes, engine
         self._some_nodes = np.split(nodes, np.flatnonzero(np.diff(rows // (block_rows + 1))) + 1)
@@ -83,7 +82,7 @@ class BlockEdges:
         """A function that propagates rows to the nodes, or ReLU of the rows if called with True."""
         if len(self._some_nodes) > 1:
             return self._in_turn(functools.partial(propagation_rows, device_graph), source)
-        key = id(device_graph.edges)
+        key = id(device_graph.of_edges)
         if key not in self._propagation:
             self._propagation[key] = propagation_rows(device_graph, self.nodes)
         return self._engine.stored_product(self._propagation[key], source.stored)
@@ -159,14 +158,14 @@ class Passes:
     """
 
     def __init__(self, device_graph: DeviceGraph, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None):
-        self.device_graph, self.folder = device_graph, cast(GraphFolder, device_graph.graph)
+        self.device_graph, self.folder = device_graph, device_graph.graph
         self.engine, self.workers = cast(BlockEngine, settings.engine.float32), settings.workers
         self.work, self._block_rows = work, block_rows
         self.blocks = node_blocks(self.folder, block_rows, self.engine.gathers_rows)
         self.log = (bar or Bar(None, quiet=True)).note
 
     def files(self, name: str) -> LayerFiles:
-        return LayerFiles(self.work / name, self.blocks, self.folder.resident)
+        return LayerFiles(self.work / name, self.blocks)
 
     def is_made(self, files: LayerFiles) -> bool:
         """Whether all rows are there, as the first worker sees it."""
@@ -266,7 +265,7 @@ class Passes:
             yield Part(
                 "random rows",
                 files,
-                lambda edges: self.folder.ids(int(edges.nodes[0]), int(edges.nodes[-1]) + 1).to_numpy(zero_copy_only=False),
+                lambda edges: self.folder.node_ids[int(edges.nodes[0]) : int(edges.nodes[-1]) + 1],
                 lambda nodes, ids: random_features(ids, width),
                 reads_edges=False,
             )

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,21 +15,24 @@ from torch import Tensor
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.scoring.held_out import link_ends, training_files
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
+from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.stages.stored_inputs import fit_inputs, input_walks, prepared
 from clnr.embedding.stages.stored_readout import StoredReadout, readout_walks
 from clnr.embedding.store.row_files import SampleFiles, ShardFiles
-from clnr.embedding.store.shards import Shards
-from clnr.embedding.store.stored_nodes import StoredNodes
+from clnr.embedding.store.shards import Shards, stored_path
+from clnr.embedding.store.stored_columns import stored_kind_numbers
 from clnr.engine import DeviceGraph
-from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
+from clnr.engine.blocks import in_blocks
+from clnr.evaluation.held_out import HeldOutPairs, hold_out, link_ends
+from clnr.graph import Graph
+from clnr.graph.csr import Array, edge_keys
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters, add_prefix
@@ -39,7 +42,7 @@ from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
-from clnr.tables.table_graph import read_table_info
+from clnr.tables.table_graph import node_table, read_table_info
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback, fit
 
@@ -53,16 +56,22 @@ class GraphInFiles(JobGraph):
     """
 
     def __init__(
-        self, folder: GraphFolder, settings: Settings, recipe: Recipe, work: Path, block_rows: int, bar: Bar | None = None
+        self,
+        folder: Graph,
+        settings: Settings,
+        recipe: Recipe,
+        work: Path,
+        block_rows: int,
+        loop_weight: float,
+        bar: Bar | None = None,
     ):
         self.folder, self.settings, self._work = folder, settings, work
         self.digest, self.num_nodes = folder.digest, folder.num_nodes
-        self._block_rows, self._bar = block_rows, bar
+        self._block_rows, self._loop_weight, self._bar = block_rows, loop_weight, bar
         self._model = settings.method.build(recipe)
         self._chosen: dict[str, Any] = {}
-        folder.check_places()
         self._judge = self._by_labels()
-        self._seen, self._links = training_files(folder, settings)
+        self._seen, self._links = training_files(folder, settings, loop_weight)
 
     # -- training -----------------------------------------------------------------------------------------------------
 
@@ -83,7 +92,7 @@ class GraphInFiles(JobGraph):
             fitted = fit(model, *given, checkpoint=checkpoint if settings.workers.first else None, workers=settings.workers)
         parameters = {name: value.detach().cpu() for name, value in (inputs | fitted.parameters).items()}
         provenance = Provenance.of(settings.hold_out, engine, fitted.threads, settings.purpose)
-        of_graph = self.folder.num_features, provenance, self.folder.loop_weight
+        of_graph = self.folder.num_features, provenance, self._loop_weight
         return FittedModel(settings.method, settings.seed, recipe, parameters, *of_graph), tuple(fitted.losses.tolist())
 
     # -- passes over all nodes ----------------------------------------------------------------------------------------
@@ -94,7 +103,7 @@ class GraphInFiles(JobGraph):
     @functools.cached_property
     def _whole_passes(self) -> Passes:
         """Passes over the graph with all edges."""
-        whole = self._seen if self._links is None else self.settings.engine.to_device(cast(Any, self.folder))
+        whole = self._seen if self._links is None else in_blocks(self.folder, self._loop_weight)
         return self._passes(whole, _ALL, self.settings)
 
     @functools.cached_property
@@ -182,12 +191,12 @@ class GraphInFiles(JobGraph):
 
     def shards(self, dimension: int, count: int) -> Shards:
         """The shards of all vectors, of which ``count`` are written."""
-        return Shards(self._work, self.num_nodes, dimension, count, (self.folder.path, self.digest))
+        return Shards(self._work, self.num_nodes, dimension, count, (stored_path(self.folder), self.digest))
 
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
-        shards = self.shards(0, 0) if job.vectors is None else job.vectors
-        nodes = StoredNodes(shards, read_table_info(self.folder), self.folder)
+        graph, info = self.folder, read_table_info(self.folder)
+        nodes = Nodes(NodeIds(graph.node_ids), info, graph, node_table(graph), self.digest, graph.name)
         scored = job.scored or Scores({}, (), {})
         return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.fingerprint)
 
@@ -199,6 +208,14 @@ class GraphInFiles(JobGraph):
         given = prepared(self._model, model.parameters, passes)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
         return dataclasses.replace(file_samples(model, self.settings, *sampled, bool(baselines)), notes=[*self.told])
+
+
+def training_files(folder: Graph, settings: Settings, loop_weight: float) -> tuple[DeviceGraph, HeldOutPairs | None]:
+    """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
+    kinds, share = stored_kind_numbers(folder), settings.hold_out
+    links = hold_out(folder, share, settings.seed, kinds) if share else None
+    keys = None if links is None else edge_keys(links.positives, folder.num_nodes)
+    return in_blocks(folder, loop_weight, keys), links
 
 
 def _in_turn(chains: Sequence[Chain[None]]) -> Chain[None]:

@@ -14,23 +14,23 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
-from clnr.embedding.scoring.held_out import held_out
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples, cosines_of
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import ClnrError
-from clnr.evaluation import LinkSplit, geometry
+from clnr.evaluation import HeldOutPairs, geometry, hold_out, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.learn import learn, learn_shared
 from clnr.graph import Graph, Split
-from clnr.graph.csr import Array
+from clnr.graph.csr import Array, median_weight
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.machine.memory import enough_memory, release_freed
 from clnr.support.processes.workers import ALONE
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph
+from clnr.tables.columns.structural import degree_features
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback
 
@@ -49,8 +49,10 @@ class GraphInMemory(JobGraph):
     def __init__(self, table_graph: TableGraph, settings: Settings):
         self.table_graph, self.settings = table_graph, settings
         self.digest, self.num_nodes = table_graph.graph.digest, table_graph.graph.num_nodes
+        # Loops weigh the median of edges, so that the unit of weights has no effect.
+        self._loop_weight = median_weight(table_graph.graph.incoming.weight)
         self._recipe: Recipe | None = None
-        self._split: LinkSplit | None = None
+        self._split: HeldOutPairs | None = None
         self._seen = table_graph.graph
         self._on_device: DeviceGraph | None = None
         self._vectors: Array | None = None
@@ -72,11 +74,13 @@ class GraphInMemory(JobGraph):
         settings, method, engine = self.settings, self.settings.method, self.settings.engine
         self._recipe = recipe
         with stage("prepare"):
-            held, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+            graph, kinds = self.table_graph.graph, self.table_graph.kind_numbers
+            held = hold_out(graph, settings.hold_out, settings.seed, kinds) if settings.hold_out else None
+            self._seen = graph if held is None else training_graph(self.table_graph, without_pairs(graph, held.positives))
             purpose = JUDGES[settings.purpose]
             judge, self._split = purpose.judge(self.table_graph.graph, held, settings.seed)
             self._judge = judge if purpose.taken or settings.tried else None
-            self._on_device = engine.to_device(self._seen.without_labels()) if self._seen.num_nodes else None
+            self._on_device = engine.to_device(self._seen.without_labels(), self._loop_weight) if self._seen.num_nodes else None
             release_freed()
         given = progress, checkpoint, settings.workers, self._on_device
         trained = learn_shared(method, self._seen, settings.seed, recipe, engine, *given)
@@ -201,6 +205,16 @@ def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph
     return usual.but(dimension=recipe.dimension) if same_width else usual
 
 
+def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
+    """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
+    structure = None if table_graph.feature_encoder is None else table_graph.feature_encoder.structure
+    if structure is None:
+        return seen
+    source, target, _ = seen.edges()
+    degrees = degree_features(source, target, seen.num_nodes)
+    return dataclasses.replace(seen, features=structure.features(degrees))
+
+
 def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance) -> FittedModel:
     return FittedModel(
         method=method,
@@ -209,7 +223,7 @@ def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance:
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
         provenance=provenance,
-        loop_weight=graph.loop_weight,
+        loop_weight=trained.device_graph.loop_weight,
     )
 
 

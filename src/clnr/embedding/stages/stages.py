@@ -21,6 +21,7 @@ from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model, with_zeros
 from clnr.embedding.store.output_folder import write_reserved
 from clnr.embedding.store.work_folder import READ_OUT, WorkFolder
+from clnr.graph.folder import check_unchanged
 from clnr.methods.recipe import Recipe
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
@@ -69,7 +70,7 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
             if not done:
                 stage.run(job)
                 if workers.first:
-                    job.work.folder.check_unchanged()
+                    check_unchanged(job.work.folder)
                     stage.save(job, job.work)
                 workers.barrier()
             if done or not workers.first:

@@ -11,9 +11,8 @@ import torch
 
 from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.engine import DeviceGraph
-from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped import MappedFeatures
-from clnr.engine.files.mapped_graph import mapped_features, with_features
+from clnr.engine.blocks import with_features
+from clnr.engine.layer_pass import ReadRows
 from clnr.methods.model import Model
 from clnr.nn.inputs import STEPS, Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
@@ -26,8 +25,8 @@ def fit_inputs(model: Model, passes: Passes) -> tuple[Parameters, DeviceGraph]:
     passes.run(*input_walks(model, passes))
     parameters, graph = Parameters(), passes.device_graph
     for place, part in model.input_places():
-        features = mapped_features(graph)
-        fitted = part.fit_blocks(functools.partial(_row_blocks, features), *features.shape)
+        blocks = functools.partial(_row_blocks, graph)
+        fitted = part.fit_blocks(blocks, graph.graph.num_nodes, graph.num_features)
         parameters |= add_prefix(place, fitted)
         graph = _changed(part, fitted, graph, passes)
     return parameters, graph
@@ -51,13 +50,14 @@ def _changed(part: Input, fitted: Parameters, graph: DeviceGraph, passes: Passes
     def change(x: Any, nodes: Any) -> Any:
         return part.change_rows(fitted, x, None if walked is None else walked(nodes).numpy())
 
-    return with_features(graph, change, part.width(mapped_features(graph).shape[1]))
+    return with_features(graph, change, part.width(graph.num_features))
 
 
-def _row_blocks(features: MappedFeatures) -> Iterator[Any]:
+def _row_blocks(graph: DeviceGraph) -> Iterator[Any]:
     """The features of all nodes, some rows at a time."""
-    for start in range(0, features.shape[0], _READ_NODES):
-        yield features.on_host(np.arange(start, min(start + _READ_NODES, features.shape[0])))
+    assert graph.read is not None
+    for start in range(0, graph.graph.num_nodes, _READ_NODES):
+        yield graph.read(np.arange(start, min(start + _READ_NODES, graph.graph.num_nodes)))
 
 
 def walk_widths(model: Model) -> set[int]:

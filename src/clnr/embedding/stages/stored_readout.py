@@ -16,8 +16,7 @@ from clnr.embedding.stages.block_passes import BlockEdges, Chain, Part, Passes
 from clnr.embedding.stages.stored_inputs import prepared, walk_rows, walk_widths
 from clnr.embedding.store.row_files import LayerFiles, SampleFiles, ShardFiles
 from clnr.engine import unit_rows
-from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped_graph import draw_stored_neighbours, mapped_features
+from clnr.engine.layer_pass import ReadRows
 from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.edge_information import compared_nodes, edge_weight
@@ -89,8 +88,8 @@ class StoredReadout:
         self._readout, self._outputs = self._built.readout, self._built.encoder.num_outputs
         with passes.computing():
             self._graph = prepared(self._built, model.parameters, passes)
-        self._features, self._encoded = mapped_features(self._graph), passes.files(_ENCODED)
-        self._width = self._built.encoder.width(self._features.shape[1]) if self._outputs else 0
+        self._encoded = passes.files(_ENCODED)
+        self._width = self._built.encoder.width(self._graph.num_features) if self._outputs else 0
         products = [product for _, product in self._readout.products({}, self._outputs)]
         self._direct = direct_hops(products)
         self._hops: dict[Source, list[int]] = {}
@@ -104,7 +103,7 @@ class StoredReadout:
         if source.walk_columns:
             return walk_rows(self._passes, source.walk_columns)
         if source.encoder is None:
-            return self._features.dense
+            return self._graph.dense_rows
         return self._unit if source.unit else self._encoded.rows
 
     def _unit(self, nodes: Array) -> Tensor:
@@ -205,7 +204,7 @@ class StoredReadout:
             def measure(numbers: tuple[int, ...]) -> float:
                 near = functools.cache(sample.rows)
                 reads = [functools.partial(self._own_rows, near, products[number][1]) for number in numbers]
-                return edge_weight(functools.partial(draw_stored_neighbours, self._graph), reads, count)
+                return edge_weight(self._draw_neighbours, reads, count)
 
             sampled = FittedRows([size for size, _ in products], families, some, measure)
             readout = self._readout if choose is None else choose(self._readout, sampled, sample.nodes, matrices)
@@ -220,10 +219,13 @@ class StoredReadout:
         numbers = STEPS if source.walk_columns else [hops]
         return torch.cat([sample.rows(f"{_name(source)}-{number}") for number in numbers], 1)
 
+    def _draw_neighbours(self, nodes: Array, most: int) -> tuple[Array, Array]:
+        return self._graph.graph.draw_neighbours(nodes, most, self._graph.held_out)
+
     @functools.cached_property
     def _near(self) -> Array:
         """The nodes whose own rows decide the weight of edges."""
-        return compared_nodes(functools.partial(draw_stored_neighbours, self._graph), self._passes.folder.num_nodes)
+        return compared_nodes(self._draw_neighbours, self._passes.folder.num_nodes)
 
     def _own_rows(self, near: Callable[[str], Tensor], product: Product, nodes: Array) -> Tensor:
         """Rows of a product that is not propagated, of some of these nodes; ``near`` has the encoder's rows of all of them."""
@@ -291,7 +293,7 @@ class StoredReadout:
         """What rows of a source are multiplied by, by source and number of propagations."""
         weights: dict[tuple[int, Source], Tensor] = {}
         device, products = self._passes.engine.device, [each for _, each in self._readout.products(parameters, self._outputs)]
-        widths = self._readout.widths(self._features.shape[1], [self._width] * self._outputs)
+        widths = self._readout.widths(self._graph.num_features, [self._width] * self._outputs)
         for product, weight in source_weights(parameters["weight"], products, widths).items():
             source = _stored(product.source)
             rows = len(weight) if source.encoder is None else self._outputs * self._width

@@ -21,22 +21,20 @@ from clnr.embedding.store.artifact_files import (
     METRICS,
     MODEL,
     RECIPE,
-    SHARDS,
     SOURCE,
     VECTORS,
     ArtifactFiles,
 )
-from clnr.embedding.store.artifact_graph import load_table_graph, load_table_info, write_graph
+from clnr.embedding.store.artifact_graph import GRAPH_FILE, load_nodes, write_nodes
 from clnr.embedding.store.artifact_model import load_model, write_parameters, write_recipe
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.embedding.store.shards import Shards, TemporaryFolder
-from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.engine import Reference
 from clnr.errors import DataError
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
 from clnr.support.storage import lock, parse_json, read_stable, resolve_path, sha256, write_bytes
-from clnr.tables.ingest_report import NODES, TABLES
+from clnr.tables.ingest_report import TABLES
 from clnr.training.fingerprint import Fingerprint
 
 Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]
@@ -54,26 +52,20 @@ class FolderFile(NamedTuple):
     is_of: Callable[[EmbeddingResult], bool] = lambda result: True
 
 
-def _in_memory(result: EmbeddingResult) -> bool:
-    return result.nodes.saved_in is None
-
-
-def _write_node_table(result: EmbeddingResult, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(result.table_graph.columns, path)
+def _in_one_file(result: EmbeddingResult) -> bool:
+    return isinstance(result.z, np.ndarray)
 
 
 def _write_vectors(result: EmbeddingResult, path: Path) -> None:
     import pyarrow.parquet as pq
 
     (ids,) = id_columns(result)
-    pq.write_table(vector_table(ids, result.z, result.table_graph.kind_columns), path)
+    pq.write_table(vector_table(ids, result.z, result.nodes.kinds_of(np.arange(result.nodes.num_nodes))), path)
 
 
 def id_columns(result: EmbeddingResult) -> Iterable[Any]:
     """The ids of all nodes as Arrow arrays, as they are written beside vectors: one, or one for each shard."""
-    return [id_column(result.table_graph.graph)] if _in_memory(result) else result.z.id_columns()
+    return [id_column(result.nodes.graph)] if _in_one_file(result) else result.z.id_columns()
 
 
 def _write_metrics(result: EmbeddingResult, path: Path) -> None:
@@ -87,10 +79,9 @@ def _write_metrics(result: EmbeddingResult, path: Path) -> None:
 FOLDER_FILES = (
     FolderFile(RECIPE, lambda result, path: write_recipe(result.model, path)),
     FolderFile(MODEL, lambda result, path: write_parameters(result.model, path)),
-    FolderFile(GRAPH, lambda result, path: write_graph(result.table_graph.graph, path), _in_memory),
+    FolderFile(GRAPH_FILE, lambda result, path: write_nodes(result.nodes, path), _in_one_file),
     FolderFile(TABLES, lambda result, path: path.write_bytes(result.nodes.info.to_json())),
-    FolderFile(NODES, _write_node_table, lambda result: _in_memory(result) and result.table_graph.columns is not None),
-    FolderFile(VECTORS, _write_vectors, _in_memory),
+    FolderFile(VECTORS, _write_vectors, _in_one_file),
     FolderFile(METRICS, _write_metrics),
     FolderFile(FINGERPRINT, lambda result, path: path.write_bytes(json.dumps(result.fingerprint, indent=1).encode())),
     FolderFile(SOURCE, lambda result, path: path.write_bytes(result.z.to_json()), lambda result: isinstance(result.z, Shards)),
@@ -128,33 +119,21 @@ def load_result(folder: Path, temporary: TemporaryFolder | None = None, encoder:
     return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder), temporary, encoder))
 
 
-def load_folder(folder: Path) -> EmbeddingResult:
-    """Load a folder whose graph and vectors are in it; one with shards is refused."""
-    result = load_result(folder)
-    if result.nodes.saved_in is not None:
-        raise DataError(
-            f"{folder}: clnr export and clnr transform need an embedding of a graph in memory, and this one was made from "
-            f"files; pyarrow.parquet.read_table({str(folder / SHARDS)!r}) reads all of its vectors"
-        )
-    return result
-
-
 def _load(files: ArtifactFiles, temporary: TemporaryFolder | None, encoder: Any) -> EmbeddingResult:
     model = load_model(files, encoder)
     if files.has(SOURCE):
         shards = Shards.open(files, temporary)
-        nodes = StoredNodes(shards, load_table_info(files))
-        return EmbeddingResult(model, nodes, shards, *load_metrics(files), _fingerprint(files))
+        return EmbeddingResult(model, load_nodes(files, shards), shards, *load_metrics(files), _fingerprint(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         nothing = Graph.from_edges([], [], np.zeros((0, model.features), np.float32))
         width = z.shape[1] if model.method.lacks_encoder else model.embed(nothing, Reference(torch.device("cpu"))).shape[1]
         if z.shape[1] != width:
             raise DataError(f"vectors have {z.shape[1]} numbers, and the model gives {width}")
-    table_graph = load_table_graph(files, ids)
-    if (features := table_graph.graph.num_features) != model.features:
+    nodes = load_nodes(files, ids, whole=True)
+    if (features := nodes.graph.num_features) != model.features:
         raise DataError(f"{files.folder / GRAPH}: nodes have {features} features, and the model takes {model.features}")
-    return EmbeddingResult.of(model, table_graph, z, *load_metrics(files), _fingerprint(files))
+    return EmbeddingResult(model, nodes, z, *load_metrics(files), _fingerprint(files))
 
 
 def _fingerprint(files: ArtifactFiles) -> Fingerprint:

@@ -4,8 +4,8 @@ recipe.toml                         method, seed and hyper-parameters
 model.safetensors                   learned parameters
 embeddings.parquet                  id and vector of each node; or embeddings/part-*.parquet, in the order of nodes
 metrics.jsonl                       loss of each epoch, then the scores
-graph.safetensors, nodes.parquet    the graph, and its node table
-source.json                         with shards, in place of these two: the graph folder, and its digest
+graph/                              the graph, as clnr ingest writes it
+source.json                         with shards, in place of it: where the graph folder is, and its digest
 tables.json                         how tables were turned into the graph, and the names of its classes
 fingerprint.json                    what was asked for: graph, settings, code and versions, for --resume
 digests.json                        SHA-256 of each file above
@@ -30,17 +30,17 @@ from clnr.support.storage import (
     sha256,
     temporary_path,
 )
-from clnr.tables.ingest_report import NODES, TABLES
+from clnr.tables.ingest_report import TABLES
 
 FORMAT_VERSION = 1
-RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
+RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph"
 VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 SHARDS, SOURCE, FINGERPRINT = "embeddings", "source.json", "fingerprint.json"
 REPORT, DIGESTS = "report.html", "digests.json"
 
 _FIRST_BYTES = b"form = "
 _OF_EXPORTS = [name for name, _ in EXPORT_FORMATS.values()]
-_WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
+_WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
 # Those that are written to a folder that is there.
 _REWRITTEN = (REPORT, TABLES, DIGESTS)
 _UNFINISHED = [temporary_path(Path(name), what).name for name in _REWRITTEN for what in ("part", "lock")]
@@ -53,7 +53,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet"), _is_artifact)
+OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet", f"{GRAPH}/*"), _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 

@@ -37,6 +37,13 @@ def id_column(graph: Graph) -> pyarrow.Array:
         raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
 
 
+def id_part(graph: Graph, start: int, stop: int) -> pyarrow.Array:
+    """The ids of a range of nodes of a graph in a folder: numbers or text."""
+    import pyarrow as pa
+
+    return pa.array(graph.node_ids[start:stop])
+
+
 def _as_column(names: Array) -> pyarrow.Array:
     import pyarrow as pa
 
@@ -85,19 +92,30 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
 
 
 def _csv(result: EmbeddingResult, path: Path) -> None:
-    table_graph, kinds = result.table_graph, result.table_graph.kind_columns
-    between = ({} if kinds is None else kinds.to_pydict()) | {"cluster": result.clusters.assignment.tolist()}
+    import numpy as np
+
+    nodes, assignment, first = result.nodes, result.clusters.assignment, 0
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["id", *between, *(f"v{i}" for i in range(result.z.shape[1]))])
-        for *beside, row in zip(table_graph.graph.node_ids.tolist(), *between.values(), result.z, strict=True):
-            writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
+        for block in result.rows.blocks():
+            rows = np.arange(first, first + len(block))
+            kinds = nodes.kinds_of(rows)
+            between = ({} if kinds is None else kinds.to_pydict()) | {"cluster": assignment[rows].tolist()}
+            if not first:
+                writer.writerow(["id", *between, *(f"v{i}" for i in range(block.shape[1]))])
+            for *beside, row in zip(nodes.ids[rows].tolist(), *between.values(), block, strict=True):
+                writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
+            first += len(block)
 
 
 def _npy(result: EmbeddingResult, path: Path) -> None:
     import numpy as np
 
-    np.save(path, result.z, allow_pickle=False)
+    first, out = 0, np.lib.format.open_memmap(path, "w+", np.float32, result.rows.shape)
+    for block in result.rows.blocks():
+        out[first : first + len(block)] = block
+        first += len(block)
+    out.flush()
 
 
 EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {
@@ -130,6 +148,6 @@ def parse_formats(words: list[str]) -> list[str]:
     names = [name for word in words for name in word.replace(",", " ").split()]
     for name in names:
         if name == "parquet":
-            raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out --format parquet")
+            raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out the format parquet")
         check_choice("format", name, EXPORT_FORMATS)
     return list(dict.fromkeys(names))

@@ -10,7 +10,7 @@ from pathlib import Path
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.store.artifact import FOLDER_FILES, load_folder, load_result, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact import FOLDER_FILES, load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.support.stage_clock import stage
@@ -57,7 +57,7 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
 
 def write_formats(folder: Path, formats: list[str]) -> list[Path]:
     """Add export formats to a finished folder, all of them or none; returns their files."""
-    result = load_folder(folder)
+    result = load_result(folder)
     with reserve_folder(folder):
         part = temporary_path(resolve_path(folder), "part")
         part.mkdir()

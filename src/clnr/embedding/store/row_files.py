@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.export import vector_table
+from clnr.embedding.store.export import id_part, vector_table
 from clnr.embedding.store.shards import shard_path, shard_schema, write_shard
 from clnr.embedding.store.stored_columns import stored_kinds
-from clnr.engine.files.mapped import stored_rows
+from clnr.engine.blocks import gather_rows
+from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
-from clnr.graph.stored_arrays import ArrayInfo, MappedArray
+from clnr.graph.folder import map_array
 from clnr.support.processes.workers import Workers
 
 BLOCK_STEP = 1 << 10
@@ -40,14 +40,14 @@ class Sink(Protocol):
 
 
 class LayerFiles:
-    """Rows of all nodes in one file, to be read again: ``resident`` bytes may be in memory at a time.
+    """Rows of all nodes in one file, to be read again.
 
     Workers write their blocks to it, each of which has pages of its own (see ``BLOCK_STEP``). A small file for each block says
     that it is there, and how wide it is.
     """
 
-    def __init__(self, folder: Path, blocks: list[slice], resident: int):
-        self.folder, self._blocks, self._resident = folder, blocks, resident
+    def __init__(self, folder: Path, blocks: list[slice]):
+        self.folder, self._blocks = folder, blocks
 
     @property
     def path(self) -> Path:
@@ -77,13 +77,13 @@ class LayerFiles:
         part.replace(self._mark(number))
 
     @functools.cached_property
-    def stored(self) -> MappedArray:
+    def stored(self) -> Array:
         """All rows, once they are written."""
-        return MappedArray.open(self.path, ArrayInfo("float32", (self._blocks[-1].stop, self.width(0))), self._resident)
+        return map_array(self.path, "float32", (self._blocks[-1].stop, self.width(0)))
 
     def rows(self, nodes: Array) -> Tensor:
         """The rows of some nodes, of all that were written; read in the order of the file."""
-        return stored_rows(self.stored, nodes)
+        return torch.from_numpy(gather_rows(self.stored, nodes))
 
 
 class SampleFiles:
@@ -124,13 +124,13 @@ def remove_rows(work: Path) -> None:
 class ShardFiles:
     """Vectors of all nodes, in a shard for each block."""
 
-    def __init__(self, work: Path, folder: GraphFolder, blocks: list[slice]):
+    def __init__(self, work: Path, folder: Graph, blocks: list[slice]):
         self._work, self._folder, self._blocks = work, folder, blocks
         self._kinds = stored_kinds(folder)
 
     @property
     def columns(self) -> list[str]:
-        return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(np.arange(0))).column_names
+        return vector_table(id_part(self._folder, 0, 0), np.empty((0, 1), np.float32), self._kinds(np.arange(0))).column_names
 
     def has(self, number: int) -> bool:
         return shard_path(self._work, number).is_file()
@@ -141,4 +141,4 @@ class ShardFiles:
     def write(self, number: int, rows: Array) -> None:
         block = self._blocks[number]
         kinds = self._kinds(np.arange(block.start, block.stop))
-        write_shard(shard_path(self._work, number), self._folder.ids(block.start, block.stop), rows, kinds)
+        write_shard(shard_path(self._work, number), id_part(self._folder, block.start, block.stop), rows, kinds)

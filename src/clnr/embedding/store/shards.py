@@ -18,12 +18,19 @@ from clnr.embedding.search.neighbors import Rows
 from clnr.embedding.store.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles
 from clnr.embedding.store.export import vector_table
 from clnr.errors import ClnrError, DataError
+from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.folder import open_graph
 from clnr.support.storage import check_count, check_version, errors_name, parse_json
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+def stored_path(graph: Graph) -> Path:
+    """The folder that a graph is in."""
+    assert graph.stored is not None
+    return graph.stored.path
 
 
 def shard_path(folder: Path, number: int) -> Path:
@@ -99,11 +106,11 @@ class Shards(Rows):
         sizes = {"nodes": self.nodes, "dimension": self.dimension, "shards": self.shards}
         return json.dumps(content | sizes, indent=1).encode()
 
-    def graph_folder(self) -> GraphFolder | None:
+    def graph_folder(self) -> Graph | None:
         """The graph that was embedded, if it is still where it was."""
         path, digest = self.graph
         try:
-            folder = GraphFolder.open(path)
+            folder = open_graph(path)
         except DataError:
             return None
         return folder if folder.digest == digest else None
@@ -217,6 +224,22 @@ class Shards(Rows):
         if self.temporary is not None:
             raise ClnrError("an embedding in temporary files cannot be pickled: save(folder), then NodeEmbedder.load(folder)")
         return type(self), (self.folder, self.nodes, self.dimension, self.shards, self.graph)
+
+
+class ShardIds:
+    """The ids beside vectors in shards, where the graph that has them is gone: read when they are asked for."""
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)
+
+    def __init__(self, shards: Shards):
+        self._shards = shards
+
+    def __len__(self) -> int:
+        return self._shards.nodes
+
+    def __getitem__(self, nodes: Any) -> Any:
+        rows = chosen(nodes, len(self))
+        return self._shards.ids(rows) if np.ndim(rows) else self._shards.ids(np.array([rows]))[0]
 
 
 def chosen(index: Any, count: int) -> Array:

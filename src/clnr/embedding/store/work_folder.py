@@ -14,8 +14,8 @@ from typing import Any
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
 from clnr.embedding.store.row_files import remove_rows
-from clnr.errors import DataError
-from clnr.graph.graph_folder import GraphFolder
+from clnr.errors import DataError, option
+from clnr.graph import Graph
 from clnr.support.storage import errors_name, parse_json, resolve_path, temporary_path, write_bytes, write_folder
 from clnr.training.fingerprint import Fingerprint, differences
 
@@ -50,7 +50,7 @@ class WorkFolder:
     Stages keep files in it, and what they note.
     """
 
-    def __init__(self, out: Path, folder: GraphFolder, settings: Settings, fingerprint: Fingerprint):
+    def __init__(self, out: Path, folder: Graph, settings: Settings, fingerprint: Fingerprint):
         self.path = work_path(out)
         self.folder = folder
         self._out, self._settings = resolve_path(out), settings
@@ -89,7 +89,7 @@ class WorkFolder:
                 earlier = dict(self.notes["about"])
             if differs := differences(earlier, self._fingerprint):
                 what = f"{self.path} is another stopped run: {differs}"
-                raise DataError(f"{what}; undo that, or start without --resume")
+                raise DataError(f"{what}; undo that, or start without {option('resume', True)}")
             return
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
@@ -108,7 +108,7 @@ class WorkFolder:
         while not (path.is_file() and path.read_text(encoding="utf-8") == str(mark)):
             if time.monotonic() > end:
                 raise DataError(
-                    f"{self.path.parent} is not the folder that rank 0 writes to; on several hosts, --out must be on "
+                    f"{self.path.parent} is not the folder that rank 0 writes to; on several hosts, {option('out')} must be on "
                     "a shared file system"
                 )
             time.sleep(_POLL_SECONDS)

@@ -11,16 +11,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.block_engine import BlockEngine
-from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixKeptRows, structure
-from clnr.engine.files.mapped import multiply_stored
+from clnr.engine.blocks import BlockEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixRows, structure
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.engine.view import Mask, View
-from clnr.graph.stored_arrays import MappedArray
+from clnr.graph.csr import Array
 
 DENSE_ABOVE = 0.2
 """Share of non-zero features above which a dense first layer is faster."""
@@ -88,11 +87,11 @@ class CompiledEngine(BlockEngine):
         self.dtype = dtype
 
     def propagation(self, view: View) -> Matrix:
-        kept_rows = MatrixKeptRows(view)
+        kept_rows = MatrixRows(view)
         counts, sums = kept_rows.count(kept_rows.all_rows)
 
         def build(transposed: bool) -> CSRArrays:
-            there = MatrixKeptRows(view, transposed)
+            there = MatrixRows(view, transposed)
             kept = there.fill(there.all_rows, there.count(there.all_rows)[0] if transposed else counts)
             return kept.scaled(sums) if view.propagation_matrix is None else kept
 
@@ -106,8 +105,8 @@ class CompiledEngine(BlockEngine):
     def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> CompiledMatrix:
         return CompiledMatrix(lambda transposed: arrays.transposed(shape) if transposed else arrays, shape)
 
-    def stored_product(self, matrix: CSRArrays, array: MappedArray) -> Callable[[bool], Tensor]:
-        return functools.partial(multiply_stored, matrix, array)
+    def stored_product(self, matrix: CSRArrays, rows: Array) -> Callable[[bool], Tensor]:
+        return functools.partial(matrix.multiply_array, rows)
 
     def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
         matrix = self.block_matrix(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)

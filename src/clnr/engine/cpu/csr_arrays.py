@@ -15,12 +15,14 @@ from clnr import rng
 from clnr.engine.cpu.threads import share_rows
 from clnr.engine.products import empty_rows
 from clnr.engine.sparse_matrix import SparseMatrix
-from clnr.engine.view import Drop, Neighbors, View
+from clnr.engine.view import DeviceGraph, Drop, Neighbors, View
 from clnr.errors import DeviceError
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
 _NO_MASK = np.empty((0, 0), np.float32)
+_NO_WEIGHTS = np.empty(0, np.float32)
+_NO_WEIGHTS.flags.writeable = False
 
 
 @functools.cache
@@ -80,6 +82,13 @@ class CSRArrays(NamedTuple):
         share_rows(self.indptr, kernels.multiply, *arguments, width=width)
         return out.to(h.dtype)
 
+    def multiply_array(self, rows: Array, relu: bool) -> Tensor:
+        """S f(h) for rows h of float32 that may be in a file, which are read where they are."""
+        out, kernels = empty_rows(len(self.indptr) - 1, rows.shape[1], torch.device("cpu")), numba_kernels()
+        arguments = (*self, rows, relu, np.zeros(rows.shape[1], np.float32), _NO_MASK, out.numpy())
+        share_rows(self.indptr, kernels.multiply, *arguments, width=rows.shape[1])
+        return out
+
     def multiply_columns(self, factor: Tensor, h: Tensor, bias: Tensor | None) -> Tensor:
         """S D h + bias for the diagonal D of this factor."""
         kernels, out = numba_kernels(), empty_rows(len(self.indptr) - 1, h.shape[1], h.device)
@@ -126,7 +135,47 @@ class KeptRows(ABC):
         """The kept entries of these rows, ``counts`` of each."""
 
 
-class MatrixKeptRows(KeptRows):
+class GraphRows(KeptRows):
+    """``A + w I`` by target, read from a graph, without the edges that are held out, and those that are dropped at a rate.
+
+    What is read is checked.
+    """
+
+    def __init__(self, device_graph: DeviceGraph, drop: Drop | None = None):
+        self._device_graph, self._keeps_all = device_graph, drop is None
+        indptr, indices, weight = device_graph.graph.incoming
+        self._entries = indptr, indices, _NO_WEIGHTS if weight is None else weight
+        self._rule = (*drop_rule(drop), device_graph.held_out, np.float32(device_graph.loop_weight))
+
+    def count(self, rows: Array) -> tuple[Array, Array]:
+        counts, sums, wrong = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32), np.zeros(len(rows), np.bool_)
+        self._call("count_rows", rows, counts, sums, wrong)
+        if wrong.any():
+            graph = self._device_graph.graph
+            graph.take_edges(rows[wrong][:1], graph.incoming)  # Names the row.
+            row = rows[np.argmax(wrong)]
+            raise graph.damaged("incoming.weight", f"the weights of row {row} add up to more than float32 holds")
+        return counts, sums
+
+    def sums(self, rows: Array) -> Array:
+        known = self._device_graph.of_edges.made.get("degrees") if self._keeps_all else None
+        return self.count(rows)[1] if known is None else known[rows]
+
+    def fill(self, rows: Array, counts: Array) -> CSRArrays:
+        kept = allocated(counts)
+        self._call("fill_rows", rows, *kept)
+        return kept
+
+    def _call(self, kernel: str, rows: Array, *more: Array) -> None:
+        indptr, indices, _ = self._entries
+        starts, ends = indptr[rows], indptr[rows + 1]
+        if not ((starts >= 0) & (starts <= ends) & (ends <= len(indices))).all():
+            self._device_graph.graph.take_edges(rows, self._device_graph.graph.incoming)  # Names the row.
+        arguments = (*self._entries, self._rule, rows, *more)
+        share_rows(np.concatenate([[0], np.cumsum(ends - starts)]), getattr(numba_kernels(), kernel), *arguments)
+
+
+class MatrixRows(KeptRows):
     """Rows of a matrix in memory, or of its transpose."""
 
     def __init__(self, view: View, transposed: bool = False):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
 from clnr.engine.cpu.csr_arrays import CSRArrays, KeptRows, numba_kernels
-from clnr.engine.view import View
+from clnr.engine.view import DeviceGraph, View
 from clnr.graph.csr import Array
 
 
@@ -73,11 +72,11 @@ class Frontier:
         self._count()
         indptr, columns, values = self._entries
         rows = slice(len(indptr) - 1, None)
-        links, neighbors = self._view.propagation, self._view.neighbors
+        neighbors = self._view.neighbors
         further = self._kept.fill(self._nodes[rows], self._counts[rows])
         if neighbors is not None:
             further = further.bounded(self._nodes[rows], neighbors)
-        with numbering(links) as place:
+        with numbering(self._view.device_graph) as place:
             place[self._nodes] = np.arange(len(self._nodes))
             reached = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
             count = numba_kernels().number_columns(further.columns, place, reached, len(self._nodes))
@@ -98,10 +97,10 @@ class Frontier:
 
 
 @contextmanager
-def numbering(links: Any) -> Iterator[Array]:
-    """A reusable int32 array with one entry per column of a matrix, all -1; the caller must reset it to -1."""
+def numbering(device_graph: DeviceGraph) -> Iterator[Array]:
+    """A reusable int32 array with one entry per node, all -1; the caller must reset it to -1."""
     # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
-    place = links.made.pop("place", None)
-    place = np.full(links.shape[1], -1, np.int32) if place is None else place
+    place = device_graph.of_edges.made.pop("place", None)
+    place = np.full(device_graph.graph.num_nodes, -1, np.int32) if place is None else place
     yield place
-    links.made["place"] = place
+    device_graph.of_edges.made["place"] = place

@@ -79,8 +79,8 @@ def _is_held_out(key, held_out, first, last):
 
 
 @_compiled()
-def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, high):
-    """``count_kept`` of stored edges, to which self-loops are added; without values edges weigh 1.
+def count_rows(indptr, columns, values, rule, rows, counts, sums, wrong, low, high):
+    """``count_kept`` of a graph's edges, to which self-loops are added; without values edges weigh 1.
 
     Rows are ``wrong`` whose columns are not in order or not those of nodes, or that keep a value below 0 or not finite.
     """
@@ -112,8 +112,8 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
 
 
 @_compiled()
-def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, high):
-    """``fill_kept`` of stored edges, to which self-loops are added in their order; without values edges weigh 1."""
+def fill_rows(indptr, columns, values, rule, rows, begin, to, weights, low, high):
+    """``fill_kept`` of a graph's edges, to which self-loops are added in their order; without values edges weigh 1."""
     a, b, thresholds, _, pairs, transposed, held_out, loop_weight = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
@@ -238,21 +238,6 @@ def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
             above = mask[i]
             for k in range(width):
                 o[k] = o[k] if _wide(above[k]) > zero else zero
-
-
-@_compiled()
-def add_stored(indptr, next_entry, columns, values, h, stop, relu, out, low, high):
-    """``multiply`` by the rows of h before ``stop``, given which entry of each row of S is next; they are added to ``out``."""
-    for i in range(low, high):
-        e, end = next_entry[i], indptr[i + 1]
-        n = e
-        while n < end and columns[n] < stop:
-            n += 1
-        if relu:
-            _add(columns, values, e, n, h, np.float32(0), out[i])
-        else:
-            _add(columns, values, e, n, h, None, out[i])
-        next_entry[i] = n
 
 
 @_compiled()

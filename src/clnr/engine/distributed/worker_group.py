@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from clnr import rng
-from clnr.errors import DataError, DeviceError, LostWorker
+from clnr.errors import DataError, DeviceError, LostWorker, option
 from clnr.support.processes.launch import Place, launched_here, rendezvous_url
 from clnr.support.processes.workers import ALONE, Plain, Value, Workers
 from clnr.version import __version__
@@ -224,7 +224,7 @@ def join(device: str) -> Workers:
         if place.local_size > torch.cuda.device_count():
             raise DeviceError(
                 f"{place.local_size} workers on a machine with {torch.cuda.device_count()} GPUs: each needs one of its own; "
-                "start fewer, or use --device cpu"
+                f"start fewer, or use {option('device', 'cpu')}"
             )
         torch.cuda.set_device(place.local_rank)
     from torch.distributed.distributed_c10d import PrefixStore, _get_default_store

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.block_engine import BlockEngine
+from clnr.engine.blocks import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.gpu.cuda_frontier import ListedFrontier, ListedOperators, lists_rows_of
 from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, structures
@@ -45,7 +45,7 @@ class KernelEngine(BlockEngine):
 
     def prepare(self, view: View) -> None:
         super().prepare(view)
-        if view.device_graph.in_files:
+        if view.device_graph.in_blocks:
             return
         links, x = view.propagation, view.device_graph.features
         structures(links)
@@ -72,7 +72,7 @@ class KernelEngine(BlockEngine):
     def sampled_operators(
         self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
     ) -> Operators:
-        if view.device_graph.in_files:
+        if view.device_graph.in_blocks:
             return self.block_operators(view, nodes)
         if not lists_rows_of(view):
             return super().sampled_operators(view, nodes, streams, draws)

@@ -186,7 +186,10 @@ class NoEncoder(PlainEncoder):
         return {}
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return operators.view.device_graph.edges.values.new_empty(operators.view.device_graph.graph.num_nodes, 0)
+        import torch
+
+        device_graph = operators.view.device_graph
+        return torch.empty(device_graph.graph.num_nodes, 0, device=device_graph.device)
 
     def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
         return []

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clnr.errors import OutOfMemory
+from clnr.errors import OutOfMemory, option
 from clnr.support.machine.processors import cgroups
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def enough_memory() -> Iterator[None]:
             error = error.__context__
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
-        advice = "a smaller hidden, dimension or sampled_nodes (--set) needs less"
+        advice = f"a smaller hidden, dimension or sampled_nodes ({option('recipe')}) needs less"
         sentence = str(error).rpartition("DefaultCPUAllocator: ")[2].partition(". ")[0]
         raise OutOfMemory(f"out of memory: {sentence}; {advice}") from None
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from clnr.errors import DataError, one_line
-from clnr.support.humanize import option
+from clnr.errors import DataError, one_line, option
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, FALSE, TRUE, ColumnEncoder
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
 from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
@@ -92,7 +91,7 @@ def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> Column
             first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
             if row is not None:
                 place = f"'{one_line(first)}' in row {row + 1:,}"
-                cure = f"{form}; choose another {option('--as', f'{column}=KIND')}"
+                cure = f"{form}; choose another {option('types', {column: 'KIND'})}"
                 raise DataError(f"{table.name}: '{column}' is not a {wanted}: {place}; {cure}")
         if wanted == "bool":
             return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))
@@ -117,7 +116,7 @@ def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
     if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
         (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
         if distinct == rows:
-            taken = option("--as", f"{column}=number")
+            taken = option("types", {column: "number"})
             return f"its values are distinct whole numbers, like ids; {taken} makes it a feature"
     return (yield from _number(table, column, sql, "number", spans=spans))
 
@@ -138,7 +137,7 @@ def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
         return "all its values are the same"
     are_ids = present >= _ID_ROWS and distinct >= _DISTINCT_SHARE * present
     like_ids = f"{distinct:,} of {present:,} values are distinct, like ids or names"
-    like_ids += f"; {option('--as', f'{column}=category')} makes it a feature"
+    like_ids += f"; {option('types', {column: 'category'})} makes it a feature"
     if numbers == known and codes:
         if are_ids or (distinct == rows and _ID_NAME.search(column)):
             return like_ids
@@ -288,7 +287,7 @@ def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQu
             return None
         raise DataError(
             f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; make all rows "
-            f"equally long, or leave it out: {option('--ignore', column)}"
+            f"equally long, or leave it out: {option('ignore', [column])}"
         )
     if longest > 1 << 20:
         return f"{longest:,} numbers per row are too many"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.support.humanize import plural
 from clnr.tables.io.source import Column, Table, store
 from clnr.tables.io.sql import DATETIMES, FLOATS, MISSING_WORDS, NUMBERS, Connection, quoted, run, trimmed
@@ -122,7 +121,7 @@ def load_nodes(db: Connection, table: Table, key: str, whole: bool, into: tuple[
     ((count, more),) = run(db, f"SELECT count(*), count(id) - count(DISTINCT id) FROM {ids}", table.name)
     if not count:
         raise DataError(f"{table.name}: it has no nodes")
-    check_filled(db, table, ids, "id IS NULL", key, "; or name another column of ids: --id")
+    check_filled(db, table, ids, "id IS NULL", key, f"; or name another column of ids: {option('id')}")
     if not more:
         return node_table, []
     repeats = f"(SELECT id, i, min(i) OVER (PARTITION BY id) AS first FROM {ids} QUALIFY first < i)"
@@ -140,7 +139,7 @@ def _check_alike(db: Connection, table: Table, key: str, repeats: str) -> None:
     rows = f"{repeats} r JOIN {table.sql} a ON a.i = first JOIN {table.sql} b ON b.i = r.i"
     found = f"SELECT id, first, r.i, {place} FROM {rows} WHERE place > 0 ORDER BY r.i LIMIT 1"
     for node, first, second, differs in run(db, found, table.name):
-        cure = f"keep one row per node, or name another column of ids than '{key}': --id"
+        cure = f"keep one row per node, or name another column of ids than '{key}': {option('id')}"
         where = f"in rows {first + 1:,} and {second + 1:,}, which differ in '{others[differs - 2]}'"
         raise DataError(f"{table.name}: node '{node}' occurs twice, {where}; {cure}")
 
@@ -189,7 +188,7 @@ def class_warnings(db: Connection, table: Table, label: str, classes: Sequence[s
     ((labelled,),) = run(db, f"SELECT count({value}) FROM {table.sql}", table.name)
     if labelled < _LEAST_LABELLED or len(classes) < _NEARLY_ALL * labelled:
         return lines
-    return [*lines, f"{table.name}: nearly every class of '{label}' has a single node; name another --label"]
+    return [*lines, f"{table.name}: nearly every class of '{label}' has a single node; name another {option('label')}"]
 
 
 def label_sql(node_table: Table, label: str) -> str:
@@ -234,19 +233,6 @@ def digest_unused(db: Connection, table: Table, key: str | None, whole: bool, us
     values = ", ".join(["i", *(f"coalesce(CAST({c} AS VARCHAR), chr(30))" for c in unused.values())])
     sql = f"SELECT bit_xor(md5_number_lower(concat_ws(chr(31), {values}))) FROM {table.sql}"
     return " ".join([str(run(db, sql, table.name)[0][0]), *unused])
-
-
-def read_node_table(path: Path, nodes: int, columns: list[str] | None = None) -> Any:
-    """The columns of a saved node table, or some of them, as an Arrow table; it must have ``nodes`` rows."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        check_columns(file.schema_arrow.empty_table())
-        if (rows := file.metadata.num_rows) != nodes:
-            raise DataError(f"it has {rows:,} rows for {nodes:,} nodes")
-        table = file.read(columns)
-    table.validate(full=True)
-    return table
 
 
 def check_columns(table: Any) -> None:

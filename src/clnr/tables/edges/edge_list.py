@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clnr.errors import DataError, one_line, shorten
+from clnr.errors import DataError, one_line, option, shorten
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
@@ -79,7 +79,7 @@ def merge_rows(db: Connection, title: str, form: MergeForm) -> IngestReport:
         lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
             f"{title}: no edge has both its ends in the node table: {lacks}; "
-            + (hint or f"are {form.ends} the columns of the ends? name them: --source, --target")
+            + (hint or f"are {form.ends} the columns of the ends? name them: {option('source')}, {option('target')}")
         )
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)
@@ -156,7 +156,7 @@ def _no_match(db: Connection, title: str, ids: str, hint: str) -> str:
     ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", title) for which in ("s FROM edges", "id FROM ids"))
     column = f" in '{one_line(ids, 40)}'" if ids else ""
     example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'{column}"
-    other = "; if they are in other columns, name these: --source, --target, --id" if ids else ""
+    other = f"; if they are in other columns, name these: {option('source')}, {option('target')}, {option('id')}" if ids else ""
     return f"{title}: no edge has an id of the node table: {example}; {hint or 'write ids alike'}{other}"
 
 

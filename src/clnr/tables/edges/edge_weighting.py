@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option
 from clnr.support.humanize import plural
 from clnr.tables.columns.exact_sums import SumRange
 from clnr.tables.columns.notations import NOTATIONS, find_notation, usual_sql
@@ -87,13 +87,13 @@ class EdgeTimes(NamedTuple):
             try:
                 return math.nextafter(float(plain), math.inf)
             except ValueError:
-                raise DataError(f"--until must be a number, like those in '{self.column}', not '{until}'") from None
+                raise DataError(f"{option('until')} must be a number, like those in '{self.column}', not '{until}'") from None
         span, first = "1 MICROSECOND", plain
         if _DATE_PATTERN.fullmatch(plain):
             span, first = _SPAN_BY_LETTERS[len(plain)], plain + "-01-01"[: 10 - len(plain)]
         ((end,),) = run(db, f"SELECT epoch(TRY_CAST({quoted(first)} AS TIMESTAMP) + INTERVAL {span})", "until")
         if end is None:
-            raise DataError(f"--until must be a date such as 2020-12-31, the year first, not '{one_line(plain, 80)}'")
+            raise DataError(f"{option('until')} must be a date such as 2020-12-31, the year first, not '{one_line(plain, 80)}'")
         return float(end)
 
 
@@ -102,7 +102,7 @@ def keep_until(db: Connection, title: str, times: EdgeTimes, until: str) -> list
     end = times.end_of(db, until)
     ((later, rows),) = run(db, f"SELECT count(*) FILTER (moment >= {end!r}), count(*) FROM edges", title)
     if later == rows:
-        raise DataError(f"{title}: all its edges are later than {until}, by '{times.column}'; choose a later --until")
+        raise DataError(f"{title}: all its edges are later than {until}, by '{times.column}'; choose a later {option('until')}")
     run(db, f"DELETE FROM edges WHERE moment >= {end!r}", title)
     return [f"{title}: left out: {plural(later, 'edge')} of {rows:,} after {until}"] if later else []
 

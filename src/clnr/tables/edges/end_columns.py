@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import combinations, islice
 
-from clnr.errors import DataError, one_line
+from clnr.errors import DataError, one_line, option, options
 from clnr.support.humanize import plural
 from clnr.tables.columns.node_columns import id_sql, ids_in, is_distinct, stacked_ids
 from clnr.tables.io.source import Table
@@ -61,9 +61,7 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     if other:
         x, y, share = other
         why = f"{share}, and '{a}' is distinct in every row"
-        raise DataError(
-            f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; say which columns are: --source, --target"
-        )
+        raise DataError(f"{table.name}: '{x}' and '{y}' may be the ends of edges: {why}; say which columns are: {_ends()}")
     forms, doubt = _forms(db, table.name, stacked_ids(table, (a, b), _FIRST_ROWS)), roles.doubt
     if _NO_IDS in forms.values() and not (table.is_text and has_nodes):
         doubt = doubt or f"'{a if forms[0] == _NO_IDS else b}' holds fractions or dates, not ids"
@@ -75,16 +73,16 @@ def find_ends(db: Connection, table: Table, roles: Roles, nodes: Table | None, k
     is_star = min(values) == 1 and rows >= _LEAST_ROWS
     if not doubt and (is_star or (pairs < _FEW_PAIRS * rows and min(values) < _LEAST_VALUES)):
         few = "one of them has a single value" if is_star else f"the first {rows:,} rows have {plural(pairs, 'pair')} of values"
-        cure = "name the columns of the ends: --source, --target; if its rows are nodes, give it as --nodes"
+        cure = f"name the columns of the ends: {_ends()}; if its rows are nodes, give it as {option('nodes')}"
         raise DataError(f"{table.name}: '{a}' and '{b}', its first columns, are hardly the ends of edges: {few}; {cure}")
     if doubt:
-        cure = "give it as --nodes, or name the two columns of edges: --source, --target"
+        cure = f"give it as {option('nodes')}, or name the two columns of edges: {_ends()}"
         raise DataError(f"{table.name}: it looks like a table of nodes: {doubt}; {cure}")
     both = f"SELECT 1 FROM {ids_in(table, a)} SEMI JOIN {ids_in(table, b)} USING (id) LIMIT 1"
     if has_ids and not has_nodes and not run(db, both, table.name):
         raise DataError(
             f"{table.name}: it may be a table of nodes: '{a}' differs in every row, and '{b}' has none of its values; "
-            f"if so, give it as --nodes; if its rows are edges, add --source '{a}' --target '{b}'"
+            f"if so, give it as {option('nodes')}; if its rows are edges, add {options(source=a, target=b)}"
         )
     return roles, ""
 
@@ -135,8 +133,12 @@ def lists_hint(db: Connection, table: Table, roles: Roles, nodes: Iterable[tuple
     return line
 
 
+def _ends() -> str:
+    return f"{option('source')}, {option('target')}"
+
+
 def _told(table: Table, roles: Roles, source: str, target: str, why: str) -> tuple[Roles, str]:
-    note = f"ends of edges are read from '{source}' and '{target}': {why}; others: --source, --target"
+    note = f"ends of edges are read from '{source}' and '{target}': {why}; others: {_ends()}"
     return roles._replace(source=source, target=target), f"{table.name}: {note}"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from clnr.errors import DataError, one_line
-from clnr.support.humanize import option
+from clnr.errors import DataError, one_line, option
 from clnr.tables.columns.node_columns import check_filled, check_rows, id_sql
 from clnr.tables.columns.notations import unclear_number
 from clnr.tables.edges.edge_list import LARGEST_WEIGHT, MergeForm
@@ -45,7 +44,7 @@ def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm
         if column is not None:
             check_filled(db, table, into, empty, column)
     if w is not None:
-        out = f"{option('--ignore', w)} leaves weights out"
+        out = f"{option('ignore', [w])} leaves weights out"
         check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f"; {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
         counts = f"arg_min(given, rowid) FILTER ({wrong}), count(*) FILTER ({wrong}), count(*)"
@@ -53,7 +52,7 @@ def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm
         if unread:
             unclear = unclear_number(db, table, w)
             if not unclear and 2 * unread > rows:
-                such = f"such as '{one_line(value, 80)}'; name another --weight, or {out}"
+                such = f"such as '{one_line(value, 80)}'; name another {option('weight')}, or {out}"
                 raise DataError(f"{table.name}: '{w}' holds no numbers in {unread:,} of {rows:,} rows, {such}")
             out = unclear or f"correct it, or leave such rows out; {out}"
             check_rows(
@@ -67,7 +66,7 @@ def _load_table(db: Connection, edges: NamedTable, roles: Roles, form: MergeForm
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
             raise DataError(
                 f"{table.name}: '{times.column}' holds no times: row 1 has '{one_line(str(first), 80)}'; times are "
-                f"dates such as 2020-12-31, or numbers; name another column: --until COLUMN=DATE"
+                f"dates such as 2020-12-31, or numbers; name another column: {option('until', 'COLUMN=DATE')}"
             )
         check_rows(db, table, into, no_time, times.column, "is not a time", "correct it, or leave the row out", "no_time")
 
@@ -103,7 +102,7 @@ def load_edges(db: Connection, edges: TablesAndRoles, whole: bool, arguments: Ta
         _load_table(db, each, roles, form, times, into)
         fresh = roles.weight is not None and earlier is None
         if fresh and not run(db, f"SELECT 1 FROM {into} WHERE w <> 0 LIMIT 1", name):
-            out = f"{option('--ignore', str(roles.weight))} leaves weights out"
+            out = f"{option('ignore', [roles.weight])} leaves weights out"
             raise DataError(f"{name}: '{roles.weight}' is 0 in all rows, and edges of weight 0 are dropped; {out}")
         if len(edges) > 1:
             has = {"w": form.weighted, "kind": form.kinds is not None, "moment": times is not None}

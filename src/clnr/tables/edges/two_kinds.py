@@ -10,7 +10,7 @@ import re
 from os.path import commonprefix
 from typing import NamedTuple
 
-from clnr.errors import DataError
+from clnr.errors import DataError, options
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.io.table_files import is_query
@@ -137,9 +137,11 @@ def two_kinds_hint(
         return ""
     ends = f"'{columns[0]}' and '{columns[1]}'"
     two = f"two kinds of nodes: {evidence.reasons(columns, '' if node_table is None else node_table.name)}"
-    files = f"--edges {kinds[0]},NAME,{kinds[1]}=FILE"
-    files += "" if node_table is None else f" --nodes {kinds[evidence.node_end]}=FILE"
-    one = f"if they are one kind, add --source '{columns[0]}' --target '{columns[1]}'; if not, declare both: {files}"
+    files: dict[str, object] = {"edges": {(kinds[0], "NAME", kinds[1]): "FILE"}}
+    if node_table is not None:
+        files["nodes"] = {kinds[evidence.node_end]: "FILE"}
+    ends_named = options(source=columns[0], target=columns[1])
+    one = f"if they are one kind, add {ends_named}; if not, declare both: {options(**files)}"
     queries = is_query(arguments.edges) or is_query(arguments.nodes)
     if strong and not (queries or arguments.edge_type is not None or arguments.feature_matrix is not None):
         raise DataError(f"{table.name}: {ends} look like {two}; {one}")

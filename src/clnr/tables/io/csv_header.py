@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from clnr.errors import DataError, one_line
-from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes, reading
+from clnr.errors import DataError, one_line, option
+from clnr.tables.io.encodings import line_at, not_utf_8, open_bytes, reading
 from clnr.tables.io.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
@@ -110,8 +110,8 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
         row, first = ROWS[role]
         line, name = one_line(lead.line, 100), one_line(lead.names[0], 40)
         raise DataError(
-            f"{lead.path}: its first line, '{line}', may be a header or {row}; add --header or "
-            f"--no-header, or name a column, such as --{first} '{name}'"
+            f"{lead.path}: its first line, '{line}', may be a header or {row}; add {option('header', True)} or "
+            f"{option('header', False)}, or name a column, such as {option(first, name)}"
         )
     columns = lead.names if in_file else lead.comment_names or [f"column {i}" for i in range(1, len(lead.fields) + 1)]
     check_names(columns, str(lead.path))
@@ -238,7 +238,7 @@ def _first_bytes(path: Path) -> tuple[str, bool]:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN_BYTES)
     except UnicodeDecodeError as error:
         # Its bytes are those after a mark.
-        raise DataError(f"{path}: {line_at(error.object, error.start)}: {NOT_UTF_8}") from None
+        raise DataError(f"{path}: {line_at(error.object, error.start)}: {not_utf_8()}") from None
     if "\0" in text:
         raise DataError(f"{path}: {line_at(content, content.index(0))}: it is not text: it holds a zero byte")
     return text, len(content) == _SEEN_BYTES

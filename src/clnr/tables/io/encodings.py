@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import DataError, did_you_mean, one_line
+from clnr.errors import DataError, did_you_mean, one_line, option
 
 UTF_8, WINDOWS = "utf-8", "cp1252"
-NOT_UTF_8 = "it is not UTF-8 text; set its encoding, such as --encoding cp1252"
-"""The error for a file of unknown encoding."""
 # Longer marks come first: that of UTF-32 begins as that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF8: UTF_8,
@@ -46,6 +44,11 @@ def _words(encoding: str) -> str:
     return "Windows-1252" if encoding == WINDOWS else encoding.upper()
 
 
+def not_utf_8() -> str:
+    """What to say of a file of unknown encoding."""
+    return f"it is not UTF-8 text; set its encoding, such as {option('encoding', WINDOWS)}"
+
+
 def check_encoding(name: str) -> None:
     """Raise unless it is an encoding of text that Python knows."""
     try:
@@ -53,7 +56,7 @@ def check_encoding(name: str) -> None:
     except (LookupError, ValueError, UnicodeError):
         known = (UTF_8, "utf-16", WINDOWS, "latin-1", "cp1250", "cp1251", "shift_jis", "gb18030", "big5", "euc_kr")
         near = did_you_mean(name, known)
-        raise DataError(f"--encoding: unknown '{one_line(name, 80)}'; {near}such as {', '.join(known)}") from None
+        raise DataError(f"{option('encoding')}: unknown '{one_line(name, 80)}'; {near}such as {', '.join(known)}") from None
 
 
 def open_bytes(path: Path) -> Any:
@@ -161,7 +164,7 @@ def _copy(path: Path, encoding: str, copy: Path) -> None:
             out.write(decoder.decode(b"", final=True).encode())
         except UnicodeDecodeError as error:
             lines += error.object[: error.start].decode(encoding, "ignore").count("\n")
-            message = f"it is not text in {_words(encoding)}; set its encoding: --encoding"
+            message = f"it is not text in {_words(encoding)}; set its encoding: {option('encoding')}"
             raise DataError(f"{path}: line {lines:,}: {message}") from None
 
 

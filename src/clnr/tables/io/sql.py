@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from clnr.errors import DataError, one_line
-from clnr.tables.io.encodings import NOT_UTF_8, line_at, open_bytes
+from clnr.errors import DataError, one_line, option
+from clnr.tables.io.encodings import line_at, not_utf_8, open_bytes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -60,7 +60,7 @@ def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
             db.execute(f"SET memory_limit = {quoted(memory)}")
         except Exception:
             db.close()
-            raise DataError(f"--memory must be an amount such as '4 GB', not '{memory}'") from None
+            raise DataError(f"{option('memory')} must be an amount such as '4 GB', not '{memory}'") from None
     db.execute("SET lock_configuration = true")
     return db
 
@@ -178,8 +178,6 @@ _ASIDE_PATTERN = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate 
 _TEXT_PATTERN = re.compile(r"\S")
 _LARGEST_FILE_BYTES = 1 << 26
 _REASONS = {
-    "not utf-8": NOT_UTF_8,
-    "nvalid unicode": NOT_UTF_8,
     "unterminated quote": "a quote is opened and not closed; read_csv('FILE', quote = '') in a query reads it as text",
     "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
     "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
@@ -193,7 +191,7 @@ _REASONS = {
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
-    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set --encoding",
+    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set its encoding",
     "requires the extension": "it is not on this machine: only local files are read",
 }
 
@@ -213,6 +211,8 @@ def _format_error(message: str, name: str) -> str:
         # DuckDB stops counting at the first column too many.
         many = f"more than {expected} columns" if there > expected else "1 column" if there == 1 else f"{there} columns"
         reason = f"it has {many} instead of {expected}"
+    elif "not utf-8" in body or "nvalid unicode" in body:
+        reason = not_utf_8()
     else:
         plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE_PATTERN.split(message)[0])
         reason = next((reason for sign, reason in _REASONS.items() if sign in body), plain)
@@ -227,7 +227,7 @@ def _json_error(path: str) -> str | None:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return f"{line_at(error.object, error.start)}: {NOT_UTF_8}"
+        return f"{line_at(error.object, error.start)}: {not_utf_8()}"
     except (OSError, EOFError, zlib.error):
         return None
     place = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from clnr.errors import DataError, did_you_mean, one_line
+from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.tables.io.source import Table
 
 SOURCES = ("source", "src", "from", "source_id", "from_id", "head", "u", "node1", "subject")
@@ -87,7 +87,8 @@ def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
 def check_apart(weights: Iterable[str | None], edge_time: str | None) -> None:
     """Raise if a column is named as one of weights and as that of times."""
     if edge_time is not None and edge_time in weights:
-        raise DataError(f"column '{edge_time}' cannot be both time and weight of the edges: leave out --weight")
+        weight = option("weight")
+        raise DataError(f"column '{edge_time}' cannot be both time and weight of the edges: leave out {weight}")
 
 
 def named_columns(names: Iterable[str], tables: Sequence[tuple[Table, str | None]]) -> Iterator[tuple[str, list[str]]]:

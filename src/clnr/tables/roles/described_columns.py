@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from clnr.errors import one_line
-from clnr.support.humanize import option, plural
+from clnr.errors import one_line, option
+from clnr.support.humanize import plural
 from clnr.tables.columns.column_encoders import COLUMN_TYPES, ColumnEncoder, empty_sql
 from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery, run_column_queries
 from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -149,7 +149,7 @@ def type_warnings(db: Connection, table: Table, encoders: Sequence[ColumnEncoder
         if twins := case_twins(encoder.values):
             lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
     for encoder in (encoder for encoder in encoders if encoder.kind == "number" and _CODE_NAME.search(encoder.column.strip())):
-        cure = option("--as", f"{encoder.column}=category")
+        cure = option("types", {encoder.column: "category"})
         lines.append(f"{table.name}: '{encoder.column}' is read as numbers; if they are codes, not amounts: {cure}")
     notes = run_column_queries(db, table.name, [_query_numbers(table, encoder) for encoder in encoders if encoder.sparse])
     return lines + [line for some in notes for line in some] + outside
@@ -196,7 +196,7 @@ def _query_unread_values(table: Table, encoder: ColumnEncoder, is_earlier: bool)
         return ""
     how, usual, lost = _READ_AS[encoder.kind]
     usual = f" in {encoder.unit}" if encoder.unit else f" {notation_words(encoder.notation)}" if encoder.notation else usual
-    cure = f"; {option('--as', f'{encoder.column}=text')} changes that" if encoder.unit else ""
+    cure = f"; {option('types', {encoder.column: 'text'})} changes that" if encoder.unit else ""
     if is_earlier and encoder.kind != "category":
         cure = "; write them as in training"
     odd = f"{count:,} of {present:,} values are not, such as '{one_line(value)}' in row {row + 1:,}, and {lost}{cure}"
@@ -220,7 +220,8 @@ def _query_numbers(table: Table, encoder: ColumnEncoder, notation: str = "") -> 
     if numbers == present:  # Codes, as the plan shows.
         return []
     message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
-    other = f"'{one_line(value)}' in row {row + 1:,} is not; {option('--as', f'{column}=number')} takes such values as empty"
+    cure = option("types", {column: "number"})
+    other = f"'{one_line(value)}' in row {row + 1:,} is not; {cure} takes such values as empty"
     return [f"{table.name}: '{column}' {message} {notation_words(notation)}".rstrip() + f": {other}"]
 
 
@@ -228,7 +229,8 @@ def _query_unread(table: Table, encoder: ColumnEncoder) -> ColumnQueries[list[st
     """A line if the first values of a column look like dates or numbers in a notation that is not read."""
     units = yield from query_units(table, encoder.column)
     if units:
-        number = f"{option('--as', f'{encoder.column}=number')} reads those in {next(iter(units))} and leaves the others empty"
+        cure = option("types", {encoder.column: "number"})
+        number = f"{cure} reads those in {next(iter(units))} and leaves the others empty"
         shares = ", ".join(f"{unit} ({share:.0%})" for unit, share in units.items())
         message = f"is read as {encoder.kind}, though it has numbers in several units: {shares}; {number}"
         return [f"{table.name}: '{encoder.column}' {message}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clnr.errors import option
 from clnr.tables.columns.node_columns import ids_in, is_distinct, plain_id, stacked_ids
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import NUMBERS, Connection, run
@@ -71,7 +72,7 @@ def _choose(db: Connection, table: Table, given: str, others: Sequence[str], com
         return rival, f"{table.name}: ids are read from '{rival}': {has}"
     if covered[rival] > covered[given] or (not common and covered[rival] >= _NEARLY * covered[given]):
         has = f"it has {covered[given]:.0%} of the ends of edges, '{rival}' has {covered[rival]:.0%}"
-        return given, f"{table.name}: ids are read from '{given}': {has}; to use that: --id '{rival}'"
+        return given, f"{table.name}: ids are read from '{given}': {has}; to use that: {option('id', rival)}"
     return given, ""
 
 

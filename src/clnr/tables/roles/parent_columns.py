@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from clnr.errors import option
 from clnr.tables.columns.node_columns import id_sql, ids_in
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import Connection, is_missing, run
@@ -48,4 +49,5 @@ def about_parents(table: Table, parents: Sequence[str], are_edges: bool = False)
     names = ", ".join(f"'{name}'" for name in parents)
     holds = "holds ids of other nodes, so it is not a feature"
     line = f"{table.name}: {names} {holds if len(parents) == 1 else 'hold ids of other nodes, so they are not features'}"
-    return line if are_edges else f"{line}; to read them as edges, give this table as --edges, too, with --source and --target"
+    given, ends = option("edges"), f"{option('source')} and {option('target')}"
+    return line if are_edges else f"{line}; to read them as edges, give this table as {given}, too, with {ends}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clnr.errors import DataError
+from clnr.errors import DataError, option
 from clnr.tables.columns.units import Unit
 from clnr.tables.io.source import Table
 from clnr.tables.roles.column_names import (
@@ -102,16 +102,17 @@ def edge_roles(table: Table, arguments: TableArguments, kind: str | None, ends: 
     b = b or next((column for column in free if column != a), a)
     before = list(table.columns)[: list(table.columns).index(b)] if by_place else []
     if skipped := [column for column in before if column in ignored]:
-        unsure = "which columns have the ends of edges; name them: --source, --target"
+        unsure = f"which columns have the ends of edges; name them: {option('source')}, {option('target')}"
         raise DataError(f"{table.name}: column '{skipped[0]}' is ignored, so it is not clear {unsure}")
     if a == b:
-        raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
+        cure = f"name two columns: {option('source')}, {option('target')}"
+        raise DataError(f"{table.name}: column '{a}' cannot be both source and target; {cure}")
     return Roles(
         source=a,
         target=b,
         weight=find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])),
         edge_type=find_column(table, arguments.edge_type, (), "edge types"),
-        edge_time=find_column(table, arguments.edge_time, (), "--until"),
+        edge_time=find_column(table, arguments.edge_time, (), option("until")),
         guessed=guessed,
         doubt=f"it has a column '{key}', and none for source or target" if by_place and key is not None else "",
         ignored=ignored,
@@ -152,19 +153,19 @@ def node_roles(table: Table, arguments: TableArguments, kind: str | None) -> Rol
         if all(ends):
             raise DataError(
                 f"{table.name}: it looks like a table of edges: it has the columns '{ends[0]}' and '{ends[1]}', and none for "
-                "ids; give it as --edges, or name the column of ids: --id"
+                f"ids; give it as {option('edges')}, or name the column of ids: {option('id')}"
             )
         key = next((column for column in table.columns if column not in ignored), next(iter(table.columns)))
     label = find_column(table, label, LABELS, "label", (key, *ignored, *asked))
     if label is not None and table.columns[label].kind.endswith("]"):
         raise DataError(
             f"{table.name}: the label '{label}' has a list of values in each row, but a node has one class; select one of "
-            f"them by a query (--nodes 'SELECT ...'), such as {label}[1]"
+            f"them by a query ({option('nodes', 'SELECT ...')}), such as {label}[1]"
         )
     if label is not None and label in (*asked, *types):
         raise DataError(
-            f"{table.name}: column '{label}' is the label, which is never a feature; name another --label, or leave it out of "
-            f"{'--features' if label in asked else '--as'}"
+            f"{table.name}: column '{label}' is the label, which is never a feature; name another {option('label')}, or leave "
+            f"it out of {option('features' if label in asked else 'types')}"
         )
     if arguments.features is not None:
         features = [column for column in table.columns if column in asked]

@@ -1,10 +1,7 @@
 """A sampled step on a graph in files computes what it computes on the same graph in memory."""
 
-import os
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,20 +9,16 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr import methods, rng
-from clnr.engine import Drop, View, choose
-from clnr.engine.block_engine import BlockEngine
-from clnr.engine.cpu.csr_arrays import CSRArrays
-from clnr.engine.files import mapped as module
-from clnr.engine.files.mapped import MappedFeatures, multiply_stored
-from clnr.engine.files.mapped_graph import NeighbourRows, ReadAhead, map_folder
-from clnr.errors import DataError, MethodError
-from clnr.graph.graph_folder import GraphFolder
-from clnr.graph.stored_arrays import FEATURE_TYPES, ArrayInfo, MappedArray
+from clnr import methods
+from clnr.engine import choose
+from clnr.engine.blocks import BlockEngine, NeighbourRows, ReadAhead, in_blocks
+from clnr.engine.cpu.csr_arrays import CSRArrays, GraphRows
+from clnr.errors import DataError
+from clnr.graph.csr import median_weight
+from clnr.graph.folder import FEATURE_TYPES, map_array, open_graph
 from clnr.methods.presets import preset
 from clnr.tables import ingest
 from clnr.training.loop import fit
-from tests.apart import process_apart
 
 NODES = 400
 
@@ -66,12 +59,12 @@ def trained(device_graph, engine, **changes):
     ],
     ids=str,
 )
-def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, options, changes):
-    monkeypatch.setattr(module, "_ROWS_PER_READ", 37)
+def test_training_from_files_is_training_in_memory(tmp_path, options, changes):
     engine, folder = choose("cpu"), written(tmp_path, **options)
-    assert folder.median_weight == (2 if options.get("weighted") else 1)
-    from_files = trained(engine.to_device(replace(folder, loop_weight=folder.median_weight)), engine, **changes)
-    in_memory = trained(engine.to_device(folder.graph().with_median_loops()), engine, **changes)
+    loop_weight = median_weight(folder.incoming.weight)
+    assert loop_weight == (2 if options.get("weighted") else 1)
+    from_files = trained(in_blocks(folder, loop_weight), engine, **changes)
+    in_memory = trained(engine.to_device(folder.in_memory(), loop_weight), engine, **changes)
     exact = not options.get("sparse") and "encoder" not in changes
     for name, value in in_memory.parameters.items():
         found = from_files.parameters[name]
@@ -81,31 +74,12 @@ def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, option
 
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, monkeypatch, dtype, sparse):
-    monkeypatch.setattr(module, "_ROWS_PER_READ", 7)
+def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, dtype, sparse):
     folder = written(tmp_path, dtype=dtype, sparse=sparse)
-    features = map_folder(folder).features
-    assert isinstance(features, MappedFeatures)
-    whole = folder.graph().features
+    device_graph, whole = in_blocks(folder), folder.in_memory().features
     for nodes in (np.random.default_rng(0).permutation(NODES)[:50], np.array([5]), np.empty(0, np.int64)):
-        found = features.rows(nodes)
-        wanted = whole[nodes]
-        np.testing.assert_array_equal(found.toarray() if sparse else found.float(), wanted.toarray() if sparse else wanted)
-
-
-def test_pages_are_given_back(tmp_path, monkeypatch):
-    released = []
-    monkeypatch.setattr(module.MappedArray, "release", lambda self: released.append(self.mapped.dtype.name))
-    engine, folder = choose("cpu"), written(tmp_path)
-    trained(engine.to_device(folder), engine, epochs=1)
-    assert not released
-    trained(engine.to_device(replace(folder, resident=0)), engine, epochs=1)
-    assert {"float32", "int32", "int64"} == set(released)
-    released.clear()
-    # The system counts pages, and says how large they are.
-    monkeypatch.setattr("mmap.PAGESIZE", 1 << 50)
-    trained(engine.to_device(folder), engine, epochs=1)
-    assert released
+        wanted = whole[nodes].toarray() if sparse else whole[nodes]
+        np.testing.assert_array_equal(device_graph.dense_rows(nodes), wanted)
 
 
 DAMAGE = {
@@ -130,16 +104,17 @@ DAMAGE = {
 def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
     name, place, value, options, said = DAMAGE[case]
     folder = written(tmp_path, **options)
-    path = folder.path / f"{name}.bin"
-    values = np.fromfile(path, folder.arrays[name].dtype)
+    path = folder.stored.path / f"{name}.bin"
+    dtypes = {"indptr": "<i8", "indices": "<i4", "weight": "<f4", "values": folder.features.dtype}
+    values = np.fromfile(path, dtypes[name.partition(".")[2]])
     if place == "last":
-        place = np.flatnonzero(np.diff(np.fromfile(folder.path / "incoming.indptr.bin", "<i8")) > 1)[-1]
-        place = np.fromfile(folder.path / "incoming.indptr.bin", "<i8")[place + 1] - 1
+        place = np.flatnonzero(np.diff(np.fromfile(folder.stored.path / "incoming.indptr.bin", "<i8")) > 1)[-1]
+        place = np.fromfile(folder.stored.path / "incoming.indptr.bin", "<i8")[place + 1] - 1
         value = values[place - 1]
     values[slice(None) if place == "all" else place] = value
     values.tofile(path)
-    graph, nodes = map_folder(GraphFolder.open(folder.path)), np.arange(NODES)
-    read = graph.features.rows if name.startswith("features") else module.StoredKeptRows(graph.edges).count
+    graph, nodes = in_blocks(open_graph(folder.stored.path)), np.arange(NODES)
+    read = graph.read if name.startswith("features") else GraphRows(graph).count
     with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}") as caught:
         read(nodes)
     assert "\n" not in str(caught.value)
@@ -153,49 +128,20 @@ def test_numbers_at_the_ends_of_their_range_are_read(tmp_path, dtype):
     folder = written(tmp_path, dtype=dtype)
     largest = torch.finfo(getattr(torch, dtype))
     ends = torch.tensor([largest.max, largest.min, largest.tiny, 0.0, -0.0], dtype=getattr(torch, dtype))
-    path = folder.path / "features.values.bin"
+    path = folder.stored.path / "features.values.bin"
     content = bytearray(path.read_bytes())
     stored = ends.view(torch.int16 if ends.element_size() == 2 else torch.int32).numpy().tobytes()
     content[: len(stored)] = stored
     path.write_bytes(content)
-    assert torch.equal(map_folder(GraphFolder.open(folder.path)).features.rows(np.arange(3))[0, :5], ends)
-
-
-def read_after_cut(path, name):
-    """In a process apart: a file loses its half after it was mapped, and rows are read."""
-    graph, nodes = map_folder(GraphFolder.open(Path(path))), np.arange(NODES)
-    file = Path(path) / name
-    os.truncate(file, file.stat().st_size // 2 // 8192 * 8192)
-    rule = module.StoredKeptRows(graph.edges)
-    rule.fill(nodes, rule.count(nodes)[0])
-    graph.features.rows(nodes)
-
-
-@pytest.mark.full
-@pytest.mark.skipif(sys.platform == "win32", reason="a file that is mapped cannot be cut")
-def test_a_file_that_shrinks_is_told_in_one_line(tmp_path):
-    folder = written(tmp_path, weighted=True)
-    with process_apart() as apart:
-        for path in (folder.path / f"{name}.bin" for name in ("incoming.indices", "incoming.weight", "features.values")):
-            content = path.read_bytes()
-            said = apart("tests.engine.files.test_mapped:read_after_cut", str(folder.path), path.name)
-            assert said.startswith(f"DataError: {path}: it is damaged, or was changed: it has "), said
-            assert said.endswith("when it was opened")
-            path.write_bytes(content)
-
-
-def test_rates_of_single_edges_are_refused(tmp_path):
-    engine, folder = choose("cpu"), written(tmp_path)
-    view = View(engine.to_device(folder), drop=Drop(rng.key(0), torch.zeros(3)))
-    with pytest.raises(MethodError, match="a rate of their own"):
-        engine.sampled_operators(view, torch.arange(3))
+    found = in_blocks(open_graph(folder.stored.path)).read(np.arange(3))[0, :5]
+    np.testing.assert_array_equal(found, ends.float())
 
 
 def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
     folder, engine = written(tmp_path), choose("cpu")
-    device_graph, plain = engine.to_device(folder), engine.to_device(folder)
+    device_graph, plain = in_blocks(folder), in_blocks(folder)
     begun, found = [], []
-    frontier, rows = ReadAhead.frontier, MappedFeatures.rows
+    frontier, rows = ReadAhead.frontier, device_graph.read
 
     def noted(self, view, nodes):
         before = len(self._ahead)
@@ -203,13 +149,12 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
         found.append((len(self._ahead) < before, threading.current_thread() is threading.main_thread()))
         return made
 
-    def counted(self, nodes):
+    def counted(nodes):
         begun.append(threading.current_thread().name)
-        return rows(self, nodes)
+        return rows(nodes)
 
     monkeypatch.setattr(ReadAhead, "frontier", noted)
-    monkeypatch.setattr(MappedFeatures, "rows", counted)
-    ahead = trained(device_graph, engine, epochs=6)
+    ahead = trained(replace(device_graph, read=counted), engine, epochs=6)
     # Of the first step nothing is read ahead; when the second one is, nobody may know yet what a step asks for.
     assert [was_read for was_read, _ in found] == [False] * 2 + [True] * 10
     assert all(main for _, main in found)
@@ -223,7 +168,7 @@ def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("width", [1, 7, 64])
-def test_products_with_rows_in_a_file(tmp_path, monkeypatch, relu, width):
+def test_products_with_rows_in_a_file(tmp_path, relu, width):
     random = np.random.default_rng(0)
     h = random.normal(size=(500, width)).astype(np.float32)
     h.tofile(tmp_path / "rows.bin")
@@ -232,17 +177,11 @@ def test_products_with_rows_in_a_file(tmp_path, monkeypatch, relu, width):
     sparse = sp.csr_array(dense)
     matrix = CSRArrays(sparse.indptr.astype(np.int64), sparse.indices.astype(np.int32), sparse.data)
     expected = dense.astype(np.float64) @ (np.maximum(h, 0) if relu else h)
-    array = MappedArray.open(tmp_path / "rows.bin", ArrayInfo("float32", h.shape), 1)
-    # In a small file, as in memory, to the bit.
+    array = map_array(tmp_path / "rows.bin", "float32", h.shape)
     in_memory = matrix.multiply(torch.from_numpy(h), relu, None, None)
-    torch.testing.assert_close(multiply_stored(matrix, array, relu), in_memory, rtol=0, atol=0)
+    product = matrix.multiply_array(array, relu)
+    torch.testing.assert_close(product, in_memory, rtol=0, atol=0)
+    np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
     # As an engine does that copies the rows first.
     gathered = BlockEngine.stored_product(choose("cpu", "float32"), matrix, array)(relu)
     torch.testing.assert_close(gathered, in_memory)
-    for cut_bytes in (250 * 4 * width, 11 * 4 * width, 1):
-        monkeypatch.setattr(module, "_CUT_BYTES", cut_bytes)
-        product = multiply_stored(matrix, array, relu)
-        np.testing.assert_allclose(product, expected, rtol=1e-4, atol=1e-4)
-        # What may be in memory does not matter.
-        again = multiply_stored(matrix, array._replace(resident=1 << 30), relu)
-        torch.testing.assert_close(again, product, rtol=0, atol=0)

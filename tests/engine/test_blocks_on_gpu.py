@@ -8,7 +8,7 @@ from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.engine import View, cpu_engine
-from clnr.engine.block_engine import FrontierOperators
+from clnr.engine.blocks import FrontierOperators, in_blocks
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact
 from tests.engine.dense_views import assert_rows_of_the_whole
@@ -33,8 +33,8 @@ KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_rows_and_gradients_are_those_in_memory(tmp_path, engine, name, drop, mask):
     given, in_memory = (
-        View(engine.to_device(graph), DROPS[drop], MASKS[mask])
-        for graph in (write_graph(SOME[name], tmp_path / "graph"), SOME[name])
+        View(device_graph, DROPS[drop], MASKS[mask])
+        for device_graph in (in_blocks(write_graph(SOME[name], tmp_path / "graph")), engine.to_device(SOME[name]))
     )
     operators = assert_rows_of_the_whole(engine, given, wanted(SOME[name]).tolist(), in_memory, rtol=2e-4, atol=3e-5)
     assert isinstance(operators, FrontierOperators)

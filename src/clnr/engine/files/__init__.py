@@ -1,1 +1,0 @@
-"""Graphs in files: what a step or a layer reads of them."""
