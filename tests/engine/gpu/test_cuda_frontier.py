@@ -17,21 +17,16 @@ from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from tests.conftest import tiny
-from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact, reference
+from tests.engine.conftest import DROPS, FUSED, KEY, MASKS, OTHER, SMALL_GRAPHS, exact, reference
 from tests.engine.dense_views import assert_rows_of_the_whole
 
 csr_layout = pytest.importorskip("clnr.engine.gpu.triton.csr_layout", reason="Triton is not installed")
 listed_rows = pytest.importorskip("clnr.engine.gpu.triton.listed_rows", reason="Triton is not installed")
 
 KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
-SMALL = {"nodes": 10, "edges": 16, "features": 5}
-SOME = {
-    "usual": tiny(**SMALL),
-    "sparse features": tiny(**SMALL, sparse=True),
-    "directed, weighted, sparse": tiny(**SMALL, undirected=False, weighted=True, sparse=True),
-    "directed": tiny(**SMALL, undirected=False),
-    **{name: GRAPHS[name] for name in ("one node", "no edges", "loops of its own", "no features but zeros")},
-}
+NAMES = "usual", "sparse features", "directed, weighted, sparse", "one node", "no edges", "loops of its own"
+SOME = {name: SMALL_GRAPHS[name] for name in (*NAMES, "no features but zeros")}
+SOME["directed"] = tiny(nodes=10, edges=16, features=5, undirected=False)
 PAYS = cuda_frontier.ListedFrontier.pays
 
 
