@@ -127,11 +127,6 @@ class StoredRows(NamedTuple):
         indptr = np.concatenate([[0], np.cumsum(ends - starts)])
         return self._checked(rows, indptr, np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1]))
 
-    def entries(self, places: Array) -> tuple[Array, Array]:
-        """The rows and columns of some entries."""
-        rows = np.searchsorted(self.indptr.values, places, "right") - 1
-        return rows, self._checked(rows, np.arange(len(places) + 1), places)[1]
-
     def _checked(self, rows: Array, indptr: Array, entries: Array | slice) -> tuple[Array, Array, Array | None]:
         columns = self.indices.values[entries]
         if len(columns) and not 0 <= columns.min() <= columns.max() < self.columns:
