@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from benchmarks._graph_folders import write_graph
-from clnr.embedding.stages.block_embedding import BlockEmbedding
 from typer.testing import CliRunner
 
 from clnr import methods
