@@ -212,7 +212,7 @@ def _edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
     """The edges among some nodes, which are sorted, in either direction, without loops: CSR indptr and indices."""
     count = len(nodes)
     keys = [np.empty(0, np.int64)]
-    for way in graph.ways:
+    for way in graph.edges_by_end:
         edges = graph.take_edges(nodes, way)
         rows = np.repeat(np.arange(count), np.diff(edges.indptr))
         places = np.minimum(np.searchsorted(nodes, edges.indices), max(0, count - 1))
