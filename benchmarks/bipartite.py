@@ -24,7 +24,7 @@ from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.search.neighbors import ArrayRows, nearest_of_kind
-from clnr.embedding.search.node_ids import arrow_texts
+from clnr.embedding.search.node_ids import NodeIds
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import LinkSplit, hold_out, link_cosines, score_cosines
 from clnr.experiments.learn import learn
@@ -59,14 +59,14 @@ def tables(graph: Graph, bare: bool) -> TableGraph:
 
 def found(z: Array, split: LinkSplit, ids: Array, by_kind: bool) -> tuple[float, float]:
     """The share of held-out words among the 10 and the 100 most similar to their document."""
-    search, texts, seen = ArrayRows(z), arrow_texts(ids.tolist()), split.graph.to_scipy().tocsr()
+    search, all_ids, seen = ArrayRows(z), NodeIds(ids), split.graph.to_scipy().tocsr()
     documents = np.unique(split.positives[0])[:ASKED]
     hits = []
     for node in documents.tolist():
         linked = set(seen.indices[seen.indptr[node] : seen.indptr[node + 1]].tolist())
         # As a node of the wanted kind, it is compared by its own vector.
         name = ids[node] if by_kind else "word:"
-        near = nearest_of_kind(search, lambda: [texts], "word", (node, name), 100 + len(linked), linked).nodes
+        near = nearest_of_kind(search, all_ids, "word", (node, name), 100 + len(linked), linked).nodes
         near = near[~np.isin(near, [*linked])][:100]
         held = split.positives[1][split.positives[0] == node]
         hits += [(each in near[:10], each in near) for each in held.tolist()]
