@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,8 @@ def damaged(draw, content: bytes) -> bytes:
     return bytes(done)
 
 
+EXTREME = (-1, 0, 1, -2, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
+ODD_NUMBERS = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
 ODD = st.sampled_from(
     [
         *(None, True, -1, 0, 1, 2, 7, 2**31, 2**40, 2**62, 2**63, 2**200, -(2**70), 0.5, 1e300, -1e-300),
@@ -164,3 +167,46 @@ def rearranged(draw, content: bytes) -> bytes:
     if how != "away":
         arrays["more" if how == "rename" else name] = array
     return safetensors.numpy.save(arrays, {"form": "1"})
+
+
+@st.composite
+def renumbered(draw, content: bytes, dtype: str, nodes: int) -> bytes:
+    """An array of a graph folder with some of its numbers replaced, or a range of them."""
+    values = np.frombuffer(content, dtype).copy()
+    if not len(values):
+        return content
+    first = draw(st.integers(0, len(values) - 1))
+    last = draw(st.sampled_from([first + 1, first + 1, first + 3, len(values)]))
+    if dtype in ("float32", "float16"):
+        with np.errstate(over="ignore"):
+            values[first:last] = draw(st.sampled_from(ODD_NUMBERS))
+    else:
+        bits, number = np.iinfo(values.dtype).bits, draw(st.sampled_from([*EXTREME, nodes - 1, nodes]))
+        values[first:last] = np.array(number % 2**bits, f"u{bits // 8}").view(values.dtype)
+    return values.tobytes()
+
+
+@st.composite
+def changed_graph(draw, folder: Path) -> dict[str, bytes]:
+    """Some files of a graph folder, changed."""
+    manifest, made = json.loads((folder / MANIFEST).read_bytes()), {}
+    names = sorted(path.name for path in folder.iterdir())
+    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)):
+        content = (folder / name).read_bytes()
+        array = manifest["arrays"].get(name.removesuffix(".bin"))
+        first = draw(st.integers(0, len(content)))
+        zeros = content[:first] + bytes(len(content) - first)
+        other = (folder / draw(st.sampled_from(names))).read_bytes()
+        ways = [damaged(content), NOTHING, st.sampled_from([zeros, other, content[::-1]])]
+        # As long as it was, so that no size gives it away.
+        ways += [damaged(content).map(functools.partial(_fitted, len(content)))]
+        if array is not None:
+            ways += [renumbered(content, array["dtype"], manifest["nodes"])] * 6
+        elif name == MANIFEST:
+            ways += [edited(manifest).map(as_json)] * 8
+        made[name] = draw(st.one_of(ways))
+    return made
+
+
+def _fitted(size: int, content: bytes) -> bytes:
+    return content[:size].ljust(size, b"\0")
