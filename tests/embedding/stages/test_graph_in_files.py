@@ -82,7 +82,6 @@ def vectors(folder):
         ("CLNR", {"hidden": 4, "dimension": 12}),
         ("GRACE", {"layers": 1}),
         ("BGRL", {}),
-        ("DGI", {}),
         ("Raw", {}),
     ],
 )

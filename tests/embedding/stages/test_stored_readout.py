@@ -144,16 +144,27 @@ def test_what_edges_weigh_is_told(folders, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(folders, tmp_path_factory):
-    """What is embedded without and with held-out edges when nothing stops it, and how often it writes what."""
-    out, found = tmp_path_factory.mktemp("undisturbed"), {}
-    for share in (0.0, 0.1):
-        with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
-            embed_folder(folders["bag"], out / str(share), settings(hold_out=share, changes={"structure": 10}), MEMORY)
-        found[share] = out / str(share), dict(zip(WRITES, (len(passes), len(blocks), len(shards)), strict=True))
-        # Inputs and the read-out have the same walks.
-        assert len({made(each) for each in passes}) == len(passes)
-    return found
+def kept(tmp_path_factory):
+    """A folder for what several tests compare with, and facts about it."""
+    return tmp_path_factory.mktemp("kept"), {}
+
+
+@pytest.fixture
+def undisturbed(folders, kept):
+    """Where a graph is embedded that nothing stops, and how often it writes what."""
+    out, facts = kept
+
+    def embedded(share):
+        if share not in facts:
+            chosen = settings(hold_out=share, changes={"structure": 10})
+            with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
+                embed_folder(folders["bag"], out / str(share), chosen, MEMORY)
+            facts[share] = dict(zip(WRITES, (len(passes), len(blocks), len(shards)), strict=True))
+            # Inputs and the read-out have the same walks.
+            assert len({made(each) for each in passes}) == len(passes)
+        return out / str(share), facts[share]
+
+    return embedded
 
 
 def made(begun):
@@ -168,7 +179,7 @@ def made(begun):
 @pytest.mark.parametrize("hold_out", [0.0, 0.1])
 def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, undisturbed, hold_out, what, share):
     """Rows that a pass has made are not made again, and neither are shards."""
-    out, counts = undisturbed[hold_out]
+    out, counts = undisturbed(hold_out)
     chosen = settings(hold_out=hold_out, resume=True, checkpoint=tmp_path / "checkpoint", changes={"structure": 10})
     with calls("passes") as before, stopped(what, 1 + int(share * counts[what])):
         embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
