@@ -21,6 +21,7 @@ from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import ShardIds, Shards
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
+from clnr.methods.model import Model
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
 
@@ -220,8 +221,8 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     assert "plan: CLNR-mix, " in str(default.plan(folder.stored.path))
     assert default.fit(folder.stored.path)._result.model.method.name == "CLNR-mix"
     assert default.embedding_.shape == (NODES, 128)
-    monkeypatch.setattr(file_plan, "MOST_FEATURES", 100)
+    monkeypatch.setattr(Model, "whole_graph_reason", lambda self, nodes: self.readout and "it is large")
     said = "CLNR-mix does not work from files here; to see why: method='CLNR-mix'"
     assert f"method=CLNR: {said}" in str(default.plan(folder.stored.path))
-    with pytest.raises(MethodError, match="at most 100 features from files; method='CLNR' with its defaults works"):
+    with pytest.raises(MethodError, match="it is large; method='CLNR' with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.stored.path))

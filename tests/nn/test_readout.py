@@ -85,23 +85,45 @@ def planted(nodes=50, features=30, rank=4, seed=0):
     return Graph.from_edges(source, target, x)
 
 
+@ENGINES
+@pytest.mark.parametrize("most", [30, 29], ids=["inner products", "iteration"])
 @pytest.mark.parametrize(("part", "steps"), [(OwnFeatures, [0]), (PropagatedFeatures, [2]), (FeatureHops, [0, 1, 2])])
-def test_features_are_reduced_by_numpys_svd(part, steps):
+def test_features_are_reduced_by_numpys_svd(part, steps, most, engine, monkeypatch):
+    monkeypatch.setattr("clnr.nn.readout_blocks.MOST_INNER_PRODUCTS", most)
     graph = planted()
     x, a = oracles.dense(graph.features), oracles.propagation(graph)
     base = a @ a @ x if part is PropagatedFeatures else x
     _, _, v = np.linalg.svd(base)
     reduced = x @ v[:4].T @ v[:4]
-    for each, step in zip(blocks(part(4), graph), steps, strict=True):
+    for each, step in zip(blocks(part(4, 4), graph, engine=engine), steps, strict=True):
         right = gram(np.linalg.matrix_power(a, step) @ reduced)
         np.testing.assert_allclose(gram(each), right, atol=2e-3 * np.abs(right).max())
+
+
+@ENGINES
+@pytest.mark.parametrize("part", [OwnFeatures, PropagatedFeatures])
+def test_many_features_of_many_nodes_are_reduced_by_a_sample(part, engine, monkeypatch):
+    sizes = {"MOST_INNER_PRODUCTS": 9, "FITTED_NODES": 45, "ITERATED_NODES": 42, "ITERATED_NEIGHBORS": 50}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"clnr.nn.readout_blocks.{name}", size)
+    graph = planted()
+    x, a = oracles.dense(graph.features), oracles.propagation(graph)
+    some, all_rows = (x[fitted_nodes(50)], x) if part is OwnFeatures else ((a @ x)[fitted_nodes(50, 42)], a @ a @ x)
+    spaces = [v[:2].T @ v[:2] for _, _, v in map(np.linalg.svd, (some, all_rows))]
+    found = part(2, 2).fit(context(graph, engine=engine))["directions"].numpy()
+    np.testing.assert_allclose(found @ found.T, spaces[0], atol=1e-3)
+    assert np.abs(found @ found.T - spaces[1]).max() > 0.01
+    # Of neighbours that are left out nothing is known.
+    monkeypatch.setattr("clnr.nn.readout_blocks.ITERATED_NEIGHBORS", 1)
+    fewer = part(2, 2).fit(context(graph, engine=engine))["directions"].numpy()
+    assert (np.abs(fewer @ fewer.T - spaces[0]).max() > 0.01) == (part is PropagatedFeatures)
 
 
 @pytest.mark.parametrize("part", [OwnFeatures, PropagatedFeatures])
 def test_another_graph_is_reduced_along_the_same_directions(part):
     graph, other = planted(), planted(seed=1)
-    parameters = part(4).fit(context(graph))
-    (found,) = part(4)(parameters, context(other))
+    parameters = part(4, 4).fit(context(graph))
+    (found,) = part(4, 4)(parameters, context(other))
     x, a = oracles.dense(other.features), oracles.propagation(other)
     base = a @ a @ x if part is PropagatedFeatures else x
     np.testing.assert_allclose(found.numpy(), base @ parameters["directions"].numpy(), rtol=1e-3, atol=1e-3)

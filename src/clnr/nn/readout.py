@@ -12,7 +12,7 @@ from clnr import rng
 from clnr.errors import RecipeError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.readout_blocks import Block, Family, Measure, Product, ReadoutContext, Source
+from clnr.nn.readout_blocks import Block, Family, Measure, Product, ReadoutContext, ReducedFeatures, Source
 
 if TYPE_CHECKING:
     import torch
@@ -218,6 +218,15 @@ class Readout:
     def remarks(self, parameters: Parameters) -> list[str]:
         """What a user should know of what was learned, a line each."""
         return [line for place, block in self.places() for line in block.remarks(sub_dict(parameters, place))]
+
+    def reducing_many(self, features: int) -> list[tuple[str, ReducedFeatures]]:
+        """The blocks that reduce features by ``iterated_directions``, and where each has its parameters."""
+        reducing = [(place, block) for place, block in self.places() if isinstance(block, ReducedFeatures)]
+        return [(place, block) for place, block in reducing if block.iterates(features)]
+
+    def feature_columns(self, features: int) -> int:
+        """How many columns of features are propagated from files: of many, the products with all directions."""
+        return sum(min(features, block.count) for _, block in self.reducing_many(features)) or features
 
     def places(self) -> list[tuple[str, Block]]:
         """The blocks, and where each has its parameters."""

@@ -23,20 +23,22 @@ if TYPE_CHECKING:
 Measure = Callable[[tuple[int, ...]], float]
 """What columns that come from edges should weigh, by the matrices with these numbers, which come from nodes alone."""
 MOST_INNER_PRODUCTS = 1024
-"""The most features whose principal directions are found by the inner products of all of them."""
+"""The most features whose principal directions are found by the inner products of all of them; else by subspace iteration."""
 FITTED_NODES = 1 << 15
 """The size of the uniform sample of nodes that a read-out is fitted on."""
+ITERATED_NODES, ITERATED_NEIGHBORS = 1 << 13, 8
+"""Where nodes are more than that: how many of them, and neighbours of each, direct many propagated features."""
 _COLUMNS = 256
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
 )
 
 
-def fitted_nodes(count: int) -> Tensor:
-    """The nodes that stand for all where a read-out is fitted, sorted: the same at every call."""
+def fitted_nodes(count: int, most: int | None = None) -> Tensor:
+    """The nodes that stand for all where a read-out is fitted, sorted: the same at every call; or ``most`` of them."""
     import torch
 
-    return rng.permute(rng.key(0, "read-out"), torch.arange(min(count, FITTED_NODES)), count).sort().values
+    return rng.permute(rng.key(0, "read-out"), torch.arange(min(count, most or FITTED_NODES)), count).sort().values
 
 
 class Source(NamedTuple):
@@ -269,32 +271,54 @@ class ReducedFeatures(Block):
     steps: ClassVar[int]
 
     def fit(self, context: ReadoutContext) -> Parameters:
-        from clnr.nn.low_rank import principal_directions
-
         if not self.reduced:
             return {}
 
         def directions() -> Tensor:
-            width = context.num_features
-            if width <= MOST_INNER_PRODUCTS:
-                return self.directions(context.fitted_features(self.steps))
-            return principal_directions(map_, width, self._count, self._key, context.engine.device)
-
-        def map_(weight: Tensor) -> Tensor:
-            (rows,) = context.matrices([Product(Source(), self.steps, weight)])
-            return rows
+            if self.iterates(context.num_features):
+                return self.iterated_directions(context.engine, context.view)
+            return self.directions(context.fitted_features(self.steps))
 
         # Methods with the same features share it.
-        return {"directions": context.device_graph.once(("directions", type(self).__name__, self._count), directions)}
+        return {"directions": context.device_graph.once(("directions", type(self).__name__, self.count), directions)}
 
     def directions(self, rows: Tensor) -> Tensor:
         """The principal directions, given the propagated features of the nodes that stand for all."""
         from clnr.nn.low_rank import principal_axes
 
-        return principal_axes(rows, self._count, self._key)
+        return principal_axes(rows, self.count, self._key)
+
+    def iterates(self, features: int) -> bool:
+        """Whether so many features are reduced by ``iterated_directions``."""
+        return self.reduced > 0 and features > MOST_INNER_PRODUCTS
+
+    def iterated_directions(self, engine: Engine, view: View) -> Tensor:
+        """The same of many features, in memory or in files: by products with the rows of the nodes that stand for all.
+
+        Of more nodes than these, propagated features are those of ``ITERATED_NODES``, after one step along some of their
+        edges. Two steps reach eight times as many nodes, and give no better scores.
+        """
+        from clnr.engine import Neighbors
+        from clnr.nn.low_rank import principal_directions
+
+        count, steps, most = view.device_graph.graph.num_nodes, self.steps, FITTED_NODES
+        if steps and count > most:
+            steps, most = 1, ITERATED_NODES
+            view = view.but(neighbors=Neighbors(rng.key(0, "read-out", "neighbors"), ITERATED_NEIGHBORS))
+        operators = engine.sampled_operators(view, fitted_nodes(count, most).to(engine.device))
+        maps = [operators.within(hops) for hops in range(steps + 1)]
+
+        def multiply(weight: Tensor) -> Tensor:
+            rows = maps[steps].project(weight)
+            for each in maps[:0:-1]:
+                rows = each.propagate(rows)
+            return rows
+
+        return principal_directions(multiply, view.device_graph.num_features, self.count, self._key, engine.device)
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """How many directions there are, unless features are fewer."""
         return max(self.reduced, self.dimension)
 
     @property
@@ -302,7 +326,7 @@ class ReducedFeatures(Block):
         return rng.key(0, "reduced", type(self).__name__)
 
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:
-        return [min(inputs, self._count)] if self.reduced else []
+        return [min(inputs, self.count)] if self.reduced else []
 
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         return [Product(Source(), self.steps, parameters.get("directions"))] if self.reduced else []

@@ -58,10 +58,20 @@ def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
     assert 2e9 < some <= 4e9 < more <= 40e9
 
 
+def test_many_features_take_memory_for_the_rows_that_direct_them(folder):
+    many = 1_000_000
+    shapes = (np.float32, (many, 5000)), (np.int64, (many + 1,)), (np.int32, (6 * many,))
+    x, indptr, indices = (np.broadcast_to(np.zeros(1, dtype), shape) for dtype, shape in shapes)
+    large = dataclasses.replace(folder, features=x, incoming=CSR(indptr, indices, None))
+    assert plan(large, settings("CLNR-mix"), 8e9)[1].memory <= 8e9
+    # 74,000 of these rows.
+    with pytest.raises(OutOfMemory):
+        plan(large, settings("CLNR-mix"), 3e9)
+
+
 @pytest.mark.parametrize(
     ("method", "more", "said"),
     [
-        ("CLNR-mix", {"changes": {"structure": 2000}}, "its read-out takes at most 4,096 features from files"),
         ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
         ("Spectral", {}, "Spectral looks at all of the graph"),

@@ -98,6 +98,30 @@ def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.parametrize("nodes", [NODES, 200])
+@pytest.mark.parametrize(
+    ("name", "method", "changes"),
+    [
+        ("bag", "CLNR-mix", {"structure": 6}),
+        ("bag", "SVD-mix", {"reduced": 4}),
+        ("numbers", "SVD-both", {"dimension": 4, "reduced": 4}),
+        ("bag", "SVD-hops", {}),
+    ],
+    ids=str,
+)
+def test_many_features_from_files_as_in_memory(folders, tmp_path, monkeypatch, name, method, changes, nodes):
+    sizes = {"MOST_INNER_PRODUCTS": 5, "FITTED_NODES": nodes, "ITERATED_NODES": 150, "ITERATED_NEIGHBORS": 3}
+    for each, size in sizes.items():
+        monkeypatch.setattr(readout_blocks, each, size)
+    chosen = settings(method, changes=changes)
+    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
+    whole = learn(chosen.method, folders[name].in_memory(), 0, found.model.recipe, chosen.engine)
+    for place, value in whole.fitted.parameters.items():
+        if place.endswith("directions"):
+            torch.testing.assert_close(found.model.parameters[place], value, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(vectors(tmp_path / "out")[1], whole.z.numpy(), rtol=1e-3, atol=2e-3)
+
+
 def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})

@@ -26,14 +26,12 @@ from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
 from clnr.nn.inputs import STEPS
-from clnr.nn.readout_blocks import FITTED_NODES, Source
+from clnr.nn.readout_blocks import FITTED_NODES, ITERATED_NEIGHBORS, ITERATED_NODES, Source
 from clnr.support.humanize import gigabytes
 from clnr.support.machine import memory
 from clnr.tables.table_graph import read_table_info
 from clnr.training.step_work import Size, step_work
 
-MOST_FEATURES = 4096
-"""The most features that a read-out takes: their rows are dense in files, those of a sample also in memory."""
 _FLOAT_BYTES = 4
 # Python and torch.
 _PROGRAM_BYTES = 7.5e8
@@ -125,7 +123,9 @@ class FileMemory:
         """Columns of the rows of a source before they are propagated."""
         if source.encoder is not None:
             return self.model.encoder.width(self._features) * self.model.encoder.num_outputs
-        return source.walk_columns or self._features
+        if source.walk_columns or self.model.readout is None:
+            return source.walk_columns
+        return self.model.readout.feature_columns(self._features)
 
     @functools.cached_property
     def _fixed(self) -> float:
@@ -170,7 +170,18 @@ class FileMemory:
         columns = sum(self._width(source) * (len(STEPS) if source.walk_columns else 1) for source, _ in self._readout_rows)
         # By one of the workers, while the others wait.
         fitted = 2 * _FLOAT_BYTES * columns * self._fitted_nodes / self.local_workers
-        return self._fixed + max(step, fitted)
+        return self._fixed + max(step, fitted, self._directions / self.local_workers)
+
+    @property
+    def _directions(self) -> float:
+        """Bytes to find the directions of many features: of the rows that they are found by, and of products with these."""
+        columns, size = self._width(Source()), _size(self.folder)
+        if columns in (0, self._features):
+            return 0
+        own = self._features == size.features
+        row = size.bytes / size.nodes if own else 2 * _FLOAT_BYTES * self._features
+        rows = min(size.nodes, ITERATED_NODES * (1 + ITERATED_NEIGHBORS))
+        return rows * (row + 2 * _FLOAT_BYTES * columns) + 6 * _FLOAT_BYTES * columns * self._features
 
     @property
     def peak(self) -> float:
@@ -248,8 +259,6 @@ def _check_from_files(folder: Graph, settings: Settings, recipe: Recipe, model: 
     if not settings.engine.computes_blocks:
         raise MethodError(f"{_path(folder)}: {needs}: that needs numba, and on a GPU also Triton")
     reason = model.whole_graph_reason(folder.num_nodes)
-    if reason is None and model.readout is not None and model.input_width(folder.num_features) > MOST_FEATURES:
-        reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if not judges.JUDGES[settings.purpose].from_files:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.rows import Block, Passes, beside, walk_widths
-from clnr.engine import unit_rows
+from clnr.engine import View, unit_rows
 from clnr.engine.blocks import gather_rows
 from clnr.graph.csr import Array
 from clnr.nn.edge_information import edge_weight
@@ -48,6 +48,7 @@ class StoredReadout:
         assert self._built.readout is not None
         self._readout, self._outputs = self._built.readout, self._built.encoder.num_outputs
         self._graph = passes.prepared(self._built, model.parameters)
+        self._iterated = self._readout.reducing_many(self._graph.num_features)
         self._width = self._built.encoder.width(self._graph.num_features) if self._outputs else 0
         sources = {_stored(each.source) for each in self._products({})}
         self._walks = [source for source in sources if source.walk_columns]
@@ -66,6 +67,13 @@ class StoredReadout:
         if not source.unit:
             return lambda nodes: torch.from_numpy(gather_rows(encoded, nodes))
         return lambda nodes: torch.cat([unit_rows(each) for each in beside([encoded], nodes).split(self._width, 1)], 1)
+
+    def _times(self, source: Source, weight: Tensor, nodes: Array) -> Tensor:
+        """Rows of a source at some nodes, times a weight: features need not be dense for that."""
+        engine, weight = self._passes.engine, weight.to(self._passes.engine.device)
+        if source == Source():
+            return engine.sampled_operators(View(self._graph), torch.from_numpy(nodes)).within(0).project(weight)
+        return self._read[source](nodes).to(engine.device) @ weight
 
     def _columns(self, source: Source) -> slice:
         """Which columns of these rows are those of the source."""
@@ -94,6 +102,19 @@ class StoredReadout:
         rows = passes.propagated(f"{name}-hop-{hops}-some", f"{name} propagated {hops} of {hops}", rows, nodes)
         return lambda nodes: torch.from_numpy(np.array(rows))
 
+    def _directions(self) -> Parameters:
+        """The directions of many features, found by the first worker."""
+        passes, found = self._passes, Parameters()
+        for place, block in self._iterated:
+            name = f"{place}.directions"
+            if not passes.workspace.has(name):
+                with passes.workspace.writing(name, self._graph.num_features) as rows, passes.computing():
+                    if passes.workers.first:
+                        directions = block.iterated_directions(passes.engine, View(self._graph))
+                        rows.write(0, directions.numpy(force=True))
+            found[name] = torch.from_numpy(np.array(passes.workspace.read(name)))
+        return found
+
     # -- the fit ------------------------------------------------------------------------------------------------------
 
     def fit(self, sample: Array, nodes: Array, choose: Choose | None = None) -> tuple[Parameters, Array]:
@@ -101,6 +122,13 @@ class StoredReadout:
 
         Another read-out over the same blocks may be chosen. Only the first worker learns; others have nothing.
         """
+        parameters = self._directions()
+        # Of many features, products with all directions side by side are propagated; each block selects its columns.
+        widths = [each.shape[1] for each in parameters.values()]
+        selected = dict(zip(parameters, torch.eye(sum(widths)).split(widths, 1), strict=True))
+        if selected:
+            directions = torch.cat([*parameters.values()], 1)
+            self._read[Source()] = lambda nodes: self._times(Source(), directions, nodes).cpu()
         wanted = {(_stored(each.source), each.hops): each for each in self._products({})}
         sampled = {key: self._at(*key, sample) for key in wanted}
         if not self._passes.workers.first:
@@ -112,13 +140,12 @@ class StoredReadout:
         read = functools.cache(lambda source, hops: sampled[source, hops](sample))
         draw = functools.partial(graph.graph.draw_neighbours, left_out=graph.held_out)
         with self._passes.computing():
-            parameters: Parameters = {}
             for place, block in self._readout.places():
-                if isinstance(block, ReducedFeatures) and block.reduced:
+                if not selected and isinstance(block, ReducedFeatures) and block.reduced:
                     rows = read(Source(), block.steps).index_select(0, fitted)
                     parameters |= add_prefix(place, {"directions": block.directions(rows)})
             sizes = [size for size, _ in self._readout.products(parameters, self._outputs)]
-            products = self._products(parameters)
+            products = self._products(parameters | selected)
             matrices = [self._matrix(each, read(_stored(each.source), each.hops)) for each in products]
             some = [matrix.index_select(0, fitted) for matrix in matrices]
             families = self._readout.families(products, self._outputs, self._built.encoder.own_outputs)
@@ -168,18 +195,15 @@ class StoredReadout:
         self, hop: int, weights: dict[tuple[int, Source], Tensor], bias: Tensor, before: Array | None
     ) -> tuple[Callable[[Block], Any], Callable[[Any], Tensor]]:
         """What reads and adds up the rows that are propagated ``hop`` times, and those that were added up ``before``."""
-        terms = [(self._read[source], weight) for (hops, source), weight in weights.items() if hops == hop]
+        terms = [(source, weight) for (hops, source), weight in weights.items() if hops == hop]
 
-        def read(block: Block) -> tuple[int, Any, list[tuple[Tensor, Tensor]]]:
+        def read(block: Block) -> tuple[int, Any, list[Tensor]]:
             propagated = None if before is None else block.propagate(before)
-            return len(block.nodes), propagated, [(rows(block.nodes).to(bias.device), weight) for rows, weight in terms]
+            return len(block.nodes), propagated, [self._times(*term, block.nodes) for term in terms]
 
         def compute(given: Any) -> Tensor:
             count, propagated, parts = given
-            total = bias.expand(count, -1) if propagated is None else bias + propagated(False)
-            for rows, weight in parts:
-                total = torch.addmm(total, rows, weight)
-            return total
+            return sum(parts, bias.expand(count, -1) if propagated is None else bias + propagated(False))
 
         return read, compute
 
