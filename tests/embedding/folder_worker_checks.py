@@ -188,6 +188,8 @@ class Cases:
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
     rows._MOST_NODES, rows.BLOCK_STEP = NODES // BLOCKS, 1
+    # Features are more: workers share the directions that the first one finds.
+    readout_blocks.MOST_INNER_PRODUCTS = 16
     Checkpoint.seconds = 0.0
     for module in (rows, file_plan, inputs, edge_blocks, readout_blocks, stored_readout):
         module.STEPS = (1, 2)
