@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 
 from clnr.embedding.store.artifact_files import DIGESTS
 from clnr.errors import ClnrError
+from clnr.graph.folder import array_file
+from clnr.graph.manifest import MANIFEST
+from clnr.support.storage import sha256
 from tests.fuzz import examples
 
 
@@ -20,6 +24,29 @@ def unseal(folder: Path) -> Path:
     content = json.loads((folder / DIGESTS).read_text())
     (folder / DIGESTS).write_text(json.dumps(content | {"sha256": dict.fromkeys(content["sha256"])}))
     return folder
+
+
+def reseal(graph: Path) -> None:
+    """Let a graph folder have the sizes and digests of the files in it, so that all else is checked."""
+    content = json.loads((graph / MANIFEST).read_text())
+    for name, info in content["files"].items():
+        info.update(bytes=(graph / name).stat().st_size, sha256=sha256(graph / name))
+    (graph / MANIFEST).write_text(json.dumps(content))
+
+
+def rewritten(graph: Path, change: Callable[[dict[str, np.ndarray]], object], **counts: int) -> None:
+    """Write a graph folder with some of its arrays changed, and other counts, as if the graph were such."""
+    content = json.loads((graph / MANIFEST).read_text()) | counts
+    arrays = {
+        name: np.fromfile(graph / array_file(name), info["dtype"]).reshape(info["shape"])
+        for name, info in content["arrays"].items()
+    }
+    change(arrays)
+    for name, array in arrays.items():
+        content["arrays"][name] = {"dtype": array.dtype.name, "shape": array.shape}
+        array.tofile(graph / array_file(name))
+    (graph / MANIFEST).write_text(json.dumps(content))
+    reseal(graph)
 
 
 def fuzzed(count: int):

@@ -18,18 +18,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import torch
+from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.store.row_files import LayerFiles
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan
 from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
-from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store import work_folder
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
-from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import cpu_engine
 from clnr.engine.blocks import in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine

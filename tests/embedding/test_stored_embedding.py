@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from clnr.embedding.store.stored_nodes import StoredIds
 
 from clnr import NodeEmbedder
+from clnr.embedding import rows
 from clnr.embedding.planning import file_plan
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.stages import block_passes
-from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.shards import ShardIds, Shards
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
 from clnr.tables import ingest
@@ -48,8 +47,8 @@ def small(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_plan, "fits_memory", lambda *_: False)
         patch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
-        patch.setattr(block_passes, "_MOST_NODES", 60)
-        patch.setattr(block_passes, "BLOCK_STEP", 1)
+        patch.setattr(rows, "_MOST_NODES", 60)
+        patch.setattr(rows, "BLOCK_STEP", 1)
         patch.setattr("tempfile.tempdir", str(temporary))
         yield temporary
 
@@ -96,7 +95,7 @@ def test_to_read_a_few_rows_needs_no_array_of_all(tmp_path, monkeypatch):
     shards = Shards(tmp_path, 10**15, 1, 1, (tmp_path, ""))
     monkeypatch.setattr(Shards, "rows", lambda self, nodes: nodes[:, None].astype(np.float32))
     monkeypatch.setattr(Shards, "ids", lambda self, nodes: nodes * 2)
-    ids = StoredIds(shards)
+    ids = ShardIds(shards)
     assert (shards[5].tolist(), shards[7:9].tolist(), shards[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
     assert (ids[-1], ids[7:9].tolist(), ids[[3, 1]].tolist()) == (2 * (10**15 - 1), [14, 16], [6, 2])
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from benchmarks._graph_folders import write_graph
+from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.store.row_files import LayerFiles, ShardFiles
 
 from clnr.embedding.job import as_begun, embed_folder
-from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store.row_files import LayerFiles, ShardFiles
 from clnr.embedding.store.work_folder import is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
