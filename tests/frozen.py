@@ -33,8 +33,8 @@ import torch
 
 import clnr
 from clnr import METHODS, NodeEmbedder, cli, load, recipe_for
+from clnr.embedding import rows
 from clnr.embedding.planning import file_plan
-from clnr.embedding.stages import block_passes
 from clnr.engine import cpu_engine
 from clnr.experiments.learn import learn
 from tests import frozen_tables
@@ -173,10 +173,10 @@ class Embedded(NamedTuple):
 
 def command(at: Path, words: list[str]) -> None:
     """The command line in this process and in a folder; with ``--memory`` from files, and in several blocks."""
-    rows = 50 if at.name in TABLES else 1500
+    most = 50 if at.name in TABLES else 1500
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.multiple(block_passes, _MOST_NODES=rows, BLOCK_STEP=1))
-        stack.enter_context(mock.patch.object(file_plan, "_LEAST_BLOCK_ROWS", rows))
+        stack.enter_context(mock.patch.multiple(rows, _MOST_NODES=most, BLOCK_STEP=1))
+        stack.enter_context(mock.patch.object(file_plan, "_LEAST_BLOCK_ROWS", most))
         stack.enter_context(mock.patch.object(file_plan, "fits_memory", lambda folder, settings, bound, _: bound is None))
         stack.enter_context(mock.patch.object(sys, "argv", ["clnr", *words]))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))

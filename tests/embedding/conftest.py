@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from clnr.embedding import rows
 from clnr.embedding.planning import file_plan
-from clnr.embedding.stages import block_passes
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """A graph in files has several blocks."""
     monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
-    monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
-    monkeypatch.setattr(block_passes, "BLOCK_STEP", 1)
+    monkeypatch.setattr(rows, "_MOST_NODES", 50)
+    monkeypatch.setattr(rows, "BLOCK_STEP", 1)
 
 
 @pytest.fixture

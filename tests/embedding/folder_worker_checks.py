@@ -14,22 +14,22 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from clnr import methods
+from clnr.embedding import rows, workspace
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
 from clnr.embedding.planning import file_plan
-from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
-from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.stages import graph_in_files, stored_readout
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store import work_folder
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
-from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import cpu_engine
 from clnr.engine.blocks import in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine
@@ -40,6 +40,7 @@ from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import ingest
 from clnr.training.checkpoint import Checkpoint
+from tests.embedding.stops import calls
 
 NODES = 200
 EPOCHS = 20
@@ -68,7 +69,7 @@ def settings(method: str, workers, out: Path, **more) -> Settings:
     )
 
 
-def kill_at(owner: type, name: str, count: int) -> None:
+def kill_at(owner: Any, name: str, count: int, rank: int = 0) -> None:
     """Let this process be killed when it calls a method for this time."""
     method, calls = getattr(owner, name), []
 
@@ -79,10 +80,6 @@ def kill_at(owner: type, name: str, count: int) -> None:
         return method(*arguments)
 
     setattr(owner, name, counted)
-
-
-def kill_at_third_block(rank: int) -> None:
-    kill_at(BlockEmbedding, "_compute", 3)
 
 
 def first_step(graph: Graph, chosen: Settings) -> dict[str, torch.Tensor]:
@@ -163,8 +160,8 @@ class Cases:
         self.training_killed()
         # In passes of walks and of the encoder's rows.
         for times, count in enumerate((30, 25)):
-            killed = partial(kill_at, LayerFiles, "write", count)
-            self.several("read-out-killed", 2, "CLNR-mix", before=lambda rank, killed=killed: killed(), resume=times > 0)
+            killed = partial(kill_at, workspace._Writer, "write", count)
+            self.several("read-out-killed", 2, "CLNR-mix", before=killed, resume=times > 0)
         self.several("read-out-killed", 2, "CLNR-mix", resume=True)
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))
@@ -173,28 +170,26 @@ class Cases:
         self.several("unseen", outs=("unseen", "elsewhere/unseen"))
 
     def embedding_killed(self) -> None:
-        """Killed in the first layer, resumed by three and killed again, resumed by one."""
-        self.several("embedding-killed", 2, before=kill_at_third_block)
-        self.several("embedding-killed", 3, before=kill_at_third_block, resume=True)
-        blocks = []
-        compute, train = BlockEmbedding._compute, GraphInFiles.train
-        BlockEmbedding._compute = lambda *args: blocks.append(args) or compute(*args)
-        GraphInFiles.train = None
-        self.one("embedding-killed", resume=True)
-        BlockEmbedding._compute, GraphInFiles.train = compute, train
-        self.told["blocks after two kills"] = len(blocks)
+        """Killed in the first pass, resumed by three and killed at the vectors, resumed by one."""
+        self.several("embedding-killed", 2, before=partial(kill_at, workspace._Writer, "write", 3))
+        self.several("embedding-killed", 3, before=partial(kill_at, graph_in_files, "write_shard", 3), resume=True)
+        train, GraphInFiles.train = GraphInFiles.train, None
+        with calls("rows") as blocks, calls("vectors") as shards:
+            self.one("embedding-killed", resume=True)
+        GraphInFiles.train = train
+        self.told["blocks after two kills"], self.told["shards after two kills"] = len(blocks), len(shards)
 
     def training_killed(self) -> None:
         more = {"method": "GCLNR"}
-        self.several("training-killed", 2, before=lambda rank: None if rank else kill_at(Checkpoint, "save", 3), **more)
+        self.several("training-killed", 2, before=partial(kill_at, Checkpoint, "save", 3), **more)
         self.several("training-killed", 2, resume=True, **more)
 
 
 def main(folder: Path) -> None:
     file_plan._LEAST_BLOCK_ROWS = 1
-    block_passes._MOST_NODES, block_passes.BLOCK_STEP = NODES // BLOCKS, 1
+    rows._MOST_NODES, rows.BLOCK_STEP = NODES // BLOCKS, 1
     Checkpoint.seconds = 0.0
-    for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
+    for module in (rows, file_plan, inputs, edge_blocks, readout_blocks, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

@@ -13,8 +13,8 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.row_files import remove_rows
 from clnr.embedding.store.shards import Shards, TemporaryFolder
+from clnr.embedding.workspace import remove_rows
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder import check_unchanged

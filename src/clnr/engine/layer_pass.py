@@ -39,7 +39,7 @@ class LayerOperators(Operators):
         super().__init__(view)
         self._engine, self._block, self.dense = engine, nodes, engine.dense
         self._count, self._layer, self._propagated = len(nodes), layer, propagated
-        self._calls = 0
+        self.calls = 0
 
     @cached_property
     def _own(self) -> Operators:
@@ -54,19 +54,19 @@ class LayerOperators(Operators):
         return self._own.project(weight, bias)
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        self._calls += 1
-        if self._calls > self._layer:
+        self.calls += 1
+        if self.calls > self._layer:
             raise LayerEndError(h)
-        return self._propagated(relu) if self._calls == self._layer else h.new_zeros(self._count, h.shape[1])
+        return self._propagated(relu) if self.calls == self._layer else h.new_zeros(self._count, h.shape[1])
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         # Propagated are the fewer numbers: rows before they are multiplied by the weight, or after that.
-        multiplied, self._calls = weight.shape[0] > weight.shape[1], self._calls + 1
-        if self._calls > self._layer:
+        multiplied, self.calls = weight.shape[0] > weight.shape[1], self.calls + 1
+        if self.calls > self._layer:
             if multiplied:
                 raise LayerEndError(self.project(weight) if h is None else (h.relu() if relu else h) @ weight)
             raise LayerEndError(self.features if h is None else h)
-        if self._calls < self._layer:
+        if self.calls < self._layer:
             return weight.new_zeros(self._count, weight.shape[1])
         if multiplied:
             return self._propagated(False) + bias

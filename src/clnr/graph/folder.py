@@ -120,7 +120,16 @@ def verify(path: Path, progress: Callable[[str], None] | None = None) -> None:
             progress(name)
         with errors_name(path / name):
             if sha256(path / name) != digest:
-                raise DataError("it is damaged, or was changed; write the folder again (clnr ingest)")
+                raise DataError("it is damaged, or was changed; write the folder again")
+
+
+def open_unchanged(path: Path, digest: str) -> Graph | None:
+    """The graph in a folder; None if it is not there, or is another one than that of a digest."""
+    try:
+        graph = open_graph(path)
+    except DataError:
+        return None
+    return graph if graph.digest == digest else None
 
 
 def check_unchanged(graph: Graph) -> None:

@@ -12,19 +12,17 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr import evaluation, methods
+from clnr.embedding import rows
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder, fit
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.stages import block_passes, stored_inputs, stored_readout
-from clnr.embedding.stages.block_passes import Passes
+from clnr.embedding.stages import stored_readout
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
-from clnr.embedding.store.row_files import LayerFiles
 from clnr.engine import choose
-from clnr.engine.blocks import in_blocks
 from clnr.errors import DataError
 from clnr.evaluation import hold_out
 from clnr.experiments.learn import learn
@@ -32,9 +30,10 @@ from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours, edge_keys, median_weight
 from clnr.graph.folder import open_graph
 from clnr.nn import edge_blocks, inputs, readout_blocks
-from clnr.nn.structure import walks
 from clnr.tables import TableGraph
 from tests.embedding.stages.test_graph_in_files import vectors
+from tests.embedding.stops import WRITES, calls, stopped
+from tests.embedding.test_rows import without_edges
 
 NODES = 300
 RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
@@ -63,7 +62,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (block_passes, file_plan, inputs, edge_blocks, readout_blocks, stored_inputs, stored_readout):
+    for module in (rows, file_plan, inputs, edge_blocks, readout_blocks, stored_readout):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 
@@ -71,14 +70,6 @@ def settings(method="CLNR-mix", hold_out=0.0, changes=(), **more):
     chosen = methods.find(method)
     recipe = {key: value for key, value in {**RECIPE, "structure": 0, **dict(changes)}.items() if key in chosen.keys}
     return Settings(chosen, choose("cpu", "float32"), recipe=recipe, hold_out=hold_out, evaluate=False, baselines=False, **more)
-
-
-def without_edges(graph, pairs, **more) -> Graph:
-    """A graph without the edges between some pairs, in either direction."""
-    source, target, weight = graph.edges()
-    kept = ~np.isin(source * NODES + target, [pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
-    more |= {"weight": None if weight is None else weight[kept], "ids": graph.node_ids.tolist()}
-    return Graph.from_edges(source[kept], target[kept], graph.features, undirected=not graph.directed, **more)
 
 
 @pytest.mark.parametrize(
@@ -152,72 +143,55 @@ def test_what_edges_weigh_is_told(folders, tmp_path):
     assert f"they weigh {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder for what several tests compare with, and facts about it."""
+    return tmp_path_factory.mktemp("kept"), {}
+
+
+@pytest.fixture
+def undisturbed(folders, kept):
+    """Where a graph is embedded that nothing stops, and how often it writes what."""
+    out, facts = kept
+
+    def embedded(share):
+        if share not in facts:
+            chosen = settings(hold_out=share, changes={"structure": 10})
+            with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
+                embed_folder(folders["bag"], out / str(share), chosen, MEMORY)
+            facts[share] = dict(zip(WRITES, (len(passes), len(blocks), len(shards)), strict=True))
+            # Inputs and the read-out have the same walks.
+            assert len({made(each) for each in passes}) == len(passes)
+        return out / str(share), facts[share]
+
+    return embedded
+
+
+def made(begun):
+    """Which rows a pass makes, of which graph."""
+    workspace, name, _ = begun
+    return workspace.folder.name, name
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("structure", [0, 6])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("what", WRITES)
 @pytest.mark.parametrize("hold_out", [0.0, 0.1])
-@pytest.mark.parametrize("share", [0.02, 0.2, 0.4, 0.6, 0.75, 0.9, 0.99])
-def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, structure, hold_out, share):
-    """Stopped before one of the blocks of rows is written; those that are there are not written again."""
-    name, changes, write = f"{structure} and {hold_out}", {"structure": structure}, LayerFiles.write
-    if name not in folders:
-        with monkeypatch.context() as patch:
-            patch.setattr(LayerFiles, "write", lambda *arguments: written.append(None) or write(*arguments))
-            written = []
-            embed_folder(folders["bag"], tmp_path / "other", settings(hold_out=hold_out, changes=changes), MEMORY)
-        folders[name] = vectors(tmp_path / "other")[1], len(written)
-    undisturbed, blocks = folders[name]
-    chosen = settings(hold_out=hold_out, resume=True, checkpoint=tmp_path / "checkpoint", changes=changes)
-    left = int(share * blocks)
-
-    def stopped(*arguments):
-        nonlocal left
-        if not left:
-            raise KeyboardInterrupt
-        write(*arguments)
-        left -= 1
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LayerFiles, "write", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
-    again = []
-    monkeypatch.setattr(LayerFiles, "write", lambda *arguments: again.append(None) or write(*arguments))
-    embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
-    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], undisturbed)
-    # Features that were propagated once may be removed before all is made of them.
-    most = blocks - int(share * blocks) + len(list((tmp_path / "out" / "embeddings").iterdir()))
-    assert blocks - int(share * blocks) <= len(again) <= most
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["numbers", "bag"])
-def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
-    monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))
-    folder, chosen = folders[name], settings()
-    pairs = hold_out(folder, 0.1, 0)[0]
-    whole, device_graph = in_blocks(folder), in_blocks(folder, held_out=edge_keys(pairs, NODES))
-    both = [Passes(each, chosen, tmp_path / name, 90) for name, each in (("seen", device_graph), ("all", whole))]
-    both[0].run(both[0].walk(10, 16, (4, 8, 16)), both[1].walk(10, 15, (4, 15)))
-    graphs = without_edges(folder.in_memory(), pairs), folder.in_memory()
-    nodes = np.array([299, 3, 7, 150])
-    for passes, graph, steps in zip(both, graphs, ((4, 8, 16), (4, 15)), strict=True):
-        expected = walks(chosen.engine, chosen.engine.to_device(graph), 10, steps)
-        for step, rows in zip(steps, expected, strict=True):
-            torch.testing.assert_close(passes.walk_files(10, step).rows(nodes), rows[nodes], rtol=1e-4, atol=1e-5)
-        assert {path.name for path in passes.work.iterdir()} == {f"walk-10-{step}" for step in steps}
-    # The last step, of some nodes alone.
-    last = both[1].rows_at(np.sort(nodes), both[1].step, both[1].walk_files(10, 15))
-    (expected,) = walks(chosen.engine, chosen.engine.to_device(graphs[1]), 10, (16,))
-    torch.testing.assert_close(last, expected[np.sort(nodes)], rtol=1e-4, atol=1e-5)
-
-
-def test_walks_that_inputs_and_the_read_out_share_are_made_once(folders, tmp_path, monkeypatch):
-    made, write = [], LayerFiles.write
-    monkeypatch.setattr(LayerFiles, "write", lambda self, *block: made.append((self.folder, block[0])) or write(self, *block))
-    embed_folder(folders["bag"], tmp_path / "out", settings(hold_out=0.1, changes={"structure": 10}), MEMORY)
-    walked = [each for each in made if each[0].name.startswith("walk-10-")]
-    assert {folder.parent.name for folder, _ in walked} == {"all", "seen"}
-    assert len(walked) == len(set(walked))
+def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, undisturbed, hold_out, what, share):
+    """Rows that a pass has made are not made again, and neither are shards."""
+    out, counts = undisturbed(hold_out)
+    chosen = settings(hold_out=hold_out, resume=True, checkpoint=tmp_path / "checkpoint", changes={"structure": 10})
+    with calls("passes") as before, stopped(what, 1 + int(share * counts[what])):
+        embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+    shards = len(list(tmp_path.rglob("part-*.parquet")))
+    with calls("passes") as again, calls("vectors") as rest:
+        embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+    for path in (out / "embeddings").iterdir():
+        assert (tmp_path / "out" / "embeddings" / path.name).read_bytes() == path.read_bytes()
+    assert len(rest) == counts["vectors"] - shards
+    twice = {made(each) for each in before} & {made(each) for each in again}
+    assert twice <= {made(before[-1])}
+    assert len(before) + len(again) == counts["passes"] + len(twice)
 
 
 @pytest.mark.parametrize("name", ["numbers", "bag"])

@@ -11,14 +11,13 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.job import as_begun, embed_folder
-from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store.row_files import LayerFiles, ShardFiles
 from clnr.embedding.store.work_folder import is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.training.checkpoint import Checkpoint
 from tests.embedding.stages.test_graph_in_files import MEMORY, random_folder, settings, vectors
+from tests.embedding.stops import calls, stopped
 
 
 @pytest.fixture(scope="module")
@@ -28,36 +27,22 @@ def folders(tmp_path_factory):
     return [random_folder(path / str(seed), seed) for seed in (1, 2)]
 
 
-def stopped(folder, out, chosen, monkeypatch, sink):
-    """An embedding that finds the disk full at its third block of a layer, or of vectors."""
-    write = sink.write
-
-    def full(self, number, rows):
-        if number == 2:
-            raise OSError(28, "No space left on device")
-        write(self, number, rows)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sink, "write", full)
-        with pytest.raises(OSError, match="No space left"):
-            embed_folder(folder, out, chosen, MEMORY)
+FULL = OSError(28, "No space left on device")
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("sink", [LayerFiles, ShardFiles])
-def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypatch, sink):
+@pytest.mark.parametrize("what", ["rows", "vectors"])
+def test_a_full_disk_loses_no_pass_and_no_shard(folders, tmp_path, what):
     chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
-    stopped(folders[0], tmp_path / "out", chosen, monkeypatch, sink)
-    blocks, compute = [], BlockEmbedding._compute
-    monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: blocks.append(args) or compute(*args))
-    assert embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).z.shards >= 5
-    again = len(blocks)
+    with stopped(what, 3, FULL):
+        embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
+    with calls("rows") as rows, calls("vectors") as shards:
+        count = embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).z.shards
+    assert count >= 5
+    # Of each block: what the first layer propagates, and one layer before that of the vectors.
+    assert (len(rows), len(shards)) == ((2 * count, count) if what == "rows" else (0, count - 2))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
-    of_all = len(blocks) - again
-    # Of each block: what the first layer propagates, and two layers.
-    written = 2 if sink is LayerFiles else 2 * of_all // 3 + 2
-    assert again == of_all - written
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
 
 
@@ -79,10 +64,11 @@ def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monke
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, monkeypatch):
+def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path):
     one, other = folders
     chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
-    stopped(one, tmp_path / "out", chosen, monkeypatch, ShardFiles)
+    with stopped("vectors", 3, FULL):
+        embed_folder(one, tmp_path / "out", chosen, MEMORY)
     left = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for folder, asked, said in ((other, chosen, "graph"), (one, dataclasses.replace(chosen, seed=1), "seed")):
         with pytest.raises(DataError, match=f"another stopped run: {said} was"):
@@ -106,7 +92,8 @@ def test_an_output_that_was_written_over_leaves_nothing(folders, tmp_path):
 def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkeypatch):
     out, checkpoint = tmp_path / "out", tmp_path / "out.checkpoint"
     chosen = settings(resume=True, checkpoint=checkpoint)
-    stopped(folders[0], out, chosen, monkeypatch, ShardFiles)
+    with stopped("vectors", 3, FULL):
+        embed_folder(folders[0], out, chosen, MEMORY)
     begun = chosen.engine.choices
     # Another machine prefers another precision, and has more threads.
     monkeypatch.setenv("CLNR_PRECISION", {"float32": "bfloat16", "bfloat16": "float32"}[begun["precision"]])

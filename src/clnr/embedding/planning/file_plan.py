@@ -15,8 +15,8 @@ from clnr.embedding.defaults import LINKS, Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import folder_counts
 from clnr.embedding.planning.job_plan import SMALL_BYTES, Plan
+from clnr.embedding.rows import rows_of
 from clnr.embedding.scoring import judges
-from clnr.embedding.stages.block_passes import rows_of
 from clnr.errors import MethodError, OutOfMemory, option
 from clnr.evaluation.held_out import MOST_NEIGHBOURS, MOST_PAIRS, MOST_PAIRS_OF_KINDS
 from clnr.experiments.training_memory import training_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,18 @@ from torch import Tensor
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.rows import Passes, walk_widths
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
 from clnr.embedding.search.node_ids import NodeIds
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.stages.block_embedding import BlockEmbedding
-from clnr.embedding.stages.block_passes import Chain, Passes
 from clnr.embedding.stages.job_graph import Job, JobGraph
-from clnr.embedding.stages.stored_inputs import fit_inputs, input_walks, prepared
-from clnr.embedding.stages.stored_readout import StoredReadout, readout_walks
-from clnr.embedding.store.row_files import SampleFiles, ShardFiles
-from clnr.embedding.store.shards import Shards, stored_path
-from clnr.embedding.store.stored_columns import stored_kind_numbers
+from clnr.embedding.stages.stored_readout import StoredReadout
+from clnr.embedding.store.export import id_part
+from clnr.embedding.store.shards import Shards, shard_path, shard_schema, stored_path, write_shard
+from clnr.embedding.store.stored_columns import stored_kind_numbers, stored_kinds
+from clnr.embedding.workspace import Workspace
 from clnr.engine import DeviceGraph
 from clnr.engine.blocks import in_blocks
 from clnr.evaluation.held_out import HeldOutPairs, hold_out, link_ends
@@ -82,10 +81,7 @@ class GraphInFiles(JobGraph):
         settings, inputs, graph = self.settings, Parameters(), self._seen
         if not all(part.changes_nothing for part in self._model.inputs):
             with memory.enough_memory(), settings.engine.use_threads(), stage("prepare"):
-                if any(part.walk_columns for part in self._model.inputs):
-                    # Those of the read-out take no passes of their own.
-                    self._seen_passes.run(*self._walks())
-                inputs, graph = fit_inputs(self._model, self._seen_passes)
+                inputs, graph = self._seen_passes.fit_inputs(self._model)
         with memory.enough_memory():
             model, engine = dataclasses.replace(self._model, readout=None), settings.engine
             given = (engine, graph, recipe, settings.seed, progress)
@@ -98,7 +94,7 @@ class GraphInFiles(JobGraph):
     # -- passes over all nodes ----------------------------------------------------------------------------------------
 
     def _passes(self, device_graph: DeviceGraph, name: str, settings: Settings) -> Passes:
-        return Passes(device_graph, settings, self._work / name, self._block_rows, self._bar)
+        return Passes(device_graph, settings, Workspace(self._work / name, settings.workers), self._block_rows, self._bar)
 
     @functools.cached_property
     def _whole_passes(self) -> Passes:
@@ -111,14 +107,11 @@ class GraphInFiles(JobGraph):
         """Passes over the graph without the held-out edges."""
         return self._whole_passes if self._links is None else self._passes(self._seen, _SEEN, self.settings)
 
-    @functools.cached_property
-    def _sample(self) -> SampleFiles:
-        """The nodes of the graph without the held-out edges that the read-out is fitted to, and those of these edges."""
+    @property
+    def _sample(self) -> Array:
+        """The nodes that the read-out is fitted to, those of held-out edges, and those that it is chosen by."""
         nodes = np.union1d(fitted_nodes(self.num_nodes).numpy(), link_ends(self._links))
-        judged = [] if self._judge is None else [self._judge[1]]
-        return SampleFiles(
-            self._seen_passes.work / "sample", functools.reduce(np.union1d, judged, nodes), self.settings.workers
-        )
+        return nodes if self._judge is None else np.union1d(nodes, self._judge[1])
 
     def _by_labels(self) -> tuple[Judge, Array] | None:
         """What chooses the read-out, and the nodes whose rows it looks at."""
@@ -129,11 +122,11 @@ class GraphInFiles(JobGraph):
         judge, _ = JUDGES[settings.purpose].judge(labels_alone(labels, self.folder.name), None, settings.seed)
         return None if judge is None else (judge, nodes[judge.nodes])
 
-    def _choose(self, model: FittedModel, usual: Readout, fitted: FittedRows, nodes: Array, rows: list[Tensor]) -> Readout:
+    def _choose(self, model: FittedModel, usual: Readout, fitted: FittedRows, rows: list[Tensor]) -> Readout:
         """The read-out that the purpose chooses; what it changes in the recipe is kept."""
         assert self._judge is not None
         judge, judged = self._judge
-        places = torch.from_numpy(np.searchsorted(nodes, judged))
+        places = torch.from_numpy(np.searchsorted(self._sample, judged))
         others = [model.method.build(model.recipe.but(**each)).readout for each in self.settings.tried]
         tried = usual.try_rows(
             fitted, [usual, *(each for each in others if each)], [each[places] for each in rows], torch.device("cpu")
@@ -145,30 +138,13 @@ class GraphInFiles(JobGraph):
         assert chosen is not None
         return chosen
 
-    def _uses(self) -> list[tuple[Passes, SampleFiles | None, bool]]:
-        """Passes over each graph, the sample if it is made by them, and whether rows of all nodes are kept for the vectors."""
-        if self._links is None:
-            return [(self._whole_passes, self._sample, True)]
-        return [(self._seen_passes, self._sample, False), (self._whole_passes, None, True)]
-
-    def _walks(self) -> list[Chain[None]]:
-        of_inputs = [chain for passes, *_ in self._uses() for chain in input_walks(self._model, passes)]
-        return of_inputs + [chain for use in self._uses() for chain in readout_walks(self._model, *use)]
-
     # -- the read-out -------------------------------------------------------------------------------------------------
 
     def fit_readout(self, model: FittedModel) -> tuple[FittedModel, Array | None]:
         if self._model.readout is None:
             return model, None
-        readouts = [(StoredReadout(model, passes), sample, keeps) for passes, sample, keeps in self._uses()]
-        # One graph after the other, beside the walks of both: rows of fewer are on disk at a time.
-        encoders = _in_turn([readout.encoder_chain(sample, keeps) for readout, sample, keeps in readouts])
-        features = _in_turn([readout.feature_chain(sample, keeps) for readout, sample, keeps in readouts])
-        self._seen_passes.run(encoders, features, *self._walks())
-        learned, link_rows = Parameters(), np.empty((0, 0), np.float32)
-        if self.settings.workers.first:
-            choose = None if self._judge is None else functools.partial(self._choose, model)
-            learned, link_rows = readouts[0][0].fit(self._sample, link_ends(self._links), choose)
+        choose = None if self._judge is None else functools.partial(self._choose, model)
+        learned, link_rows = StoredReadout(model, self._seen_passes).fit(self._sample, link_ends(self._links), choose)
         recipe = model.recipe.but(**self._chosen)
         return dataclasses.replace(
             model, recipe=recipe, parameters=model.parameters | add_prefix("readout", learned)
@@ -179,15 +155,25 @@ class GraphInFiles(JobGraph):
     def embed(self, model: FittedModel | None) -> Shards:
         assert model is not None
         passes = self._whole_passes
-        sink = ShardFiles(self._work, self.folder, passes.blocks)
+        if self._links is not None and self.settings.workers.first:
+            # Scores of a sample read these walks again.
+            self._seen_passes.workspace.clear([f"walk-{width}-" for width in walk_widths(self._model)])
+        blocks, kinds = passes.blocks(), stored_kinds(self.folder)
+        number_of = {block.start: number for number, block in enumerate(blocks)}
+
+        def write(part: slice, rows: Array) -> None:
+            path, nodes = shard_path(self._work, number_of[part.start]), np.arange(part.start, part.stop)
+            write_shard(path, id_part(self.folder, part.start, part.stop), rows, kinds(nodes))
+
+        def is_written(number: int) -> bool:
+            return shard_path(self._work, number).is_file()
+
         if self._model.readout is not None:
-            self._sample.remove()
-            dimension = StoredReadout(model, passes).embed(sink)
+            StoredReadout(model, passes).embed(write, is_written)
         else:
-            with memory.enough_memory():
-                graph = prepared(self._model, model.parameters, passes)
-            (dimension,) = passes.run(BlockEmbedding(model, passes, graph, sink).layers())
-        return self.shards(dimension, len(passes.blocks))
+            passes.embed(model, write, is_written)
+        dimension = shard_schema(shard_path(self._work, 0)).field("vector").type.list_size
+        return self.shards(int(dimension), len(blocks))
 
     def shards(self, dimension: int, count: int) -> Shards:
         """The shards of all vectors, of which ``count`` are written."""
@@ -196,16 +182,18 @@ class GraphInFiles(JobGraph):
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
         graph, info = self.folder, read_table_info(self.folder)
-        nodes = Nodes(NodeIds(graph.node_ids), info, graph, node_table(graph), self.digest, graph.name)
+        nodes = Nodes(NodeIds(graph.node_ids, in_files=True), info, graph, node_table(graph), self.digest, graph.name)
         scored = job.scored or Scores({}, (), {})
         return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.fingerprint)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def samples(self, model: FittedModel, vectors: Shards, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
-        passes = self._passes(self._seen, self._seen_passes.work.name, dataclasses.replace(self.settings, workers=ALONE))
+        passes = self._passes(
+            self._seen, self._seen_passes.workspace.folder.name, dataclasses.replace(self.settings, workers=ALONE)
+        )
         passes.log("scoring a sample of edges and nodes")
-        given = prepared(self._model, model.parameters, passes)
+        given = passes.prepared(self._model, model.parameters)
         sampled = self._seen, self._links, given, vectors.rows, self._block_rows, vectors.dimension, link_rows
         return dataclasses.replace(file_samples(model, self.settings, *sampled, bool(baselines)), notes=[*self.told])
 
@@ -216,8 +204,3 @@ def training_files(folder: Graph, settings: Settings, loop_weight: float) -> tup
     links = hold_out(folder, share, settings.seed, kinds) if share else None
     keys = None if links is None else edge_keys(links.positives, folder.num_nodes)
     return in_blocks(folder, loop_weight, keys), links
-
-
-def _in_turn(chains: Sequence[Chain[None]]) -> Chain[None]:
-    for chain in chains:
-        yield from chain
