@@ -17,9 +17,9 @@ from clnr.support.machine.memory import unused_memory
 from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
+from clnr.tables.ingest_report import GRAPH_FILES
 from clnr.tables.io.sql import connect, spill_folders
 from clnr.tables.table_driver import build_graph
-from clnr.tables.table_graph import GRAPH_FILES
 
 MEMORY = "4 GB"
 OWN_FILES = OwnFiles(GRAPH_FILES, is_graph_folder)

@@ -12,7 +12,7 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.folder import ARRAYS, array_file, open_graph
+from clnr.graph.folder import open_graph
 from clnr.graph.manifest import MANIFEST
 from clnr.support.storage import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -79,8 +79,6 @@ class TableGraph(NamedTuple):
 
 
 _FORMAT_VERSION = 1
-GRAPH_FILES = (MANIFEST, TABLES, NODES, *map(array_file, ARRAYS))
-"""The names of all files that a graph folder may have."""
 
 
 class TableInfo(NamedTuple):

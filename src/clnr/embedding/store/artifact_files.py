@@ -30,8 +30,7 @@ from clnr.support.storage import (
     sha256,
     temporary_path,
 )
-from clnr.tables.ingest_report import TABLES
-from clnr.tables.table_graph import GRAPH_FILES
+from clnr.tables.ingest_report import GRAPH_FILES, TABLES
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph"
