@@ -127,6 +127,15 @@ def clnr(monkeypatch, capsys):
     return entry_point(monkeypatch, capsys)
 
 
+@pytest.fixture(scope="session")
+def apart():
+    """Calls in processes apart, all forked from one."""
+    from tests.apart import process_apart
+
+    with process_apart() as call:
+        yield call
+
+
 @pytest.fixture
 def options():
     """Messages name options, as on the command line."""

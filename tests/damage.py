@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 
 from clnr.embedding.store.artifact_files import DIGESTS
 from clnr.errors import ClnrError
+from clnr.graph.manifest import MANIFEST, array_file
+from clnr.support.storage import sha256
 from tests.fuzz import examples
 
 
@@ -20,6 +24,29 @@ def unseal(folder: Path) -> Path:
     content = json.loads((folder / DIGESTS).read_text())
     (folder / DIGESTS).write_text(json.dumps(content | {"sha256": dict.fromkeys(content["sha256"])}))
     return folder
+
+
+def reseal(graph: Path) -> None:
+    """Let a graph folder have the sizes and digests of the files in it, so that all else is checked."""
+    content = json.loads((graph / MANIFEST).read_text())
+    for name, info in content["files"].items():
+        info.update(bytes=(graph / name).stat().st_size, sha256=sha256(graph / name))
+    (graph / MANIFEST).write_text(json.dumps(content))
+
+
+def rewritten(graph: Path, change: Callable[[dict[str, np.ndarray]], object], **counts: int) -> None:
+    """Write a graph folder with some of its arrays changed, and other counts, as if the graph were such."""
+    content = json.loads((graph / MANIFEST).read_text()) | counts
+    arrays = {
+        name: np.fromfile(graph / array_file(name), info["dtype"]).reshape(info["shape"])
+        for name, info in content["arrays"].items()
+    }
+    change(arrays)
+    for name, array in arrays.items():
+        content["arrays"][name] = {"dtype": array.dtype.name, "shape": array.shape}
+        array.tofile(graph / array_file(name))
+    (graph / MANIFEST).write_text(json.dumps(content))
+    reseal(graph)
 
 
 def fuzzed(count: int):
@@ -60,6 +87,8 @@ def damaged(draw, content: bytes) -> bytes:
     return bytes(done)
 
 
+EXTREME = (-1, 0, 1, -2, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
+ODD_NUMBERS = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
 ODD = st.sampled_from(
     [
         *(None, True, -1, 0, 1, 2, 7, 2**31, 2**40, 2**62, 2**63, 2**200, -(2**70), 0.5, 1e300, -1e-300),
@@ -137,3 +166,46 @@ def rearranged(draw, content: bytes) -> bytes:
     if how != "away":
         arrays["more" if how == "rename" else name] = array
     return safetensors.numpy.save(arrays, {"form": "1"})
+
+
+@st.composite
+def renumbered(draw, content: bytes, dtype: str, nodes: int) -> bytes:
+    """An array of a graph folder with some of its numbers replaced, or a range of them."""
+    values = np.frombuffer(content, dtype).copy()
+    if not len(values):
+        return content
+    first = draw(st.integers(0, len(values) - 1))
+    last = draw(st.sampled_from([first + 1, first + 1, first + 3, len(values)]))
+    if dtype in ("float32", "float16"):
+        with np.errstate(over="ignore"):
+            values[first:last] = draw(st.sampled_from(ODD_NUMBERS))
+    else:
+        bits, number = np.iinfo(values.dtype).bits, draw(st.sampled_from([*EXTREME, nodes - 1, nodes]))
+        values[first:last] = np.array(number % 2**bits, f"u{bits // 8}").view(values.dtype)
+    return values.tobytes()
+
+
+@st.composite
+def changed_graph(draw, folder: Path) -> dict[str, bytes]:
+    """Some files of a graph folder, changed."""
+    manifest, made = json.loads((folder / MANIFEST).read_bytes()), {}
+    names = sorted(path.name for path in folder.iterdir())
+    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)):
+        content = (folder / name).read_bytes()
+        array = manifest["arrays"].get(name.removesuffix(".bin"))
+        first = draw(st.integers(0, len(content)))
+        zeros = content[:first] + bytes(len(content) - first)
+        other = (folder / draw(st.sampled_from(names))).read_bytes()
+        ways = [damaged(content), NOTHING, st.sampled_from([zeros, other, content[::-1]])]
+        # As long as it was, so that no size gives it away.
+        ways += [damaged(content).map(functools.partial(_fitted, len(content)))]
+        if array is not None:
+            ways += [renumbered(content, array["dtype"], manifest["nodes"])] * 6
+        elif name == MANIFEST:
+            ways += [edited(manifest).map(as_json)] * 8
+        made[name] = draw(st.one_of(ways))
+    return made
+
+
+def _fitted(size: int, content: bytes) -> bytes:
+    return content[:size].ljust(size, b"\0")

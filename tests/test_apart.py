@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.apart import HELD, MEMORY, process_apart
+from tests.apart import HELD, MEMORY
 
 KEPT: list[object] = []
 
@@ -19,8 +19,7 @@ def reserve(mebibytes):
 
 
 @pytest.mark.full
-def test_a_greedy_call_is_told_and_what_is_only_reserved_does_not_count():
-    with process_apart() as apart:
-        assert apart("tests.test_apart:take", (MEMORY >> 20) + 64).startswith("took ")
-        assert apart("tests.test_apart:reserve", 2 * HELD >> 20).startswith("numpy")
-        assert apart("tests.test_apart:reserve", 4 * MEMORY >> 20) == "done"
+def test_a_greedy_call_is_told_and_what_is_only_reserved_does_not_count(apart):
+    assert apart("tests.test_apart:take", (MEMORY >> 20) + 64).startswith("took ")
+    assert apart("tests.test_apart:reserve", 2 * HELD >> 20).startswith("numpy")
+    assert apart("tests.test_apart:reserve", 4 * MEMORY >> 20) == "done"

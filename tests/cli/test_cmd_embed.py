@@ -35,7 +35,7 @@ from tests.kills import Killed, killed
 
 SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
 FILES = {
-    *("digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
+    *("digests.json", "embeddings.parquet", "graph", "metrics.jsonl", "model.safetensors"),
     *("fingerprint.json", "recipe.toml"),
 }
 

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from clnr.datasets import formats
 from clnr.datasets.catalog import reader_of
 from clnr.errors import DataError
-from tests.apart import process_apart
 from tests.datasets.made import (
     ADJACENCY,
     ATTRIBUTES,
@@ -215,15 +214,9 @@ def test_ogb_zip_without_a_table_is_refused_by_name(tmp_path):
 # -- damage: each case is read in a process of its own, with little memory, so that even a crash is one case's ---------
 
 
-@pytest.fixture(scope="module")
-def apart():
-    with process_apart() as call:
-        yield lambda reader, files: call("tests.datasets.made:read_files", reader, [str(file) for file in files])
-
-
 def assert_refused(apart, reader: str, files: list[Path]) -> None:
     """The reader refuses with a message that leads to the file."""
-    said = apart(reader, files)
+    said = apart("tests.datasets.made:read_files", reader, [str(file) for file in files])
     assert said.startswith("DataError: "), said
     assert any(str(file.parent) in said for file in files), said
     assert "\n" not in said

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clnr.datasets import formats
-from tests.apart import process_apart
 from tests.datasets import made
 from tests.fuzz import examples
 
@@ -21,20 +20,19 @@ fuzzed = settings(
 
 
 @pytest.fixture(scope="module")
-def holds(tmp_path_factory):
+def holds(tmp_path_factory, apart):
     """Writes files by name into one folder, reads them in a process apart, and holds the reader to its word."""
     folder = tmp_path_factory.mktemp("fuzz")
-    with process_apart() as call:
 
-        def check(reader: str, files: dict[str, bytes], sound: bool = True) -> None:
-            for name, content in files.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(content)
-            said = call("tests.datasets.made:read_files", reader, [str(folder / name) for name in files])
-            refused = said.startswith("DataError: ") and str(folder) in said and said.isprintable()
-            assert refused or (sound and said == "done"), said
+    def check(reader: str, files: dict[str, bytes], sound: bool = True) -> None:
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        said = apart("tests.datasets.made:read_files", reader, [str(folder / name) for name in files])
+        refused = said.startswith("DataError: ") and str(folder) in said and said.isprintable()
+        assert refused or (sound and said == "done"), said
 
-        yield check
+    return check
 
 
 def contents(folder: Path, files: list[Path]) -> dict[str, bytes]:

@@ -7,7 +7,6 @@ other means: plain arrays, all of them at once.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import json
 import shutil
@@ -23,21 +22,20 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from clnr.embedding.job import embed_folder
+from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder import open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
-from clnr.tables.table_graph import in_memory
+from clnr.tables.table_graph import in_memory, node_table, read_table_info
 from tests.apart import process_apart
-from tests.damage import NOTHING, as_json, damaged, edited, fuzzed
+from tests.damage import changed_graph, fuzzed
 from tests.embedding.stages import test_graph_in_files
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30
-NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "uint8": "u1"}
-EXTREME = (-1, 0, 1, -2, NODES - 1, NODES, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
-ODD = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
 
 
 # -- what is tried ----------------------------------------------------------------------------------------------------------
@@ -45,6 +43,13 @@ ODD = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
 
 def load(path: str, out: str) -> None:
     in_memory(open_graph(path))
+
+
+def show(path: str, out: str) -> None:
+    """What a report shows of it."""
+    graph = open_graph(path)
+    ids, info = NodeIds(graph.node_ids, in_files=True), read_table_info(graph)
+    Nodes(ids, info, graph, node_table(graph), graph.digest, graph.name).shown(NODES // 2)
 
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
@@ -93,52 +98,6 @@ def written(path: Path) -> list[Path]:
     return [path / name for name in ("tables", "sparse", "half")]
 
 
-# -- damage -----------------------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def extreme(draw, content: bytes, dtype: str) -> bytes:
-    """An array with some of its numbers replaced, or a range of them."""
-    values = np.frombuffer(content, NUMBERS[dtype]).copy()
-    if not len(values):
-        return content
-    first = draw(st.integers(0, len(values) - 1))
-    last = draw(st.sampled_from([first + 1, first + 1, first + 3, len(values)]))
-    if dtype in ("float32", "float16"):
-        with np.errstate(over="ignore"):
-            values[first:last] = draw(st.sampled_from(ODD))
-    else:
-        bits = np.iinfo(values.dtype).bits
-        values[first:last] = np.array(draw(st.sampled_from(EXTREME)) % 2**bits, f"u{bits // 8}").view(values.dtype)
-    return values.tobytes()
-
-
-def _fitted(size: int, content: bytes) -> bytes:
-    return content[:size].ljust(size, b"\0")
-
-
-@st.composite
-def changes(draw, folder: Path) -> dict[str, bytes]:
-    """Some files of a folder, changed."""
-    manifest, made = json.loads((folder / MANIFEST).read_bytes()), {}
-    names = sorted(path.name for path in folder.iterdir())
-    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)):
-        content = (folder / name).read_bytes()
-        array = manifest["arrays"].get(name.removesuffix(".bin"))
-        first = draw(st.integers(0, len(content)))
-        zeros = content[:first] + bytes(len(content) - first)
-        other = (folder / draw(st.sampled_from(names))).read_bytes()
-        ways = [damaged(content), NOTHING, st.sampled_from([zeros, other, content[::-1]])]
-        # As long as it was, so that no size gives it away.
-        ways += [damaged(content).map(functools.partial(_fitted, len(content)))]
-        if array is not None:
-            ways += [extreme(content, array["dtype"])] * 6
-        elif name == MANIFEST:
-            ways += [edited(manifest).map(as_json)] * 8
-        made[name] = draw(st.one_of(ways))
-    return made
-
-
 # -- what is promised -------------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +106,7 @@ def broken(folder: Path, ways: tuple[str, ...]) -> str | None:
     content = json.loads((folder / MANIFEST).read_bytes())
     arrays = {}
     for name, info in content["arrays"].items():
-        values = np.fromfile(folder / f"{name}.bin", NUMBERS[info["dtype"]])
+        values = np.fromfile(folder / f"{name}.bin", info["dtype"])
         arrays[name] = values.reshape(info["shape"])
     nodes = content["nodes"]
     for name in (*ways, *(["features"] if "features.indptr" in arrays else [])):
@@ -191,9 +150,10 @@ def test_a_folder_is_read_as_it_can_be_or_not_at_all(data, apart, folders, tmp_p
     sound, path = data.draw(st.sampled_from(folders)), tmp_path / "graph"
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(sound, path)
-    changed = data.draw(changes(sound))
+    changed = data.draw(changed_graph(sound))
     for name, content in changed.items():
         (path / name).write_bytes(content)
+    tried(apart, "show", path, tmp_path)
     if tried(apart, "load", path, tmp_path):
         assert broken(path, ways(path)) is None
     call = data.draw(st.sampled_from(["train", "train", "train", "train_mix"]))
@@ -211,5 +171,5 @@ def ways(path):
 def test_sound_folders_are_taken(apart, folders, tmp_path):
     for path in folders:
         assert broken(path, ways(path)) is None
-        for call in ("load", "train"):
+        for call in ("load", "show", "train"):
             assert apart(call, path, tmp_path / "out") == "done"

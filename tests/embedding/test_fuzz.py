@@ -16,20 +16,33 @@ from hypothesis import strategies as st
 
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.store.artifact import load_result, save_folder
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.store.artifact_files import GRAPH, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.store.artifact_graph import GRAPH_FILE
 from clnr.engine import cpu_engine
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from clnr.tables.ingest_report import NODES, TABLES
+from clnr.tables.ingest_report import TABLES
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import fit
 from tests.conftest import tiny
-from tests.damage import NOTHING, as_json, as_toml, attempted, damaged, edited, fuzzed, rearranged, unseal
+from tests.damage import (
+    NOTHING,
+    as_json,
+    as_toml,
+    attempted,
+    changed_graph,
+    damaged,
+    edited,
+    fuzzed,
+    rearranged,
+    reseal,
+    unseal,
+)
 from tests.embedding.store.test_artifact import fitted, tables
 
 pytestmark = pytest.mark.fuzz
-LOADED = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
+LOADED = (RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH)
 ABOUT = {"graph": "tiny"}
 MEMORY = 600 * 2**20
 
@@ -48,8 +61,13 @@ def changes(draw, folder: Path) -> dict[str, bytes]:
     """Some files of a folder, changed."""
     made = {}
     for name in draw(st.lists(st.sampled_from(LOADED), min_size=1, max_size=2, unique=True)):
+        if name == GRAPH:
+            of_graph = draw(changed_graph(folder / GRAPH))
+            made |= {f"{GRAPH}/{each}": content for each, content in of_graph.items()}
+            continue
         content = (folder / name).read_bytes()
-        ways = [damaged(content), NOTHING, st.sampled_from(LOADED).map(lambda other: (folder / other).read_bytes())]
+        other = (folder / draw(st.sampled_from((*LOADED[:-1], GRAPH_FILE)))).read_bytes()
+        ways = [damaged(content), NOTHING, st.just(other)]
         if name == TABLES:
             ways += [edited(json.loads(content)).map(as_json)] * 4
         elif name == METRICS:
@@ -57,7 +75,7 @@ def changes(draw, folder: Path) -> dict[str, bytes]:
             ways += [edited(lines).map(lambda rows: b"\n".join(map(as_json, rows)))] * 4
         elif name == RECIPE:
             ways += [edited(tomllib.loads(content.decode())).map(as_toml)] * 4
-        elif name in (MODEL, GRAPH):
+        elif name == MODEL:
             ways += [rearranged(content)] * 4
         made[name] = draw(st.one_of(ways))
     return made
@@ -85,12 +103,13 @@ def folder(tmp_path_factory):
 
 def load(folder, source, changed, sealed=True):
     """What is loaded from a folder with some files changed."""
-    for path in source.iterdir():
-        shutil.copy(path, folder)
-    if not sealed:
-        unseal(folder)
+    shutil.copytree(source, folder, dirs_exist_ok=True)
     for name, content in changed.items():
         (folder / name).write_bytes(content)
+    if not sealed:
+        unseal(folder)
+    if not sealed and GRAPH_FILE not in changed:
+        reseal(folder / GRAPH)
     return attempted(lambda: load_result(folder))
 
 
@@ -111,7 +130,8 @@ def test_a_folder_without_digests_is_read_as_it_can_be_or_not_at_all(data, whole
 @fuzzed(30)
 @given(data=st.data())
 def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder):
-    names = data.draw(st.lists(st.sampled_from((*LOADED, DIGESTS)), min_size=1, max_size=2, unique=True))
+    files = sorted(path.relative_to(sealed).as_posix() for path in sealed.rglob("*") if path.is_file())
+    names = data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=2, unique=True))
     changed = {name: data.draw(damaged((sealed / name).read_bytes())) for name in names}
     back = load(folder, sealed, changed)
     if back is None:

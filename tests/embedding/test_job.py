@@ -66,9 +66,12 @@ def test_equal_runs_write_equal_bytes_and_formats_can_be_added_later(tables, tmp
     for folder, formats in ((one, ["npy", "csv"]), (other, ["csv", "npy"])):
         embed_tables(tables, folder, settings())
         assert write_formats(folder, formats) == [folder / f"embeddings.{name}" for name in formats]
-    files, others = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in (one, other))
+    files, others = (
+        {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in (one, other)
+    )
     assert files == others
-    assert {"model.safetensors", "report.html"} < files.keys()
+    assert {"model.safetensors", "report.html", "graph/graph.json"} < files.keys()
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["out"]
 
 

@@ -7,6 +7,9 @@ import pyarrow as pa
 import pytest
 
 from clnr import Graph, NodeEmbedder, evaluation, read_tables
+from clnr.embedding.planning import file_plan
+from clnr.graph.folder import open_graph
+from clnr.tables import ingest
 
 CHANCE, FAR = 0.5, 0.08
 SMALL = {"epochs": 3, "hidden": 16, "dimension": 16}
@@ -62,3 +65,21 @@ def test_a_training_that_holds_edges_out_is_that_of_the_graph_without_them():
     losses = embedder(hold_out=0).fit(rest).losses_
     assert embedder(hold_out=0.2).fit(whole).losses_ == pytest.approx(losses, rel=1e-5)
     assert embedder(hold_out=0).fit(whole).losses_ != pytest.approx(losses, rel=1e-5)
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["memory", "files"])
+def test_where_held_out_edges_are_the_only_structure_their_score_is_chance(files, tmp_path, monkeypatch):
+    """Nearly all edges are held out, and features have nothing to do with them; the vectors that are written see them."""
+    pairs, x = np.arange(2400).reshape(2, -1), np.random.default_rng(0).normal(size=(2400, 6))
+    tables = pa.table({"source": pairs[0], "target": pairs[1]}), pa.table({"id": np.arange(2400), "x": x.tolist()})
+    graph = ingest(*tables, out=tmp_path / "graph").stored.path if files else read_tables(*tables)
+    if files:
+        monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
+    found = NodeEmbedder(hold_out=0.99, recipe=SMALL | QUICK, device="cpu", threads=1).fit(graph)
+    held = evaluation.hold_out(open_graph(graph) if files else graph.graph, 0.99, 0)
+    assert (found.scores_["links_held_out"], held.positives.shape[1]) == (1188, 1188)
+    assert found.scores_["link_auc"] == pytest.approx(CHANCE, abs=0.04)
+    z = np.asarray(found.embedding_)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    linked, others = ((z[a] * z[b]).sum(1).mean() for a, b in held[:2])
+    assert linked > others + 0.15

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from clnr import NodeEmbedder
 from clnr.embedding import rows
@@ -15,6 +17,7 @@ from clnr.embedding.planning import file_plan
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import ShardIds, Shards
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
@@ -132,12 +135,20 @@ def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
         assert found.silhouette == pytest.approx(same.silhouette)
     assert {trait.column for each in found.clusters for trait in each.traits} == {"trade", "years"}
     assert all(name == f"the {node}" for each in found.clusters for node, name in zip(each.typical, each.names, strict=True))
-    # Without its graph folder, nothing but the vectors is known.
     embedder.save(tmp_path / "saved")
+    write_report(tmp_path / "saved", name="trade")
+    near = NodeEmbedder.load(tmp_path / "saved").similar("n3", 9, names=True)
+    assert near == [(node, cosine, trades[int(node[1:])]) for node, cosine in embedder.similar("n3", 9)]
+    # Without its graph folder, nothing but the vectors is known.
     folder.stored.path.rename(tmp_path / "elsewhere")
-    alone = NodeEmbedder.load(tmp_path / "saved").clusters(3)
+    loaded = NodeEmbedder.load(tmp_path / "saved")
+    alone = loaded.clusters(3)
     np.testing.assert_array_equal(alone.assignment, found.assignment)
     assert [(each.typical, each.traits) for each in alone.clusters] == [(each.typical, ()) for each in found.clusters]
+    assert np.asarray(loaded.ids_).tolist() == ids
+    assert loaded.similar("n3", 9, names=True) == [(*each[:2], None) for each in near]
+    with pytest.raises(DataError, match="its graph folder is missing"):
+        loaded.report(tmp_path / "r.html")
 
 
 def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
@@ -150,13 +161,30 @@ def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
     np.testing.assert_array_equal(np.asarray(loaded.embedding_), np.asarray(embedder.embedding_))
     assert loaded.similar("n3", 4) == embedder.similar("n3", 4)
     assert loaded.losses_ == embedder.losses_
-    again = pickle.loads(pickle.dumps(loaded))
+    content = pickle.dumps(loaded)
+    again = pickle.loads(content)
     np.testing.assert_array_equal(again.embedding_[:3], embedder.embedding_[:3])
+    assert again.similar("n3", 4, names=True) == loaded.similar("n3", 4, names=True)
+    away = folders["text"].stored.path.rename(tmp_path / "elsewhere")
+    assert pickle.loads(content).similar("n3", 4) == loaded.similar("n3", 4)
+    assert pickle.loads(content).similar("n3", 4, names=True)[0][-1] is None
+    away.rename(folders["text"].stored.path)
     with pytest.raises(ClnrError, match="cannot be pickled: save"):
         pickle.dumps(embedder)
-    with pytest.raises(ClnrError, match="a graph in files cannot be extended"):
-        embedder.extend(pa.table({"source": ["n1"], "target": ["n2"]}))
     assert "the node 5" in embedder.report(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_it_is_extended_as_in_memory(folders, fitted):
+    embedder = fitted["text"]
+    whole, result = clone(embedder), embedder._result
+    in_one = {"nodes": Nodes.of_tables(in_memory(folders["text"])), "z": np.asarray(result.z)}
+    whole._set_result(dataclasses.replace(result, **in_one))
+    edges = pa.table({"source": ["new", "n1"], "target": ["n3", "n2"]})
+    nodes = pa.table({"id": ["new"], "x": [[0.5] * 6], "title": ["the newest"]})
+    larger, same = embedder.extend(edges, nodes), whole.extend(edges, nodes)
+    assert larger.ids_.tolist() == same.ids_.tolist() == [*np.asarray(embedder.ids_), "new"]
+    np.testing.assert_array_equal(larger.embedding_, same.embedding_)
+    assert larger.similar("the newest", 3, names=True) == same.similar("new", 3, names=True)
 
 
 def test_other_graphs_are_embedded_with_it(folders, fitted, monkeypatch):

@@ -11,7 +11,7 @@ from clnr.support.machine.devices import Asked
 from tests import oracles
 from tests.cases import pairs
 from tests.conftest import tiny
-from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, fused, random, reference
+from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, SMALL_GRAPHS, random, reference
 from tests.engine.dense_views import DenseOperators, close, outcome
 
 
@@ -55,20 +55,20 @@ def test_values_and_gradients_are_those_of_dense_matrices(engine, name, drop, ma
     assert_equal_to_dense(engine, GRAPHS[name], drop, mask, permuted)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name != "usual")) for name in GRAPHS])
-def test_kernels_values_and_gradients_are_those_of_dense_matrices(name):
-    assert_equal_to_dense(fused(), GRAPHS[name], "half", "columns")
+KERNEL_VIEWS = [
+    *((name, "half", "columns", False) for name in SMALL_GRAPHS),
+    *(("sparse features", *view) for view in pairs(DROPS, [*MASKS, "rates"], [False, True])),
+]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("drop", "mask", "permuted"), pairs(DROPS, [*MASKS, "rates"], [False, True]))
+@pytest.mark.parametrize(("name", "drop", "mask", "permuted"), KERNEL_VIEWS)
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
-def test_kernels_equal_dense_matrices_in_every_view(engine, drop, mask, permuted):
-    """Of a smaller graph, since each row takes long to interpret."""
-    assert_equal_to_dense(engine, tiny(12, 24, 6, sparse=True), drop, mask, permuted)
+def test_kernels_values_and_gradients_are_those_of_dense_matrices(engine, name, drop, mask, permuted):
+    assert_equal_to_dense(engine, SMALL_GRAPHS[name], drop, mask, permuted)
 
 
-def assert_equal_to_dense(engine, graph, drop, mask, permuted=False):
+def assert_equal_to_dense(engine, graph, drop, mask, permuted):
     masks = MASKS | {"rates": column_rates(graph, engine.device)}
     order = torch.arange(graph.num_nodes, device=engine.device).roll(1) if permuted else None
     view = View(engine.to_device(graph), DROPS[drop], masks[mask], order)
@@ -91,7 +91,7 @@ def propagated(engine, operators, matrix, h):
 @pytest.mark.parametrize("name", ["usual", "sparse features", "one node", "loops of its own"])
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_links_are_propagated_by_as_they_are(engine, name, drop):
-    graph, rule = GRAPHS[name], DROPS[drop]
+    graph, rule = SMALL_GRAPHS[name], DROPS[drop]
     dense = unlike(graph)
     view = View(engine.to_device(graph), rule, propagation_matrix=to_sparse_matrix(sp.csr_array(dense), engine.device))
     for i, j in zip(*np.nonzero(dense), strict=True):
@@ -104,7 +104,7 @@ def test_links_are_propagated_by_as_they_are(engine, name, drop):
 @pytest.mark.parametrize("name", ["usual", "directed, weighted, sparse", "star", "loops of its own"])
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
-    graph = GRAPHS[name]
+    graph = SMALL_GRAPHS[name]
     device_graph = engine.to_device(graph)
 
     def rate(i, j):

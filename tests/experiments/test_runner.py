@@ -131,7 +131,7 @@ def test_the_key_changes_with_torch_and_what_computes(monkeypatch):
     keys = [key_of()]
     for holder, name, value in [
         (code_digest, "code_version", lambda: "another"),
-        (environment, "hardware", lambda device: "another processor"),
+        (environment, "_processor", lambda: "another processor"),
         (torch, "__version__", "99.0"),
         (torch.cuda, "get_device_name", lambda device: "a GPU"),
     ]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clnr.graph import Graph, csr
-from clnr.graph.csr import are_among, distinct, draw_neighbours, median_weight
+from clnr.graph.csr import are_among, distinct, draw_neighbours, find_edges, median_weight
 from tests.conftest import tiny
 
 
@@ -30,6 +30,17 @@ def test_of_many_some_parts_are_looked_at(monkeypatch):
     assert abs(median_weight(weights) - 5000) <= 50
     shuffled = np.random.default_rng(0).permutation(weights)
     assert abs(median_weight(shuffled) - 5000) < 1000
+
+
+def test_edges_are_found_where_they_are_and_others_are_not():
+    indptr, indices, _ = tiny(30, 80, undirected=False).incoming
+    row, column = np.divmod(np.random.default_rng(0).permutation(30 * 30), 30)
+    places = find_edges(indptr, indices, row, column)
+    found = places >= 0
+    assert sorted(places[found].tolist()) == list(range(len(indices)))
+    np.testing.assert_array_equal(indices[places[found]], column[found])
+    assert (indptr[row[found]] <= places[found]).all()
+    assert (places[found] < indptr[row[found] + 1]).all()
 
 
 # -- drawn neighbours -------------------------------------------------------------------------------------------------------

@@ -265,6 +265,18 @@ def test_a_read_out_does_not_change_the_training():
     np.testing.assert_allclose(gram(found), 99 / 3 * gram(side_by_side(z, a @ z, a @ a @ z)), atol=0.05)
 
 
+@pytest.mark.parametrize("most", [80, 30])
+def test_statistics_are_of_all_nodes_or_of_a_uniform_sample(monkeypatch, most):
+    monkeypatch.setattr("clnr.methods.model.MEASURED_NODES", most)
+    graph, model = tiny(80, 200), CLNR.build(SMALL.but(encoder="mlp"))
+    parameters = model.init(graph.num_features, 0)
+    final = model.finalize(parameters, cpu_engine(), cpu_engine().to_device(graph))
+    rows = graph.features @ parameters["encoder.0.weight"].numpy() + parameters["encoder.0.bias"].numpy()
+    some = rows[rng.permute(rng.key(0, "measured"), torch.arange(most), 80).numpy()]
+    np.testing.assert_allclose(final["encoder.0.mean"], some.mean(0), atol=1e-5)
+    np.testing.assert_allclose(final["encoder.0.variance"], some.var(0), rtol=1e-4)
+
+
 # -- sampled steps ----------------------------------------------------------------------------------------------------------
 
 ENGINE = cpu_engine()

@@ -15,7 +15,7 @@ from clnr.nn.objectives import NTXent, StepContext, Supervision
 from clnr.training import train_state
 from clnr.training.loop import MetricBuffer, fit, fit_all
 from clnr.training.train_state import CudaGraphStep, EarlyStopping, ended, learning_rate
-from tests.cases import in_tiers
+from tests.cases import in_tiers, pairs
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=25)
@@ -69,29 +69,27 @@ def assert_same(fitted, expected):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "change"),
     [
-        {},
-        {"weight_decay": 0.1},
-        {"weight_decay": 0.1, "weight_decay_mode": "decoupled"},
-        {"warmup": 0.3, "schedule": "cosine"},
-        {"learning_rate": 0.05, "patience": 3},
+        *(("CLNR", {"weight_decay": 0.1, "weight_decay_mode": mode}) for mode in ("l2", "decoupled")),
+        *((name, {"warmup": 0.3, "schedule": "cosine"}) for name in ("CLNR", "BGRL")),
+        *((name, {"learning_rate": 0.05, "patience": 3}) for name in ("CLNR", "BGRL", "DGI", "GCN")),
+        *((name, {}) for name in ("CLNR", "BGRL", "DGI", "GCN")),
+        ("BGRL", {"weight_decay": 0.1}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["CLNR", "BGRL", "DGI", "GCN"])
 def test_it_is_adam_on_the_models_loss(name, change):
     recipe = Recipe(hidden=16, dimension=8, epochs=20, **change)
     assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("most", [0, 2])
-@pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CCA-SSG", "BGRL"])
+@pytest.mark.parametrize(("name", "most"), [("CLNR", 0), ("CLNR-mix", 2), ("CCA-SSG", 2), ("BGRL", 0)])
 def test_sampled_steps_learn_and_stop_early(name, most):
     """What stops them is the loss of the sampled nodes."""
     sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
-    recipe = SMALL.but(epochs=200, learning_rate=0.05, patience=20, **sampled)
+    recipe = SMALL.but(epochs=200, learning_rate=0.05, patience=10, **sampled)
     fitted = training(recipe, METHODS[name], seed=3)
     assert_same(fitted, by_hand(recipe, METHODS[name], 3))
     assert len(fitted.losses) < 200
@@ -249,14 +247,13 @@ def parallel_seeds(method, seeds, recipe=SMALL, engine=None):
     )
 
 
-@pytest.mark.parametrize("sampled", [{}, {"sampled_nodes": 10, "moments": "sampled"}], ids=["all nodes", "sampled"])
-@pytest.mark.parametrize("patience", [0, 4])
 @pytest.mark.parametrize(
-    "method", [CLNR, METHODS["BGRL"], METHODS["GCN"], METHODS["Untrained"]], ids=lambda method: method.name
+    ("name", "patience", "sampled"),
+    pairs(["CLNR", "BGRL", "GCN", "Untrained"], [0, 4], [{}, {"sampled_nodes": 10, "moments": "sampled"}]),
 )
 @pytest.mark.full
-def test_side_by_side_each_is_what_it_would_be_alone(method, patience, sampled):
-    recipe = SMALL.but(patience=patience, learning_rate=0.05, **sampled)
+def test_side_by_side_each_is_what_it_would_be_alone(name, patience, sampled):
+    method, recipe = METHODS[name], SMALL.but(patience=patience, learning_rate=0.05, **sampled)
     for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe), strict=True):
         alone = training(recipe, method, seed=seed)
         assert torch.equal(fitted.losses, alone.losses)

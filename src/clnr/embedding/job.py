@@ -19,7 +19,7 @@ from clnr.embedding.stages.stages import run_stages
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import check_output
 from clnr.embedding.store.output_folder import Output
-from clnr.embedding.store.work_folder import begun_choices, work_path
+from clnr.embedding.store.work_folder import begun_choices, raise_left, work_path
 from clnr.engine import choose_again
 from clnr.errors import DataError, option
 from clnr.graph import Graph
@@ -28,7 +28,7 @@ from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import errors_name, reserve_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
-from clnr.training.checkpoint import begun_with
+from clnr.training.checkpoint import begun_with, checkpoint_path
 from clnr.training.fingerprint import CHOSEN_HERE, Fingerprint, differences
 
 
@@ -153,6 +153,9 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
     with reserve_folder(output.folder):
         finished = check_output(output.folder, output.force, settings.resume)
         settings.check_checkpoint()
+        beside = checkpoint_path(output.folder)
+        if settings.checkpoint == beside and beside.is_file() and not (settings.resume or output.force):
+            raise_left(beside)
         yield finished
 
 

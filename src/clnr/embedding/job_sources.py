@@ -108,7 +108,7 @@ class InFiles(Source):
     def begin(self, settings: Settings, recipe: Recipe, planned: FilePlan, output: Output | None, bar: Bar | None) -> Job:
         assert output is not None
         fingerprint = settings.fingerprint(self.digest, recipe)
-        work = WorkFolder(output.folder, self.folder, settings, fingerprint)
+        work = WorkFolder(output.folder, self.folder, settings, fingerprint, output.force)
         block_rows = work.begin(planned.block_rows)
         loop_weight = check_positive(median_weight(self.folder.incoming.weight))
         graph = GraphInFiles(self.folder, settings, recipe, work.path, block_rows, loop_weight, bar)
@@ -196,7 +196,7 @@ class Extension(Source):
 
     @property
     def digest(self) -> str:
-        return self.earlier.table_graph.graph.digest
+        return self.earlier.nodes.digest
 
     def plan(self, settings: Settings) -> tuple[Recipe, ExtensionPlan]:
         return self.earlier.model.recipe, plan_extension(self.earlier, self.tables, alone=self.alone)

@@ -41,7 +41,7 @@ class EmbeddingResult:
 
     @property
     def table_graph(self) -> TableGraph:
-        """The graph, and how it was read; an error if it is in files."""
+        """The graph in memory, and how it was read; an error if its folder is gone."""
         return self.nodes.table_graph
 
     @cached_property

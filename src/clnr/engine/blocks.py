@@ -19,20 +19,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr import rng
 from clnr.engine.cpu.csr_arrays import CSRArrays, GraphRows, MatrixRows, numba_kernels
 from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.cpu.threads import share_rows
 from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
-from clnr.engine.streams import Streams
 from clnr.engine.view import DeviceGraph, Mask, ReadFeatures, View
 from clnr.graph import Graph
 from clnr.graph.csr import Array, are_among
 
 # Steps of a dense product that take about as long as adding one number of a row that an edge points to.
 _STEPS_PER_GATHER = 8
-_MEASURED_NODES = 1 << 14
 _ROWS_PER_COUNT = 1 << 20
 _READ_AHEAD_KEY = "read ahead"
 # The bits of a float that are all set where it is not finite.
@@ -61,12 +58,6 @@ class BlockEngine(SparseEngine):
         narrow, read = matrix._replace(columns=columns.astype(np.int32)), torch.from_numpy(gather_rows(rows, reached))
         shape = len(matrix.indptr) - 1, len(reached)
         return lambda relu: self.block_matrix(narrow, shape)(read.to(self.device), relu)
-
-    def operators(self, view: View, streams: Streams | None = None) -> Operators:
-        """The linear maps of a view; of a graph in blocks those of a fixed sample of nodes, for statistics of all."""
-        if view.device_graph.in_blocks:
-            return self.block_operators(view, measured_nodes(view.device_graph.graph.num_nodes))
-        return super().operators(view, streams)
 
     def block_operators(self, view: View, nodes: Tensor) -> Operators:
         """``sampled_operators`` whose nodes a CPU finds."""
@@ -205,11 +196,6 @@ class FrontierOperators(MatrixOperators):
         inputs, outputs = weight.shape
         fewer = len(self.nodes) - len(self._frontier.nodes(self._hops - 1))
         return _STEPS_PER_GATHER * len(self._block.columns) * (inputs - outputs) <= fewer * inputs * outputs
-
-
-def measured_nodes(count: int) -> torch.Tensor:
-    """The nodes that stand for all where statistics of all are asked for, as batch normalisation does after training."""
-    return rng.permute(rng.key(0, "measured"), torch.arange(min(count, _MEASURED_NODES)), count)
 
 
 # -- graphs and their features ----------------------------------------------------------------------------------------

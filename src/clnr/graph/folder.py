@@ -27,7 +27,7 @@ from clnr.errors import DataError, option
 from clnr.graph.csr import CSR, Array
 from clnr.graph.digest import graph_digest, id_arrays
 from clnr.graph.graph import Graph, Stored
-from clnr.graph.manifest import MANIFEST, find_manifest
+from clnr.graph.manifest import ARRAYS, MANIFEST, array_file, find_manifest
 from clnr.graph.stored_ids import StoredIds
 from clnr.graph.validation import check_class_count
 from clnr.support.storage import check_count, check_version, errors_name, parse_json, read_stable, sha256
@@ -37,19 +37,8 @@ MOST_NODES = 2**31 - 1
 """The most nodes of a graph: places and rows of nodes are 32-bit numbers. Edges are counted in 64 bits."""
 FEATURE_TYPES = ("float32", "float16")
 _NUMPY_TYPES = {"float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
-_CSR = ("indptr", "indices")
-ARRAYS = (
-    *(f"{way}.{part}" for way in ("incoming", "outgoing") for part in (*_CSR, "weight")),
-    *(f"features.{part}" for part in (*_CSR, "values")),
-    *("ids.values", "ids.offsets", "ids.text", "labels.values"),
-)
-"""The names of all arrays that a folder may have."""
 Files = Mapping[str, Callable[[Path], object]]
 """What writes each of other files, by its name."""
-
-
-def array_file(name: str) -> str:
-    return f"{name}.bin"
 
 
 class _ArrayInfo(NamedTuple):
@@ -120,7 +109,16 @@ def verify(path: Path, progress: Callable[[str], None] | None = None) -> None:
             progress(name)
         with errors_name(path / name):
             if sha256(path / name) != digest:
-                raise DataError("it is damaged, or was changed; write the folder again (clnr ingest)")
+                raise DataError("it is damaged, or was changed; write the folder again")
+
+
+def open_unchanged(path: Path, digest: str) -> Graph | None:
+    """The graph in a folder; None if it is not there, or is another one than that of a digest."""
+    try:
+        graph = open_graph(path)
+    except DataError:
+        return None
+    return graph if graph.digest == digest else None
 
 
 def check_unchanged(graph: Graph) -> None:
@@ -178,7 +176,7 @@ def _features(arrays: Mapping[str, Array], manifest: _Manifest) -> Any:
         return arrays["features.values"]
     matrix: Any = sp.csr_array((manifest.nodes, manifest.features), dtype=np.float32)
     # Its constructor would copy the indices, for one type of both.
-    matrix.indptr, matrix.indices = (arrays[f"features.{part}"] for part in _CSR)
+    matrix.indptr, matrix.indices = (arrays[f"features.{part}"] for part in ("indptr", "indices"))
     matrix.data = arrays["features.values"]
     return matrix
 

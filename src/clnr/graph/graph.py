@@ -346,7 +346,8 @@ class Graph:
 
     def to_scipy(self) -> sp.csr_array:
         """The adjacency matrix, entry ``[i, j]`` an edge from ``i`` to ``j``."""
-        indptr, indices, weight = self.outgoing
+        everyone = np.arange(self.num_nodes)
+        indptr, indices, weight = self.outgoing if self.stored is None else self.take_edges(everyone, self.outgoing)
         values = np.ones(len(indices), np.float32) if weight is None else weight
         return sp.csr_array((values.copy(), indices.copy(), indptr.copy()), shape=(self.num_nodes, self.num_nodes))
 

@@ -1,4 +1,4 @@
-"""Where a graph folder says what is in it. Nothing heavy is imported here."""
+"""The files of a graph folder, and where it says what is in it. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from pathlib import Path
 from clnr.errors import DataError
 
 MANIFEST = "graph.json"
+ARRAYS = (
+    *(f"{way}.{part}" for way in ("incoming", "outgoing") for part in ("indptr", "indices", "weight")),
+    *(f"features.{part}" for part in ("indptr", "indices", "values")),
+    *("ids.values", "ids.offsets", "ids.text", "labels.values"),
+)
+"""The names of all arrays that a graph folder may have."""
+
+
+def array_file(name: str) -> str:
+    return f"{name}.bin"
 
 
 def find_manifest(folder: Path) -> Path:

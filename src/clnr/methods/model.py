@@ -24,6 +24,9 @@ from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import ReadoutContext
 from clnr.support.processes.workers import ALONE, Workers
 
+MEASURED_NODES = 1 << 14
+"""The most nodes whose rows are measured for the statistics of batch normalisation."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -233,9 +236,17 @@ class Model:
     def finalize(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Parameters:
         """After training: the parameters, completed with what embedding needs."""
         view = View(device_graph)
-        eval_views = [engine.operators(view) for view in self.eval_views(view)]
+        eval_views = [self._measured(engine, each) for each in self.eval_views(view)]
         parameters = parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
         return self.fit_readout(parameters, engine, view)
+
+    def _measured(self, engine: Engine, view: View) -> Operators:
+        """The maps by which the statistics of all nodes are measured: of many, of the same uniform sample at every call."""
+        count, in_blocks = view.device_graph.graph.num_nodes, view.device_graph.in_blocks
+        if not in_blocks and (count <= MEASURED_NODES or not self.encoder.samples):
+            return engine.operators(view)
+        nodes = rng.permute(rng.key(0, "measured"), torch.arange(min(count, MEASURED_NODES)), count)
+        return engine.sampled_operators(view, nodes.to(engine.device))
 
     @torch.no_grad()
     def fit_readout(self, parameters: Parameters, engine: Engine, view: View) -> Parameters:

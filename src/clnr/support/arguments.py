@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,8 @@ LEAST_MEMORY = 1_000_000_000
 """Bytes of memory with which a small graph is written as a graph folder or trained from its files."""
 
 
-def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:
+def check_choice(kind: str, name: Any, choices: Collection[str]) -> str:
     """A name that must be one of ``choices``; ``kind`` says what it names."""
-    choices = tuple(choices)
     if not (isinstance(name, str) and name in choices):
         raise UnknownName(kind, name, choices)
     return name

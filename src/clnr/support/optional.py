@@ -9,10 +9,7 @@ from clnr.errors import ClnrError
 
 
 def import_optional(module: str, purpose: str, extra: str | None = None) -> ModuleType:
-    """Import a module of an optional package, such as ``networkx``; the message says what it is needed for.
-
-    ``extra`` is that of clnr that installs it; if None, the package is installed by its own name.
-    """
+    """Import a module that is needed for a ``purpose``; the ``extra`` of clnr installs it, or its own name."""
     try:
         return import_module(module)
     except ImportError:

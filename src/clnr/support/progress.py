@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn, TimeRemainingColumn
@@ -93,11 +93,9 @@ class Bar:
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Bar]:
     """A progress bar on a terminal; in a log, lines instead."""
-    if quiet or not err.is_interactive:
-        yield Bar(None, quiet)
-        return
     columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[note]}", TimeElapsedColumn()
-    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as progress:
+    shown = Progress(*columns, TimeRemainingColumn(), console=err, transient=True)
+    with shown if err.is_interactive and not quiet else nullcontext() as progress:
         yield Bar(progress, quiet)
 
 

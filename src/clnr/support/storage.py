@@ -16,10 +16,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from clnr.errors import ClnrError, DataError, option
 from clnr.support.humanize import describe_error
@@ -135,8 +134,7 @@ def _sync(path: Path) -> None:
             os.close(names)
 
 
-@dataclass(frozen=True)
-class OwnFiles:
+class OwnFiles(NamedTuple):
     """What clnr writes to a folder: patterns of names in it, with ``/`` below a folder, and whether its content is clnr's."""
 
     patterns: tuple[str, ...]

@@ -10,20 +10,19 @@ from typing import Any
 
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder import ARRAYS, FEATURE_TYPES, GraphWriter, array_file, is_graph_folder, open_graph
-from clnr.graph.manifest import MANIFEST
+from clnr.graph.folder import FEATURE_TYPES, GraphWriter, is_graph_folder, open_graph
 from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, check_type
 from clnr.support.humanize import gigabytes
 from clnr.support.machine.memory import unused_memory
 from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.tables.argument_checks import check_arguments
 from clnr.tables.folder_sink import FolderSink
-from clnr.tables.ingest_report import NODES, TABLES
+from clnr.tables.ingest_report import GRAPH_FILES
 from clnr.tables.io.sql import connect, spill_folders
 from clnr.tables.table_driver import build_graph
 
 MEMORY = "4 GB"
-OWN_FILES = OwnFiles((MANIFEST, TABLES, NODES, *map(array_file, ARRAYS)), is_graph_folder)
+OWN_FILES = OwnFiles(GRAPH_FILES, is_graph_folder)
 """How to recognise a graph folder that clnr wrote."""
 # What Python needs beside DuckDB, for rows that are being encoded and written.
 _PYTHON_BYTES = 800_000_000

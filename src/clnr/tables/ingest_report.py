@@ -8,10 +8,13 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line
+from clnr.graph.manifest import ARRAYS, MANIFEST, array_file
 from clnr.support.humanize import plural
 
 TABLES, NODES = "tables.json", "nodes.parquet"
 """The names of the file that it is in, and of that with the columns of the node table."""
+GRAPH_FILES = (MANIFEST, TABLES, NODES, *map(array_file, ARRAYS))
+"""The names of all files that a graph folder may have."""
 NOT_USED = "not used"
 # The least columns, one after the other, that share a line if they are read alike.
 _ALIKE_COLUMNS = 5

@@ -56,7 +56,7 @@ class NodeTable:
                 first = last
             table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
             table.validate(full=True)
-        return table.take(np.argsort(order))
+        return (table if columns is None else table.select(columns)).take(np.argsort(order))
 
     def parts(self, column: str) -> Iterator[Any]:
         """A column as Arrow arrays that are read one at a time."""

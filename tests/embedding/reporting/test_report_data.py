@@ -10,9 +10,9 @@ import pytest
 from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.reporting import report_data as module
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import drawing_code
-from clnr.embedding.search import nodes
 from clnr.engine import cpu_engine
 from clnr.errors import UnknownName
 from clnr.graph import Graph
@@ -176,7 +176,7 @@ def test_long_values_are_cut_where_a_word_ends_and_numbers_beyond_float32_are_mi
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(nodes, "_MOST_MAP_NODES", 10)
+    monkeypatch.setattr(module, "_MOST_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
     assert any("a random sample: 10 of 40 nodes" in line for line in made.notices)

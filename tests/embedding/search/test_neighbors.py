@@ -3,12 +3,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from sklearn.preprocessing import StandardScaler, normalize
 
 from clnr.embedding.search import neighbors as module
 from clnr.embedding.search.neighbors import ArrayRows, Rows, nearest, nearest_of_kind, neighbor_lists
+from clnr.embedding.search.node_ids import NodeIds
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
 
@@ -74,9 +74,7 @@ def test_there_are_as_many_as_there_can_be(count, k, expected):
 @pytest.mark.parametrize(("row", "k", "linked"), [(0, 4, {1, 3, 40}), (0, 100, {3}), (7, 100, {1}), (59, 1, ())])
 def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k, linked):
     ids = np.array([f"{'item' if i % 3 else 'user'}:{i}" for i in range(60)])
-    starts = np.cumsum([0, *sizes])
-    texts = [pa.array(ids[a:b], pa.string()) for a, b in pairwise(starts)]
-    found = nearest_of_kind(rows_of(sizes), lambda: texts, "item", (row, ids[row]), k, linked)
+    found = nearest_of_kind(rows_of(sizes), NodeIds(ids), "item", (row, ids[row]), k, linked)
     z = Z
     if ids[row].startswith("user:"):
         items = np.arange(60) % 3 != 0

@@ -1,24 +1,26 @@
 from __future__ import annotations
 
-import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-import safetensors.numpy
 
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.artifact import load_result, name_nodes, save_names
+from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.store.artifact_graph import GRAPH_FILE
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
 from tests.conftest import tiny
-from tests.damage import unseal
-from tests.embedding.store.test_artifact import fitted, saved, tables
+from tests.damage import reseal, rewritten, unseal
+from tests.embedding.store.test_artifact import fitted, replaced, saved, tables
 
 
 @pytest.fixture
@@ -90,9 +92,8 @@ def test_a_node_is_found_by_its_name(tmp_path):
         similar_nodes(folder, "5")
 
 
-@pytest.mark.parametrize("name", [VECTORS, GRAPH, TABLES, NODES, DIGESTS])
+@pytest.mark.parametrize("name", [VECTORS, GRAPH_FILE, TABLES, DIGESTS])
 def test_a_file_that_is_read_is_checked(name, folder):
-    save_names(name_nodes(load_result(folder), "kind", folder), folder)
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 4
     (folder / name).write_bytes(content)
@@ -100,38 +101,61 @@ def test_a_file_that_is_read_is_checked(name, folder):
         similar_nodes(folder, "n3")
 
 
+def test_a_node_table_is_read_only_for_names_and_checked(folder):
+    right, path = similar_nodes(folder, "n3"), folder / GRAPH / NODES
+    save_names(name_nodes(load_result(folder), "kind", folder), folder)
+    kinds = pq.read_table(path)
+    for columns, said in (
+        (kinds.slice(1), "it has 19 rows for 20 nodes"),
+        (kinds.drop_columns("kind"), "the column of names, 'kind', is not in nodes"),
+        (kinds.set_column(2, "kind", pa.array([b"\xff\xfe"] * 20).view(pa.string())), "it cannot be read"),
+    ):
+        pq.write_table(columns, path)
+        reseal(folder / GRAPH)
+        with pytest.raises(DataError, match=said):
+            similar_nodes(unseal(folder), "n3")
+    replaced(folder / TABLES, '"names": "kind"', '"names": null')
+    assert similar_nodes(folder, "n3") == right
+
+
 def test_no_other_file_is_read(folder):
     right = similar_nodes(folder, "n3")
-    for name in (MODEL, METRICS, NODES):
-        (folder / name).unlink()
+    for name in (MODEL, METRICS, f"{GRAPH}/{TABLES}"):
+        (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
     (folder / RECIPE).write_text("form = nothing")
     assert similar_nodes(folder, "n3") == right
 
 
-def test_without_digests_what_is_wrong_is_refused_as_well(folder):
-    unseal(folder)
-    arrays, text = safetensors.numpy.load_file(folder / GRAPH), (folder / TABLES).read_text()
-    for name, value, message in (
-        ("edges.nodes", 99, "column 99"),
-        ("edges.start", 2**40, "indptr"),
-        ("labels", 2**40, "labels must number"),
-        ("labels", 7, r"label 7, but tables\.json lists 3 classes"),
-        ("size", 3, "it has 3 nodes"),
-    ):
-        changed = arrays[name].copy()
-        changed.reshape(-1)[0] = value
-        safetensors.numpy.save_file(arrays | {name: changed}, folder / GRAPH)
-        with pytest.raises(DataError, match=f"{GRAPH}: .*{message}"):
-            similar_nodes(folder, "n3")
-    safetensors.numpy.save_file(arrays, folder / GRAPH)
-    info = json.loads(text)
-    for changed, message in (
-        (info | {"findings": info["findings"] | {"names": "none such"}}, "the column of names, 'none such', is not in nodes"),
-        (info | {"form": 7}, "format is version 7"),
-    ):
-        (folder / TABLES).write_text(json.dumps(changed))
-        with pytest.raises(DataError, match=message):
-            similar_nodes(folder, "n3")
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("incoming.indices", 99, "has column 99 of 20"),
+        ("incoming.indptr", 2**40, "it goes from 1099511627776"),
+        ("labels.values", 2**40, f"has label {2**40}"),
+    ],
+)
+def test_without_digests_what_is_wrong_is_refused_as_well(name, value, said, folder):
+    graph = load_result(folder).table_graph.graph
+    rewritten(unseal(folder) / GRAPH, lambda arrays: arrays[name].__setitem__(0, value))
+    # What is read of each: the edges of the first edge's end, and the labels of nodes that are found.
+    asked = f"n{int(np.searchsorted(graph.incoming.indptr, 0, 'right')) - 1}" if name == "incoming.indices" else "n1"
+    with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
+        similar_nodes(folder, asked, 19)
+
+
+def test_counts_that_do_not_fit_are_refused(folder, tmp_path):
+    rewritten(unseal(folder) / GRAPH, lambda arrays: None, classes=8)
+    with pytest.raises(DataError, match=rf"{GRAPH_FILE}: a node has label 7, but tables\.json lists 3 classes"):
+        similar_nodes(folder, "n3")
+    (tmp_path / "other").mkdir()
+    save_folder(fitted(), tmp_path / "other")
+    shutil.rmtree(folder / GRAPH)
+    (tmp_path / "other" / GRAPH).rename(folder / GRAPH)
+    with pytest.raises(DataError, match=rf"{GRAPH_FILE}: it has 40 nodes, but {VECTORS} has 20"):
+        similar_nodes(folder, "n3")
+    replaced(folder / TABLES, '"form": 1', '"form": 7')
+    with pytest.raises(DataError, match="format is version 7"):
+        similar_nodes(folder, "n3")
 
 
 @pytest.mark.full

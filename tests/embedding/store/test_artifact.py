@@ -19,9 +19,12 @@ from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, OWN_FILES, RECIPE, VECTORS, ArtifactFiles
+from clnr.embedding.store.artifact_graph import GRAPH_FILE
+from clnr.embedding.store.output_folder import Output, write_result
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError
 from clnr.graph import Graph
+from clnr.graph.manifest import MANIFEST
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
@@ -29,7 +32,7 @@ from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
 from tests.cases import in_tiers
 from tests.conftest import tiny
-from tests.damage import unseal
+from tests.damage import reseal, rewritten, unseal
 
 SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_width": 0}
 
@@ -181,7 +184,7 @@ def test_a_method_of_ones_own_is_not_saved(tmp_path):
         saved(fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu_engine()), tmp_path)
 
 
-@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH])
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH_FILE])
 def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
     folder, other = saved(fitted(), tmp_path), tmp_path / "other"
     (folder / name).unlink()
@@ -190,7 +193,7 @@ def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
     if name != TABLES:
         other.mkdir()
         save_folder(fitted(table_graph=as_table_graph(tiny(seed=1)), hidden=12), other)
-        shutil.copy(other / name, folder)
+        shutil.copy(other / name, folder / name)
         with pytest.raises(DataError, match=f"{name}: it is damaged, or was edited"):
             load_result(folder)
 
@@ -237,7 +240,7 @@ def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
 
 
 def edited(folder, name, change):
-    """The arrays of a file with some changed."""
+    """The arrays of a safetensors file with some changed."""
     import safetensors.numpy
 
     with safetensors.safe_open(folder / name, "numpy") as file:
@@ -246,28 +249,53 @@ def edited(folder, name, change):
     safetensors.numpy.save_file(arrays, folder / name, metadata)
 
 
-def broken_rows(arrays):
-    """What SciPy's own full check lets pass."""
-    start = np.zeros_like(arrays["x.start"])
-    start[1] = 100_000
-    arrays["x.start"] = start
-
-
 @pytest.mark.parametrize(
-    "change",
+    ("name", "place", "value"),
     [
-        broken_rows,
-        lambda arrays: arrays["edges.nodes"].__setitem__(0, 40),
-        lambda arrays: arrays["size"].__setitem__(1, -1),
-        lambda arrays: arrays.update(size=np.array([40], np.int64)),
-        lambda arrays: arrays.update({"x.start": arrays["x.start"].astype(np.float32)}),
+        # SciPy's own full check lets such rows pass.
+        ("features.indptr", 1, 100_000),
+        ("incoming.indptr", 1, -1),
+        ("incoming.indices", 0, 40),
+        ("features.values", 0, np.nan),
     ],
 )
-def test_index_arrays_are_checked_completely(change, tmp_path):
+def test_arrays_of_the_graph_are_checked_completely(name, place, value, tmp_path):
     folder = unsealed(fitted(table_graph=as_table_graph(tiny(sparse=True))), tmp_path)
-    edited(folder, GRAPH, change)
-    with pytest.raises(DataError, match=GRAPH):
+    rewritten(folder / GRAPH, lambda arrays: arrays[name].__setitem__(place, value))
+    with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: row"):
         load_result(folder)
+
+
+def test_a_graph_in_the_place_of_another_is_refused(tmp_path):
+    folder, other = saved(fitted(), tmp_path), tmp_path / "other"
+    other.mkdir()
+    save_folder(fitted(table_graph=as_table_graph(tiny(seed=1))), other)
+    values = "features.values.bin"
+    right = (folder / GRAPH / values).read_bytes()
+    shutil.copy(other / GRAPH / values, folder / GRAPH)
+    with pytest.raises(DataError, match=f"{values}: it is damaged, or was changed"):
+        load_result(folder)
+    (folder / GRAPH / values).write_bytes(right)
+    load_result(folder)
+    shutil.rmtree(folder / GRAPH)
+    shutil.copytree(other / GRAPH, folder / GRAPH)
+    for read in (load_result, lambda folder: similar_nodes(folder, "3")):
+        with pytest.raises(DataError, match=f"{GRAPH_FILE}: it is damaged, or was edited"):
+            read(folder)
+
+
+def test_what_was_loaded_stays_when_its_folder_goes_and_can_be_saved_again(tmp_path):
+    first = tmp_path / "first"
+    first.mkdir()
+    save_folder(fitted(table_graph=tables(tmp_path)), first)
+    back = name_nodes(load_result(first), "kind", first)
+    shutil.rmtree(first)
+    write_result(back, Output(tmp_path / "again", report=True))
+    again = load_result(tmp_path / "again")
+    assert again.table_graph.graph.digest == back.table_graph.graph.digest
+    assert again.table_graph.columns.equals(back.table_graph.columns)
+    assert again.nodes.names_of(np.arange(3)) == ["a", "b", "a"]
+    assert (again.z == back.z).all()
 
 
 def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
@@ -303,10 +331,14 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, mon
 def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
     table_graph = tables(tmp_path) if made == "from tables" else as_table_graph(tiny())
     folder = unsealed(fitted(table_graph=table_graph), tmp_path)
-    edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 2**40))
-    with pytest.raises(DataError, match=f"graph.safetensors: labels must number the classes .* node 0 has {2**40}"):
+    rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 2**40), classes=2**40 + 1)
+    with pytest.raises(DataError, match=f"{GRAPH_FILE}: 1,099,511,627,777 classes are too many"):
         load_result(folder)
-    edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 900))
+    rewritten(folder / GRAPH, lambda arrays: None, classes=4)
+    if made == "in Python":
+        with pytest.raises(DataError, match=rf"labels\.values\.bin: .* row 0 has label {2**40}"):
+            load_result(folder)
+    rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 900), classes=901)
     if made == "from tables":
         with pytest.raises(DataError, match=r"label 900, but tables\.json lists 3 classes"):
             load_result(folder)
@@ -338,15 +370,19 @@ def test_odd_vectors_and_ids_are_refused(name, values, said, tmp_path):
 
 def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
     folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
-    columns = pq.read_table(folder / NODES)
+    path = folder / GRAPH / NODES
     bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
-    pq.write_table(columns.set_column(2, "kind", bad), folder / NODES)
+    pq.write_table(pq.read_table(path).set_column(2, "kind", bad), path)
+    reseal(folder / GRAPH)
     with pytest.raises(DataError, match=NODES):
         load_result(folder)
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
-    assert OWN_FILES.find_foreign(saved(fitted(), tmp_path)) is None
+    folder = saved(fitted(table_graph=tables(tmp_path)), tmp_path)
+    assert OWN_FILES.find_foreign(folder) is None
+    (folder / GRAPH / "notes.txt").write_text("mine")
+    assert OWN_FILES.find_foreign(folder) == f"{GRAPH}/notes.txt"
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / NODES).write_bytes(b"my own table")
@@ -363,10 +399,17 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
             return (os.mkdir, (str(tmp_path / "exploded"),))
 
     whole = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
-    for name in sorted(path.name for path in whole.iterdir()):
-        folder = tmp_path / f"bomb-{name}"
+    names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert len(names) > 15
+    for number, name in enumerate(names):
+        folder = tmp_path / f"bomb-{number}"
         shutil.copytree(whole, folder)
         torch.save(Bomb(), folder / name)
-        with pytest.raises(DataError, match=name):
+        with pytest.raises(DataError, match=name.name):
             load_result(folder)
+        if name.parts[0] == GRAPH and name.name != MANIFEST:
+            # With the right digest, it is read, if it ever is.
+            reseal(folder / GRAPH)
+            with contextlib.suppress(DataError):
+                load_result(folder)
     assert not (tmp_path / "exploded").exists()

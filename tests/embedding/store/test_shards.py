@@ -1,14 +1,20 @@
-"""Shards have the columns of an embedding in one file."""
+"""Shards have the columns of an embedding in one file, and are exported and extended as that is."""
 
 from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clnr.embedding.job import embed_folder, embed_tables
-from clnr.embedding.store.artifact_files import VECTORS
+from clnr.embedding.job import embed_folder, embed_tables, transform_tables
+from clnr.embedding.store.artifact import id_columns, load_result
+from clnr.embedding.store.artifact_files import OWN_FILES, VECTORS
+from clnr.embedding.store.export import EXPORT_FORMATS, write_clusters
+from clnr.embedding.store.output_folder import write_formats
 from clnr.tables import ingest
 from tests.embedding.stages.test_graph_in_files import MEMORY, settings
 
@@ -38,3 +44,29 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
     for name in found.column_names[:-1]:
         assert found[name].to_pylist() == whole[name].to_pylist()
     np.testing.assert_allclose(np.stack(found["vector"].to_pylist()), np.stack(whole["vector"].to_pylist()), atol=1e-5)
+    assert_exported_as_in_memory(tmp_path / "shards", tmp_path / "whole")
+    new = {"edges": pa.table({"source": [7, 1000], "target": [3, 3]})}
+    if given != "one kind":
+        new = {"edges": {("user", "bought", "item"): new["edges"]}}
+    for name in ("whole", "shards"):
+        transform_tables(tmp_path / name, new, tmp_path / f"{name} extended", chosen, report=False)
+    larger, extended = (load_result(tmp_path / f"{name} extended") for name in ("whole", "shards"))
+    assert extended.table_graph.graph.digest == larger.table_graph.graph.digest
+    assert extended.nodes.num_nodes == len(whole) + 1
+    np.testing.assert_allclose(extended.z, larger.z, atol=1e-5)
+
+
+def assert_exported_as_in_memory(shards: Path, whole: Path) -> None:
+    """Byte for byte, given the same vectors."""
+    in_files = load_result(shards)
+    in_memory = dataclasses.replace(load_result(whole), z=np.asarray(in_files.z))
+    for name, path in zip(EXPORT_FORMATS, write_formats(shards, [*EXPORT_FORMATS]), strict=True):
+        file, write = EXPORT_FORMATS[name]
+        write(in_memory, whole / file)
+        assert path == shards / file
+        assert path.read_bytes() == (whole / file).read_bytes()
+    assert np.array_equal(np.load(whole / "embeddings.npy"), in_memory.z)
+    for result, folder in ((in_files, shards), (in_memory, whole)):
+        write_clusters(id_columns(result), result.clusters.assignment, folder.with_suffix(".csv"))
+    assert shards.with_suffix(".csv").read_bytes() == whole.with_suffix(".csv").read_bytes()
+    assert OWN_FILES.find_foreign(shards) is None

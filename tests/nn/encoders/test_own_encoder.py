@@ -23,6 +23,8 @@ from tests.conftest import tiny
 
 RECIPE = Recipe(layers=2, hidden=7, dimension=5, sampled_nodes=0, edge_drop=0.4, feature_mask=0.3, epochs=4)
 FORMS = [{}, {"weighted": True}, {"undirected": False}, {"sparse": True}]
+# For kernels, which take long to interpret.
+FEW = {"nodes": 15, "edges": 30}
 BASES = [CLNR.but("base", "", encoder=GCN), CLNR.but("shuffled", "", encoder=GCN, views=((), SHUFFLE), objective=Infomax)]
 
 
@@ -71,7 +73,7 @@ def trained(module, recipe=RECIPE, seed=0, method=CLNR, checkpoint=None):
 
 
 def with_loops(weighted):
-    graph = tiny(weighted=weighted)
+    graph = tiny(**FEW, weighted=weighted)
     source, target, weight = graph.edges()
     ends = np.concatenate([source, [3, 7]]), np.concatenate([target, [3, 7]])
     return Graph.from_edges(*ends, graph.features, weight=None if weight is None else np.append(weight, [2.0, 0.5]))
@@ -93,7 +95,7 @@ def loss_and_gradients(method, graph, engine, parameters):
         pytest.param(KernelEngine, id="fused", marks=pytest.mark.full),
     ],
 )
-@pytest.mark.parametrize("graph", [*(tiny(**form) for form in FORMS), with_loops(False), with_loops(True)])
+@pytest.mark.parametrize("graph", [*(tiny(**FEW, **form) for form in FORMS), with_loops(False), with_loops(True)])
 def test_a_hand_written_gcn_has_the_loss_and_the_gradients_of_clnrs(graph, engine, base):
     engine = engine(torch.device("cuda" if torch.cuda.is_available() else "cpu")) if isinstance(engine, type) else engine
     parameters = {name: value.to(engine.device) for name, value in base.build(RECIPE).init(graph.num_features, 0).items()}

@@ -15,7 +15,7 @@ from clnr.tables.io import sql
 
 # DuckDB shares out the rows of a table among threads in parts of 122,880.
 ROWS = 2 * 122_880
-THREADS = (1, 8, 2)
+THREADS = (1, 8)
 
 
 @pytest.fixture

@@ -43,19 +43,25 @@ def films(folder, form):
     return folder / "films.parquet"
 
 
-@pytest.mark.parametrize("form", ["json", "jsonl", "parquet", "arrow"])
-def test_fields_are_columns_as_if_the_table_were_flat(tmp_path, form):
+@pytest.fixture(scope="module")
+def right():
+    """What the same table is without structs."""
     flat = [
         {"id": row["id"]} | {f"meta.{key}": row["meta"][key] for key in ("budget", "genres", "studio")} | {"year": row["year"]}
         for row in FILMS
     ]
-    right = read_tables(LINKS, pa.Table.from_pylist(flat))
+    return read_tables(LINKS, pa.Table.from_pylist(flat))
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "parquet", "arrow"])
+def test_fields_are_columns_as_if_the_table_were_flat(tmp_path, right, form):
     nodes = films(tmp_path, form)
     read = read_tables(LINKS, nodes)
     assert columns_of(read) == columns_of(right) == KINDS
     np.testing.assert_array_equal(read.graph.features.toarray(), right.graph.features.toarray())
     assert read.columns["meta.studio"].to_pylist() == [row["meta"]["studio"] for row in FILMS]
     assert set(read.feature_encoder.dropped) == {"meta.crew", "cast"}
-    ingest(LINKS, nodes, out=tmp_path / "graph")
-    folder = load_graph_folder(tmp_path / "graph")
-    assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
+    if form == "json":
+        ingest(LINKS, nodes, out=tmp_path / "graph")
+        folder = load_graph_folder(tmp_path / "graph")
+        assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)

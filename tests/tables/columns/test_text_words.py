@@ -191,14 +191,14 @@ def check_words(texts, array):
     assert [sorted(each) for each in found] == [sorted(re.findall(r"\w+", text.lower())) for text in texts]
 
 
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(st.lists(TEXT, max_size=6))
 def test_words_are_those_of_python(texts):
     # A slice of an array does not start where its bytes do.
     check_words(texts, pa.array(["before", *texts, "after"]).slice(1, len(texts)))
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=50, deadline=None)
 @hypothesis.given(st.lists(st.one_of(TEXT, st.text("ab", min_size=60, max_size=70)), max_size=6))
 def test_texts_have_the_buckets_of_their_crc(texts):
     assert text_buckets(pa.array(texts, pa.string()), 256).tolist() == [zlib.crc32(text.encode()) % 256 for text in texts]

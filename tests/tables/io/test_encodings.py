@@ -21,9 +21,19 @@ JAPANESE = "source;target\n東京;大阪\n大阪;京都\n"
 POLISH = "source;target\nŁódź;Złotów\nZłotów;Wąsosz\nBiałystok;Łódź\n"
 
 
-def as_read(*paths, **asked):
-    read = read_tables(*paths, **asked)
+def facts_of(read):
     return read.graph.digest, None if read.columns is None else read.columns.to_pydict()
+
+
+def as_read(*paths, **asked):
+    return facts_of(read_tables(*paths, **asked))
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """What both tables are in UTF-8."""
+    folder = tmp_path_factory.mktemp("right")
+    return as_read(saved(folder, "e.csv", EDGES), saved(folder, "n.csv", NODES))
 
 
 def notes_of(read):
@@ -42,25 +52,29 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True])
+def expected_notes(encoding):
+    return [] if FOUND[encoding] is None else [SAID.format(FOUND[encoding])] * 2
+
+
 @pytest.mark.parametrize("encoding", FOUND)
-def test_what_can_be_told_is_found_and_said(tmp_path, encoding, packed):
-    texts = {"e.csv": EDGES, "n.csv": NODES}
-    right = as_read(*(saved(tmp_path, name, text) for name, text in texts.items()))
-    content = {name: text.encode(encoding) for name, text in texts.items()}
-    content = {f"{name}.gz": gzip.compress(each) for name, each in content.items()} if packed else content
-    paths = [saved(tmp_path, f"x{name}", each) for name, each in content.items()]
-    assert as_read(*paths) == right
-    expected = [] if FOUND[encoding] is None else [SAID.format(FOUND[encoding])] * 2
-    assert notes_of(read_tables(*paths)) == expected
+def test_what_can_be_told_is_found_and_said(tmp_path, right, encoding):
+    paths = [saved(tmp_path, name, text.encode(encoding)) for name, text in (("e.csv", EDGES), ("n.csv", NODES))]
+    read = read_tables(*paths)
+    assert (facts_of(read), notes_of(read)) == (right, expected_notes(encoding))
     if encoding != "utf-8-sig":
-        assert as_read(*paths, encoding=encoding) == right
-        assert notes_of(read_tables(*paths, encoding=encoding)) == []
+        read = read_tables(*paths, encoding=encoding)
+        assert (facts_of(read), notes_of(read)) == (right, [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_so_it_is_in_files_that_are_packed_and_where_a_graph_folder_is_written(tmp_path, right, encoding):
+    texts = {"e.csv.gz": EDGES, "n.csv.gz": NODES}
+    paths = [saved(tmp_path, name, gzip.compress(text.encode(encoding))) for name, text in texts.items()]
     ingest(*paths, out=tmp_path / "graph")
     folder = load_graph_folder(tmp_path / "graph")
-    assert (folder.graph.digest, folder.columns.to_pydict(), notes_of(folder)) == (*right, expected)
-    names = {"e.csv", "n.csv", "graph", *(path.name for path in paths)}
-    assert {path.name for path in tmp_path.iterdir()} == names
+    assert (folder.graph.digest, folder.columns.to_pydict()) == right
+    assert notes_of(folder) == expected_notes(encoding)
+    assert {path.name for path in tmp_path.iterdir()} == {"graph", *texts}
 
 
 OTHERS = {"cp1251": RUSSIAN, "koi8-r": RUSSIAN, "shift_jis": JAPANESE, "cp1250": POLISH}
@@ -122,10 +136,9 @@ QUERIES = (
 )
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
-def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, encoding):
+@pytest.mark.parametrize(("encoding", "queries"), [("utf-8", QUERIES[:1]), ("cp1252", QUERIES), ("utf-16", QUERIES[2:3])])
+def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, right, encoding, queries):
     monkeypatch.chdir(tmp_path)
-    right = as_read(saved(tmp_path, "right_e.csv", EDGES), saved(tmp_path, "right_n.csv", NODES))
     (tmp_path / "parts" / "a").mkdir(parents=True)
     (tmp_path / "parts" / "b").mkdir()
     head, first, *rest = NODES.splitlines(keepends=True)
@@ -135,12 +148,11 @@ def test_files_of_a_query_are_read_as_those_of_tables(tmp_path, monkeypatch, enc
     for name, text in texts.items():
         content = text.encode(encoding)
         saved(tmp_path, name, gzip.compress(content) if name.endswith(".gz") else content)
-    expected = [] if FOUND[encoding] is None else [SAID.format(FOUND[encoding])] * 2
-    for query in (f"{each} ORDER BY price" for each in QUERIES):
-        assert as_read("e.csv", nodes=query) == right, query
-        assert as_read("e.csv", nodes=query, encoding=encoding) == right, query
-        assert notes_of(read_tables("e.csv", nodes=query)) == expected
-    ingest("e.csv", nodes=QUERIES[0], out="graph")
+    for query in (f"{each} ORDER BY price" for each in queries):
+        read = read_tables("e.csv", nodes=query)
+        assert (facts_of(read), notes_of(read)) == (right, expected_notes(encoding)), query
+    assert as_read("e.csv", nodes=query, encoding=encoding) == right
+    ingest("e.csv", nodes=queries[0], out="graph")
     assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
 
 

@@ -32,7 +32,7 @@ def test_a_file_that_is_there_is_that_file_whatever_its_name(tmp_path, monkeypat
         Path(f"{other}.{form}").write_text("source,target\nwrong,other\n")
     path = Path(name.removesuffix(".csv") + f".{form}")
     written(tmp_path, form, {"source": ["a", "b"], "target": ["b", "c"]}, "made").rename(path)
-    assert ids(str(path)) == ids(path) == ids(path.absolute()) == ["a", "b", "c"]
+    assert ids(str(path)) == ids(path.absolute()) == ["a", "b", "c"]
 
 
 def test_a_home_is_what_a_tilde_and_a_slash_stand_for(tmp_path, monkeypatch):
@@ -80,11 +80,15 @@ def test_pipes_and_devices_are_refused(tmp_path, name):
         assert str(caught.value).startswith(f"{path}: it is a pipe or a device, but a table is read more than once")
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x*.parquet", "x"])
-def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch, name):
+def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    for scheme in ("http", "https", "s3", "s3a", "gs", "gcs", "r2", "hf", "az", "abfss", "file", "ftp", "HTTPS"):
-        path = f"{scheme}://127.0.0.1:9/{name}"
+    schemes = ("http", "s3", "s3a", "gs", "gcs", "r2", "hf", "az", "abfss", "file", "ftp", "HTTPS")
+    paths = (
+        *(f"{scheme}://127.0.0.1:9/x.csv" for scheme in schemes),
+        "https://127.0.0.1:9/x*.parquet",
+        "https://127.0.0.1:9/x",
+    )
+    for path in paths:
         with pytest.raises(DataError) as caught:
             read_tables(path)
         assert str(caught.value) == f"{path}: it is a URL, and only files on this machine are read; download it first"

@@ -53,17 +53,17 @@ def test_features_labels_and_columns_are_those_of_their_rows(tmp_path, form):
     assert np.array_equal(again.graph.features, found.graph.features)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("source", "target", "weight", "key", "label"),
+    ("form", "source", "target", "weight", "key", "label"),
     [
-        ("rowid", "null", "order", "rowid", "null"),
-        ("t", "s", "i", "c1", "c0"),
-        ("w", "a", "b", "i", "class"),
-        ("target", "source", "c0", "label", "id"),
-        ("select", "from", "where", "group", "filename"),
-        ('"', "'", "a\nb", "x y", "%"),
-        ("ends", "ids", "found", "people", "mine"),
+        *((form, '"', "'", "a\nb", "x y", "%") for form in FORMS),
+        ("csv", "rowid", "null", "order", "rowid", "null"),
+        ("parquet", "rowid", "null", "order", "rowid", "null"),
+        ("arrow", "t", "s", "i", "c1", "c0"),
+        ("jsonl", "w", "a", "b", "i", "class"),
+        ("pandas", "target", "source", "c0", "label", "id"),
+        ("csv", "select", "from", "where", "group", "filename"),
+        ("arrow", "ends", "ids", "found", "people", "mine"),
     ],
 )
 def test_ends_ids_and_labels_of_any_name(tmp_path, form, source, target, weight, key, label):

@@ -31,11 +31,11 @@ class NodeIds:
     """The ids of all nodes, in the order of rows: an array in memory, or what reads some or parts of them from files.
 
     A number and its text are the same id: one table may have numbers where another has text. Indexes of what is in memory are
-    built by the first question that needs them; what is in files is passed over.
+    built by the first question that needs them; what is ``in_files``, mapped or not, is passed over.
     """
 
-    def __init__(self, values: Any):
-        self.values = values
+    def __init__(self, values: Any, in_files: bool = False):
+        self.values, self._in_files = values, in_files
 
     def __len__(self) -> int:
         return len(self.values)
@@ -54,7 +54,8 @@ class NodeIds:
 
         if isinstance(self.values, StoredIds):
             return self.values.part(start, stop).cast(pa.string())
-        return arrow_texts(map(text_of, self.values[start:stop].tolist()))
+        values = self.values[start:stop]
+        return pa.array(values).cast(pa.string()) if values.dtype == np.int64 else arrow_texts(map(text_of, values.tolist()))
 
     def get(self, name: Any) -> int | None:
         """The row of the node with this id; None if there is none."""
@@ -71,7 +72,7 @@ class NodeIds:
 
     def _find(self, names: list[Any]) -> Array:
         """The rows of the nodes with these ids, -1 where there is none."""
-        if not isinstance(self.values, np.ndarray):
+        if self._in_files:
             return self._pass_over([text_of(name) for name in names])
         return np.array([self._row(name) for name in names], np.int64)
 
@@ -101,7 +102,7 @@ class NodeIds:
         return {text_of(name): i for i, name in enumerate(self.values.tolist())}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.values,)
+        return type(self), (self.values, self._in_files)
 
 
 def text_of(name: Any) -> str:

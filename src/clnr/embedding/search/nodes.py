@@ -18,6 +18,7 @@ from clnr.embedding.search.node_ids import NodeIds, NodeTexts, equal_texts
 from clnr.errors import ClnrError, DataError, option
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.folder import open_unchanged
 from clnr.support.arguments import check_choice
 from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES
@@ -77,6 +78,17 @@ class Nodes:
         graph, columns = table_graph.graph, table_graph.columns
         table = None if columns is None else NodeTable(columns, graph.num_nodes)
         return cls(NodeIds(graph.node_ids), table_graph.info, graph, table, graph.digest, graph.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A graph in files may be larger than memory: its folder is opened again.
+        stored = None if self.found is None else self.found.stored
+        return vars(self) if stored is None else {**vars(self), "found": stored.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if isinstance(self.found, Path):
+            found = open_unchanged(self.found, self.digest)
+            vars(self).update(found=found, table=None if found is None else self.table)
 
     @property
     def num_nodes(self) -> int:
@@ -200,7 +212,7 @@ def _edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
     """The edges among some nodes, which are sorted, in either direction, without loops: CSR indptr and indices."""
     count = len(nodes)
     keys = [np.empty(0, np.int64)]
-    for way in (graph.incoming, graph.outgoing):
+    for way in graph.edges_by_end:
         edges = graph.take_edges(nodes, way)
         rows = np.repeat(np.arange(count), np.diff(edges.indptr))
         places = np.minimum(np.searchsorted(nodes, edges.indices), max(0, count - 1))

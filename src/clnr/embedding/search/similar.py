@@ -43,7 +43,7 @@ class SimilarNodes(NamedTuple):
 def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = None, unlinked: bool = False) -> SimilarNodes:
     """The nodes of a model folder that are most similar to one of them, by cosine similarity.
 
-    The files that are read are checked as ``load_folder`` checks them.
+    The files that are read are checked: sizes, digests of all but the arrays of the graph, and what is read of these.
 
     A node is named by its id, as text, or by its name.
     """

@@ -182,7 +182,7 @@ class GraphInFiles(JobGraph):
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
         graph, info = self.folder, read_table_info(self.folder)
-        nodes = Nodes(NodeIds(graph.node_ids), info, graph, node_table(graph), self.digest, graph.name)
+        nodes = Nodes(NodeIds(graph.node_ids, in_files=True), info, graph, node_table(graph), self.digest, graph.name)
         scored = job.scored or Scores({}, (), {})
         return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.fingerprint)
 

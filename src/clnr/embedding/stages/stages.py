@@ -125,9 +125,10 @@ class FitReadout(KeptStage):
         if job.link_rows is not None:
             learned = {name: value.contiguous() for name, value in job.model.parameters.items() if name.startswith("readout.")}
             rows = {_LINK_ROWS: torch.from_numpy(job.link_rows)}
-            write_bytes(work.path / READ_OUT, safetensors.torch.save(learned | rows))
             usual, chosen = job.recipe.to_dict(), job.model.recipe.to_dict()
             work.note(chosen={key: chosen[key] for key in chosen if chosen[key] != usual[key]}, told=list(job.graph.told))
+            # The last to be written: where it is, all is there.
+            write_bytes(work.path / READ_OUT, safetensors.torch.save(learned | rows))
 
     def load(self, job: Job, work: WorkFolder) -> None:
         import safetensors.torch

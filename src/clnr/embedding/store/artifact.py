@@ -97,7 +97,7 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
     for file in FOLDER_FILES:
         if file.is_of(result):
             file.write(result, folder / file.name)
-    (folder / DIGESTS).write_bytes(_digests_json(folder))
+    write_bytes(folder / DIGESTS, _digests_json(folder))
 
 
 def _digests_json(folder: Path, changing: str | None = None) -> bytes:

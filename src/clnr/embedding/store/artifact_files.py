@@ -30,7 +30,7 @@ from clnr.support.storage import (
     sha256,
     temporary_path,
 )
-from clnr.tables.ingest_report import TABLES
+from clnr.tables.ingest_report import GRAPH_FILES, TABLES
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph"
@@ -40,6 +40,7 @@ REPORT, DIGESTS = "report.html", "digests.json"
 
 _FIRST_BYTES = b"form = "
 _OF_EXPORTS = [name for name, _ in EXPORT_FORMATS.values()]
+_OF_GRAPH = [f"{GRAPH}/{name}" for name in GRAPH_FILES]
 _WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
 # Those that are written to a folder that is there.
 _REWRITTEN = (REPORT, TABLES, DIGESTS)
@@ -53,7 +54,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet", f"{GRAPH}/*"), _is_artifact)
+OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet", *_OF_GRAPH), _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 

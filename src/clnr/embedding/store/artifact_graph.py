@@ -17,7 +17,9 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.folder import open_graph, verify, write_graph
 from clnr.graph.manifest import MANIFEST
+from clnr.support.storage import errors_name
 from clnr.tables.ingest_report import NODES, TABLES
+from clnr.tables.node_table import NodeTable
 from clnr.tables.roles.node_names import can_name
 from clnr.tables.table_graph import TableInfo, node_table
 
@@ -42,27 +44,46 @@ def write_nodes(nodes: Nodes, manifest: Path) -> None:
 
 
 def load_nodes(files: ArtifactFiles, vectors: Shards | Array, whole: bool = False) -> Nodes:
-    """The nodes of a folder, given its shards, or the ids beside its vectors; ``whole`` checks all of a graph in the folder."""
+    """The nodes of a folder, given its shards, or the ids beside its vectors.
+
+    A graph in the folder is read when it is asked for or, ``whole``, at once, and all of it is checked.
+    """
     info = load_table_info(files)
     if isinstance(vectors, Shards):
         found, (path, digest) = vectors.graph_folder(), vectors.graph
-        ids = ShardIds(vectors) if found is None else found.node_ids
+        ids = NodeIds(ShardIds(vectors) if found is None else found.node_ids, in_files=True)
         table = None if found is None else node_table(found)
-        return Nodes(NodeIds(ids), info, found, table, digest, path.name, files.folder)
-    with files.reading(GRAPH_FILE):
-        path = files.folder / GRAPH
-        if whole:
-            verify(path)
-        graph = open_graph(path)
+        nodes = Nodes(ids, info, found, table, digest, path.name, files.folder)
+    else:
+        nodes = _load_saved(files, vectors, info, whole)
+    if nodes.found is not None:
+        _check_names(nodes, files.folder / TABLES)
+    return nodes
+
+
+def _load_saved(files: ArtifactFiles, ids: Array, info: TableInfo, whole: bool) -> Nodes:
+    """The nodes whose graph is in the folder."""
+    with files.reading(GRAPH_FILE) as manifest:
+        path = manifest.parent
+    if whole:
+        verify(path)
+    graph = open_graph(path)
+    with errors_name(manifest):
         info.check_labels(graph.num_classes)
-        if graph.num_nodes != len(vectors):
-            raise DataError(f"it has {graph.num_nodes:,} nodes, but {VECTORS} has {len(vectors):,}")
-    table, names = node_table(graph), info.ingest_report.names
-    usable = [] if table is None else [field.name for field in table.schema if can_name(field.type)]
+        if graph.num_nodes != len(ids):
+            raise DataError(f"it has {graph.num_nodes:,} nodes, but {VECTORS} has {len(ids):,}")
+    named, table = replace(graph, ids=ids), node_table(graph)
+    if whole:
+        named, table = named.in_memory(), None if table is None else NodeTable(table.table(), len(ids))
+    return Nodes(NodeIds(ids), info, named, table, graph.digest, graph.name)
+
+
+def _check_names(nodes: Nodes, where: Path) -> None:
+    """The column of names, if there is one, must be in the node table once."""
+    names = nodes.info.ingest_report.names
+    usable = [] if nodes.table is None else [field.name for field in nodes.table.schema if can_name(field.type)]
     if names is not None and usable.count(names) != 1:
-        where = files.folder / TABLES
         raise DataError(f"{where}: the column of names, '{names}', is not in {NODES}, is there twice, or has no texts")
-    return Nodes(NodeIds(vectors), info, replace(graph, ids=vectors), table, graph.digest, graph.name, files.folder)
 
 
 def load_table_info(files: ArtifactFiles) -> TableInfo:

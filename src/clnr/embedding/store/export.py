@@ -94,28 +94,30 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
 def _csv(result: EmbeddingResult, path: Path) -> None:
     import numpy as np
 
-    nodes, assignment, first = result.nodes, result.clusters.assignment, 0
+    nodes, assignment, width, first = result.nodes, result.clusters.assignment, result.rows.shape[1], 0
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
+        kinds = nodes.kinds_of(np.arange(0))
+        between = [] if kinds is None else kinds.column_names
+        writer.writerow(["id", *between, "cluster", *(f"v{i}" for i in range(width))])
         for block in result.rows.blocks():
             rows = np.arange(first, first + len(block))
             kinds = nodes.kinds_of(rows)
-            between = ({} if kinds is None else kinds.to_pydict()) | {"cluster": assignment[rows].tolist()}
-            if not first:
-                writer.writerow(["id", *between, *(f"v{i}" for i in range(block.shape[1]))])
-            for *beside, row in zip(nodes.ids[rows].tolist(), *between.values(), block, strict=True):
-                writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
+            columns = [] if kinds is None else kinds.to_pydict().values()
+            beside = nodes.ids[rows].tolist(), *columns, assignment[rows].tolist()
+            for *values, row in zip(*beside, block, strict=True):
+                writer.writerow([*values, *(f"{number:.8g}" for number in row)])
             first += len(block)
 
 
 def _npy(result: EmbeddingResult, path: Path) -> None:
     import numpy as np
 
-    first, out = 0, np.lib.format.open_memmap(path, "w+", np.float32, result.rows.shape)
-    for block in result.rows.blocks():
-        out[first : first + len(block)] = block
-        first += len(block)
-    out.flush()
+    header = {"descr": "<f4", "fortran_order": False, "shape": result.rows.shape}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in result.rows.blocks():
+            file.write(block.astype("<f4", order="C", copy=False).data)
 
 
 EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {

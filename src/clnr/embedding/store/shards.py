@@ -20,7 +20,7 @@ from clnr.embedding.store.export import vector_table
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.folder import open_graph
+from clnr.graph.folder import open_unchanged
 from clnr.support.storage import check_count, check_version, errors_name, parse_json
 
 if TYPE_CHECKING:
@@ -108,12 +108,7 @@ class Shards(Rows):
 
     def graph_folder(self) -> Graph | None:
         """The graph that was embedded, if it is still where it was."""
-        path, digest = self.graph
-        try:
-            folder = open_graph(path)
-        except DataError:
-            return None
-        return folder if folder.digest == digest else None
+        return open_unchanged(*self.graph)
 
     @cached_property
     def _starts(self) -> Array:
@@ -237,9 +232,16 @@ class ShardIds:
     def __len__(self) -> int:
         return self._shards.nodes
 
+    @property
+    def shape(self) -> tuple[int]:
+        return (len(self),)
+
     def __getitem__(self, nodes: Any) -> Any:
         rows = chosen(nodes, len(self))
         return self._shards.ids(rows) if np.ndim(rows) else self._shards.ids(np.array([rows]))[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype)
 
 
 def chosen(index: Any, count: int) -> Array:

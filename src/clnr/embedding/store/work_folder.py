@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
@@ -44,17 +44,23 @@ def begun_choices(out: Path) -> Any:
         return parse_json(path.read_text(encoding="utf-8")).get("choices")
 
 
+def raise_left(path: Path) -> NoReturn:
+    """The error of a stopped run that would be lost."""
+    go_on, again = option("resume", True), option("force", True)
+    raise DataError(f"{path} is of a run that was stopped: {go_on} goes on with it, {again} starts again")
+
+
 class WorkFolder:
     """The folder beside the output in which it is made; what a stopped process left of it can be resumed.
 
     Stages keep files in it, and what they note.
     """
 
-    def __init__(self, out: Path, folder: Graph, settings: Settings, fingerprint: Fingerprint):
+    def __init__(self, out: Path, folder: Graph, settings: Settings, fingerprint: Fingerprint, force: bool = False):
         self.path = work_path(out)
         self.folder = folder
         self._out, self._settings = resolve_path(out), settings
-        self._fingerprint = fingerprint
+        self._fingerprint, self._force = fingerprint, force
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -83,14 +89,17 @@ class WorkFolder:
         return workers.broadcast_object(block_rows)
 
     def _check_left(self) -> None:
-        """Fail if what is left is of something else; what is not to be resumed is removed."""
-        if self._settings.resume and (self.path / _ABOUT).is_file():
+        """Fail if what is left is of something else, or is neither to be resumed nor to be overwritten."""
+        left = (self.path / _ABOUT).is_file()
+        if left and self._settings.resume:
             with errors_name(self.path / _ABOUT):
                 earlier = dict(self.notes["about"])
             if differs := differences(earlier, self._fingerprint):
                 what = f"{self.path} is another stopped run: {differs}"
                 raise DataError(f"{what}; undo that, or start without {option('resume', True)}")
             return
+        if left and not self._force:
+            raise_left(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
 

@@ -147,7 +147,7 @@ class BatchNormEncoder(LazyEncoder):
     """One with batch normalisation.
 
     While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the
-    statistics are those of the whole unperturbed training graph, which ``finalize`` computes once and keeps beside the weights.
+    statistics are those of the unperturbed training graph, which ``finalize`` computes once and keeps beside the weights.
     """
 
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:

@@ -25,8 +25,9 @@ def versions() -> dict[str, str]:
 
 def describe(device: torch.device) -> str:
     """The hardware in a few words: the GPU, or the processor with cores and threads."""
-    parts = f", {os.cpu_count()} cores, {torch.get_num_threads()} threads" if device.type == "cpu" else ""
-    return f"{hardware(device)}{parts}"
+    if device.type == "cuda":
+        return hardware(device)
+    return f"{hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
 
 
 def libraries(device: torch.device) -> dict[str, str | None]:
@@ -35,11 +36,13 @@ def libraries(device: torch.device) -> dict[str, str | None]:
     return {**by_name, "cuda": torch.version.cuda if device.type == "cuda" else None}
 
 
-@functools.cache
 def hardware(device: torch.device) -> str:
     """The name of the GPU, or of the processor."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+
+
+@functools.cache
+def _processor() -> str:
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
