@@ -27,7 +27,7 @@ def followed():
     """What a reader's session holds after typing all of it, with fewer epochs than the text's, and narrower."""
     session = sys.modules["reader"] = types.ModuleType("reader")
     for block in BLOCKS:
-        typed(re.sub(r"epochs=\d+", "epochs=8, hidden=64, dimension=64", block), vars(session))
+        typed(re.sub(r"epochs=\d+", "epochs=8, hidden=64, dimension=64, probe_steps=300", block), vars(session))
     yield vars(session)
     del sys.modules["reader"]
 
