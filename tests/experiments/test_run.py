@@ -212,7 +212,7 @@ def test_the_shelfs_recipe_can_be_varied():
 
 
 @pytest.mark.full
-def test_cora_reaches_what_the_paper_says(real_data, threads):
+def test_cora_reaches_what_the_paper_says(real_data):
     result = run(CLNR, load("cora", real_data), 0, device="cpu")
     assert result.strict > 82.5
     assert result.paper >= result.strict
