@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from clnr.embedding.store.artifact_files import DIGESTS
 from clnr.errors import ClnrError
-from clnr.graph.folder import array_file
-from clnr.graph.manifest import MANIFEST
+from clnr.graph.manifest import MANIFEST, array_file
 from clnr.support.storage import sha256
 from tests.fuzz import examples
 

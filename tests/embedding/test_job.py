@@ -141,7 +141,7 @@ def test_what_a_purpose_chooses_can_be_set(purpose, tables, monkeypatch):
     assert any("choose mix=neighbors+walks: " in line for line in chosen.warnings)
     # Without a purpose, it is only told.
     assert default.model.recipe.mix == "all"
-    assert any(line.startswith("--for labels would choose mix=neighbors+walks: accuracy ") for line in default.warnings)
+    assert any(line.startswith("purpose='labels' would choose mix=neighbors+walks: accuracy ") for line in default.warnings)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 from clnr import methods
 from clnr.engine import choose
-from clnr.engine.blocks import BlockEngine, NeighbourRows, ReadAhead, in_blocks
+from clnr.engine.blocks import BlockEngine, ReadAhead, averaging_rows, in_blocks
 from clnr.engine.cpu.csr_arrays import CSRArrays, GraphRows
 from clnr.errors import DataError
 from clnr.graph.csr import median_weight
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
     assert "\n" not in str(caught.value)
     if name.startswith("incoming") and place != "all":
         with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
-            NeighbourRows(graph, np.arange(NODES))
+            averaging_rows(graph, np.arange(NODES))
 
 
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)

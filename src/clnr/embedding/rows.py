@@ -20,7 +20,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.workspace import Workspace
 from clnr.engine import DeviceGraph, View
-from clnr.engine.blocks import BlockEngine, NeighbourRows, gather_rows, propagation_rows, with_features
+from clnr.engine.blocks import BlockEngine, averaging_rows, gather_rows, propagation_rows, with_features
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
 from clnr.engine.operators import unit_rows_
@@ -71,7 +71,7 @@ class Block:
 
     def average(self, rows: Array) -> Propagated:
         """Rows of all nodes, averaged over the neighbours of these."""
-        return self._product(lambda nodes: NeighbourRows(self._device_graph, nodes).average(self._device_graph), rows)
+        return self._product(functools.partial(averaging_rows, self._device_graph), rows)
 
     def _product(self, matrix_of: Callable[[Array], CSRArrays], rows: Array) -> Propagated:
         engine, parts = self._engine, self._parts

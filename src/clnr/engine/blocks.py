@@ -271,42 +271,32 @@ def propagation_rows(device_graph: DeviceGraph, nodes: Array) -> CSRArrays:
     return rows._replace(values=np.repeat(of_row, counts) * rows.values * of_column)
 
 
-class NeighbourRows:
-    """Averages over the neighbours of some nodes, along edges of either direction: read once, for several graphs.
+def averaging_rows(device_graph: DeviceGraph, nodes: Array) -> CSRArrays:
+    """What averages rows of all nodes over the neighbours of some nodes, sorted, along edges of either direction.
 
-    These differ in the edges that they hold out. Of two directions the larger weight counts; self-loops do not.
+    Of two directions the larger weight counts; self-loops and edges that are held out do not.
     """
+    graph = device_graph.graph
+    ways = [_other_rows(graph, way, nodes) for way in graph.edges_by_end]
+    rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
+    held = _held_places(rows, nodes, device_graph.held_out)
+    gone = np.bincount(np.searchsorted(rows.indptr, held, "right"), minlength=len(rows.indptr)).cumsum()
+    return _average(rows.indptr - gone, np.delete(rows.indices, held), np.delete(rows.data, held))
 
-    def __init__(self, device_graph: DeviceGraph, nodes: Array):
-        graph = device_graph.graph
-        self._nodes, self._count = nodes, graph.num_nodes
-        ways = [_other_rows(graph, way, nodes) for way in graph.edges_by_end]
-        self._rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
-        self._whole: CSRArrays | None = None
 
-    def average(self, device_graph: DeviceGraph) -> CSRArrays:
-        """What averages rows of all nodes, without the edges that a graph holds out."""
-        rows = self._rows
-        held = self._places(device_graph.held_out)
-        if len(held):
-            gone = np.bincount(np.searchsorted(rows.indptr, held, "right"), minlength=len(rows.indptr)).cumsum()
-            return _average(rows.indptr - gone, np.delete(rows.indices, held), np.delete(rows.data, held))
-        if self._whole is None:
-            self._whole = _average(rows.indptr, rows.indices, rows.data)
-        return self._whole
-
-    def _places(self, held_out: Array) -> Array:
-        """Where edges that are held out are among the rows' entries."""
-        if not len(self._nodes):
-            return np.empty(0, np.int64)
-        first, last = np.searchsorted(held_out, [self._nodes[0] * self._count, (self._nodes[-1] + 1) * self._count])
-        rows, columns = np.divmod(held_out[first:last], self._count)
-        here, found = are_among(rows, self._nodes), []
-        for row, column in zip(np.searchsorted(self._nodes, rows[here]), columns[here], strict=True):
-            start, stop = self._rows.indptr[row : row + 2]
-            at = start + np.searchsorted(self._rows.indices[start:stop], column)
-            found += [at] if at < stop and self._rows.indices[at] == column else []
-        return np.array(found, np.int64)
+def _held_places(matrix: sp.csr_array, nodes: Array, held_out: Array) -> Array:
+    """Where edges that are held out are among the entries of a matrix with a row for each of some nodes."""
+    if not len(nodes):
+        return np.empty(0, np.int64)
+    count = matrix.shape[1]
+    first, last = np.searchsorted(held_out, [nodes[0] * count, (nodes[-1] + 1) * count])
+    rows, columns = np.divmod(held_out[first:last], count)
+    here, found = are_among(rows, nodes), []
+    for row, column in zip(np.searchsorted(nodes, rows[here]), columns[here], strict=True):
+        start, stop = matrix.indptr[row : row + 2]
+        at = start + np.searchsorted(matrix.indices[start:stop], column)
+        found += [at] if at < stop and matrix.indices[at] == column else []
+    return np.array(found, np.int64)
 
 
 def _average(indptr: Array, columns: Array, weights: Array) -> CSRArrays:

@@ -10,10 +10,7 @@ from torch import Tensor
 from clnr.engine.base import Engine
 from clnr.engine.operators import Operators
 from clnr.engine.view import View
-from clnr.graph.csr import Array
 
-ReadRows = Callable[[Array], Tensor]
-"""Rows of some nodes, in their order."""
 Propagate = Callable[[bool], Tensor]
 """A_hat h, or A_hat relu(h) if it is given True, for a block of nodes and rows h of all nodes that are in files."""
 

@@ -1,4 +1,4 @@
-"""Where a graph folder says what is in it. Nothing heavy is imported here."""
+"""The files of a graph folder, and where it says what is in it. Nothing heavy is imported here."""
 
 from __future__ import annotations
 

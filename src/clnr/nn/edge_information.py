@@ -28,7 +28,7 @@ _OTHER_PARTNERS, _FEWEST_NODES = 4, 30
 DrawNeighbours = Callable[[Array, int], tuple[Array, Array]]
 """Draws neighbours of some nodes, up to a number of each: the place of the node, in order, and the neighbour itself."""
 ReadRows = Callable[[Array], Tensor]
-"""The rows of some nodes."""
+"""Rows of some nodes, in their order."""
 
 
 def edge_weight(draw: DrawNeighbours, readers: Sequence[ReadRows], count: int) -> float:

@@ -48,7 +48,7 @@ def test_facts_are_counted():
 def test_labels_that_are_hardly_classes_are_told(nodes, classes, told):
     graph = Graph.from_edges([0], [1], np.eye(nodes), labels=np.arange(nodes) % classes)
     said = [f"labels: {nodes} nodes in {classes} classes, few of each; are these classes?"]
-    assert table_warnings(as_table_graph(graph)) == (said if told else [])
+    assert table_warnings(graph, as_table_graph(graph).info) == (said if told else [])
 
 
 def test_what_will_not_fit_is_refused_unless_the_graph_is_small():

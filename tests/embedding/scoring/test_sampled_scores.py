@@ -16,6 +16,7 @@ from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.job import embed_folder
+from clnr.embedding.reporting import report_data
 from clnr.embedding.scoring import sampled_scores
 from clnr.embedding.scoring.job_scores import score
 from clnr.embedding.scoring.sampled_scores import file_samples, sampled_rows
@@ -163,13 +164,13 @@ def test_scores_near_chance_are_warned_of(tmp_path):
 def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     _, out = made
     assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
-    monkeypatch.setattr(sampled_scores, "MEASURED", 50)
+    monkeypatch.setattr(report_data, "_MOST_NODES_IN_SHARDS", 50)
     text = write_report(out).read_text(encoding="utf-8")
     assert f"a random sample: 50 of {NODES} nodes" in text
     assert "scores are computed on samples" in text
-    with pytest.raises(DataError, match="node names are fixed by clnr ingest --name"):
-        write_report(out, "name")
+    with pytest.raises(DataError, match="there is no column 'title' for names"):
+        write_report(out, "title")
     (folder.stored.path / "graph.json").rename(folder.stored.path / "elsewhere")
-    with pytest.raises(DataError, match="which is missing or has changed"):
+    with pytest.raises(DataError, match="its graph folder is missing, or has another graph"):
         write_report(out)
     (folder.stored.path / "elsewhere").rename(folder.stored.path / "graph.json")

@@ -74,7 +74,7 @@ def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path):
         with pytest.raises(DataError, match=f"another stopped run: {said} was"):
             embed_folder(folder, tmp_path / "out", asked, MEMORY)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
-    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)
+    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY, force=True)
     embed_folder(other, tmp_path / "whole", settings(), MEMORY)
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
 

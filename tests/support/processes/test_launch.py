@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from torch.distributed.rendezvous import rendezvous
 
 from clnr.support.processes import launch as module
 from clnr.support.processes.launch import FAILED, USER_ERROR, Place, launch, launched_here, rendezvous_url
@@ -33,6 +34,14 @@ def test_torchrun_says_the_place(monkeypatch):
         monkeypatch.setenv(name, value)
     assert Place.from_environment() == Place(rank=3, size=4, local_rank=1, local_size=2)
     assert (launched_here(), rendezvous_url()) == (False, "env://")
+
+
+def test_workers_meet_at_a_path_with_blanks(monkeypatch, tmp_path):
+    (tmp_path / "a b%20").mkdir()
+    monkeypatch.setenv("CLNR_RENDEZVOUS", str(tmp_path / "a b%20" / "meeting"))
+    store, _, _ = next(rendezvous(rendezvous_url(), 0, 1))
+    store.set("here", "1")
+    assert (tmp_path / "a b%20" / "meeting").is_file()
 
 
 def started(program: str, workers: int = 3) -> tuple[int, list[str], float]:

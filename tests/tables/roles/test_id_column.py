@@ -47,9 +47,9 @@ def test_a_code_beside_a_name(tmp_path):
     ("columns", "taken", "note"),
     [
         ({"id": [1, 2, 3, 4], "rank": [9, 8, 7, 6]}, "id", None),
-        ({"id": [1, 2, 3, 9], "age": [1, 2, 3, 4]}, "id", "'id': it has 83% {}, 'age' has 100%; to use that: --id 'age'"),
+        ({"id": [1, 2, 3, 9], "age": [1, 2, 3, 4]}, "id", "'id': it has 83% {}, 'age' has 100%; to use that: --id age"),
         ({"id": [1, 2, 3, 4], "row": [0, 1, 2, 3]}, "id", None),
-        ({"row": [0, 1, 2, 3], "nr": [1, 2, 3, 4]}, "row", "'row': it has 83% {}, 'nr' has 100%; to use that: --id 'nr'"),
+        ({"row": [0, 1, 2, 3], "nr": [1, 2, 3, 4]}, "row", "'row': it has 83% {}, 'nr' has 100%; to use that: --id nr"),
         ({"one": [1, 2, 3, 4], "two": [2, 3, 4, 1]}, "one", "'one': it has 100% {}, 'two' has 100%"),
         ({"row": [100, 101, 102, 103], "nr": [1.0, 2.0, 3.0, 4.0]}, "nr", "'nr': it has 100% {}, 'row' has 0%"),
         ({"row": [100, 101, 102, 103], "half": [1, 2, 50, 51]}, "half", "'half': it has 50% {}, 'row' has 0%"),

@@ -15,15 +15,13 @@ from clnr.embedding.rows import Block, Passes, beside, walk_widths
 from clnr.engine import View, unit_rows
 from clnr.engine.blocks import gather_rows
 from clnr.graph.csr import Array
-from clnr.nn.edge_information import edge_weight
+from clnr.nn.edge_information import ReadRows, edge_weight
 from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.readout import FittedRows, Readout, source_weights
 from clnr.nn.readout_blocks import Product, ReducedFeatures, Source, fitted_nodes
 from clnr.support.humanize import plural
 
-ReadRows = Callable[[Array], Tensor]
-"""Rows of some nodes, in their order."""
 Choose = Callable[[Readout, FittedRows, list[Tensor]], Readout]
 """A read-out in place of another, given what that is fitted to, and the rows of a sample in all matrices."""
 
