@@ -65,6 +65,8 @@ $(VENV)/run.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
 
 $(VENV)/test.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+	@# Else each process that a test starts compiles them anew where Python is told to write no bytecode.
+	@$(BIN)/python -m compileall -q src tests
 	@touch $@ $(VENV)/run.stamp
 
 $(VENV)/docs.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clnr import METHODS, run
+from clnr import METHODS, recipe_for, run
 from clnr.methods import Architecture
 from clnr.methods.presets import Published
 from clnr.methods.recipe import Recipe, recipe_keys
@@ -27,7 +27,7 @@ def followed():
     """What a reader's session holds after typing all of it, with fewer epochs than the text's, and narrower."""
     session = sys.modules["reader"] = types.ModuleType("reader")
     for block in BLOCKS:
-        typed(re.sub(r"epochs=\d+", "epochs=8, hidden=64, dimension=64", block), vars(session))
+        typed(re.sub(r"epochs=\d+", "epochs=8, hidden=64, dimension=64, probe_steps=300", block), vars(session))
     yield vars(session)
     del sys.modules["reader"]
 
@@ -53,7 +53,7 @@ def test_the_new_methods_train_and_are_no_part_of_the_package(followed):
     assert followed["GBT"].architecture() == Architecture("F-F", False, False, False, False)
     assert followed["GBT"].ancestry == ("G-BT", "CLNR")
     assert followed["result"].method == "G-BT"
-    assert followed["result"].strict > run("Raw", "toy").strict
+    assert followed["result"].strict > run("Raw", "toy", recipe=recipe_for("Raw", "toy").but(probe_steps=300)).strict
     assert not {"G-BT", "adaptive"} & set(METHODS)
 
 

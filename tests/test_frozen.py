@@ -107,6 +107,8 @@ def test_a_seed_gives_what_it_always_gave(name, device_graph):
 KEPT = json.loads(frozen.KEPT.read_text())
 BY_HAND = ["cora CLNR workers", "cora default files-workers"]
 BY_HAND += [f"photo {chosen} files" for chosen in ("default", "quick", "CLNR")]
+# Cora has them, too.
+BY_HAND += [f"photo {chosen} memory" for chosen in ("SVD-mix", "CLNR", "GRACE", "CCA-SSG", "BGRL")]
 
 
 def tier_of_case(case):

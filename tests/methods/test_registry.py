@@ -489,7 +489,7 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
         _, device_graph = model.fit_inputs(engine.to_device(graph), engine)
         fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
         losses.append(fitted.losses)
-        for each in (engine, engine.float32):
+        for each in {engine, engine.float32}:
             z = model.embed(fitted.parameters, each, View(device_graph))
             assert z.dtype == torch.float32
             assert z.isfinite().all()

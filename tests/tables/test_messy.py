@@ -265,11 +265,16 @@ def test_rows_that_repeat_a_node_exactly_are_one_node(tmp_path, form):
     assert read.graph.ids.tolist() == ["c", "a", "b"]
     assert (read.graph.digest, read.feature_encoder) == (once.graph.digest, once.feature_encoder)
     assert read.columns.equals(once.columns)
+
+
+def test_so_they_are_in_a_graph_folder_beside_an_earlier_graph_and_in_one_of_kinds(tmp_path):
+    edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", REPEATED)
+    read = read_tables(edges, nodes)
     ingest(edges, nodes, out=tmp_path / "graph")
     folder = load_graph_folder(tmp_path / "graph")
     assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
     more = pa.table({"id": ["z", "z", "a"], "x": [7, 7, 9], "note": ["p", "p", ""]})
-    extended = read_tables(None, more, base=once)
+    extended = read_tables(None, more, base=read)
     assert extended.graph.ids.tolist() == ["c", "a", "b", "z"]
     assert "the data frame of nodes: merged: 1 row repeating a node, alike in all columns" in extended.ingest_report.remarks
     kinds = read_tables({("p", "knows", "p"): edges}, {"p": nodes})

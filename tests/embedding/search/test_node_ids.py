@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import pickle
 import uuid
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.search import node_ids
 from clnr.embedding.search.node_ids import NodeIds, NodeTexts, near_texts
@@ -62,6 +64,20 @@ def test_numbers_and_their_text_are_one_id():
     assert [found.get(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
     assert NodeIds(np.array(["5", "6"])).get(6) == 1
     assert NodeIds(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("ids", [np.array([5, -6, 7]), np.array(["5", "-6", "ü"], object)])
+def test_ids_in_files_are_passed_over_and_no_index_is_made_of_them(ids, tmp_path, monkeypatch):
+    stored = write_graph(graph(ids), tmp_path / "graph").node_ids
+    monkeypatch.setattr(node_ids, "_PART", 2)
+    found = NodeIds(stored, in_files=True)
+    assert [found.get(name) for name in (5, "5", "-6", ids[2], "6")] == [0, 0, 1, 2, None]
+    assert found.rows(ids[::-1]).tolist() == [2, 1, 0]
+    with pytest.raises(DataError, match="there is no node 'nobody'"):
+        found.rows(["nobody"])
+    again = pickle.loads(pickle.dumps(found))
+    assert again.rows(ids).tolist() == [0, 1, 2]
+    assert not {"_by_id", "_by_text"} & (vars(found).keys() | vars(again).keys())
 
 
 TUPLES = KINDS["tuples"]
