@@ -134,20 +134,6 @@ def test_walks_over_files_are_walks(folder, tmp_path):
 
 
 @pytest.mark.usefixtures("tens")
-def test_rows_that_are_there_are_not_made_again(folder, tmp_path):
-    def stop(block):
-        raise KeyboardInterrupt
-
-    made = passes(in_blocks(folder), tmp_path)
-    for name in ("one", "other"):
-        with pytest.raises(KeyboardInterrupt):
-            made.make(name, "", stop, torch.clone)
-        first = made.make(name, "", lambda block: torch.from_numpy(block.nodes[:, None]), torch.clone)
-        np.testing.assert_array_equal(first, np.arange(NODES)[:, None])
-        assert np.array_equal(made.make(name, "", stop, torch.clone), first)
-
-
-@pytest.mark.usefixtures("tens")
 def test_the_next_block_is_read_while_one_is_computed(folder, tmp_path):
     second_is_read = threading.Event()
 

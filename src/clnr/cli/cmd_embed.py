@@ -185,7 +185,7 @@ def embed(
                 result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if group.first and in_files is not None and is_trained(folder):
-            print_stderr("stopped; training is complete: run the same command with --resume to continue with the next block")
+            print_stderr("stopped; training is complete: run the same command with --resume to continue with the embedding")
         elif group.first and checkpoint is not None and checkpoint.is_file():
             print_stderr(f"stopped; training is saved in {checkpoint}: run the same command with --resume to continue")
         elif group.first and checkpoint is not None:

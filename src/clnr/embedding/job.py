@@ -138,7 +138,8 @@ def embed_folder(
 ) -> EmbeddingResult | None:
     """``embed`` from a graph folder to a folder with a model and shards of vectors, in ``bound`` bytes of memory.
 
-    With ``settings.resume``, also an embedding that was stopped goes on, from its last block. A report is of a sample of nodes.
+    With ``settings.resume``, also an embedding that was stopped goes on, from its last pass or shard. A report is of a sample
+    of nodes.
     """
     return embed(lambda: InFiles(folder, bound), settings, Output(out, force, report), bar)
 

@@ -193,7 +193,7 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
         patch.setattr(Passes, "make", interrupted)
         stopped = clnr(folder, *out, "--quiet")
     assert stopped.exit_code == 130
-    assert "stopped; training is complete: run the same command with --resume to continue with the next block" in stopped.stderr
+    assert "stopped; training is complete: run the same command with --resume to continue with the embedding" in stopped.stderr
     said = [clnr(folder, *out, "--resume").stderr for _ in range(2)]
     assert "training is complete; continuing with the embedding" in said[0]
     assert said[1] == f"clnr: {tmp_path / 'out'} is finished: there is nothing to resume\n"

@@ -167,28 +167,16 @@ def test_what_edges_weigh_is_told(folders, tmp_path):
     assert f"they weigh {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """A folder for what several tests compare with, and facts about it."""
-    return tmp_path_factory.mktemp("kept"), {}
-
-
-@pytest.fixture
-def undisturbed(folders, kept):
+def undisturbed(folders, share, path):
     """Where a graph is embedded that nothing stops, and how often it writes what."""
-    out, facts = kept
-
-    def embedded(share):
-        if share not in facts:
-            chosen = settings(hold_out=share, changes={"structure": 10})
-            with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
-                embed_folder(folders["bag"], out / str(share), chosen, MEMORY)
-            facts[share] = dict(zip(WRITES, (len(passes), len(blocks), len(shards)), strict=True))
-            # Inputs and the read-out have the same walks.
-            assert len({made(each) for each in passes}) == len(passes)
-        return out / str(share), facts[share]
-
-    return embedded
+    name = f"undisturbed {share}"
+    if name not in folders:
+        with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
+            embed_folder(folders["bag"], path, settings(hold_out=share, changes={"structure": 10}), MEMORY)
+        # Inputs and the read-out have the same walks.
+        assert len({made(each) for each in passes}) == len(passes)
+        folders[name] = path, dict(zip(WRITES, map(len, (passes, blocks, shards)), strict=True))
+    return folders[name]
 
 
 def made(begun):
@@ -201,13 +189,13 @@ def made(begun):
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
 @pytest.mark.parametrize("what", WRITES)
 @pytest.mark.parametrize("hold_out", [0.0, 0.1])
-def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, undisturbed, hold_out, what, share):
+def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, hold_out, what, share):
     """Rows that a pass has made are not made again, and neither are shards."""
-    out, counts = undisturbed(hold_out)
+    out, counts = undisturbed(folders, hold_out, tmp_path / "undisturbed")
     chosen = settings(hold_out=hold_out, resume=True, checkpoint=tmp_path / "checkpoint", changes={"structure": 10})
     with calls("passes") as before, stopped(what, 1 + int(share * counts[what])):
         embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
-    shards = len(list(tmp_path.rglob("part-*.parquet")))
+    shards = len(list((tmp_path / ".out.clnr.work").rglob("part-*.parquet")))
     with calls("passes") as again, calls("vectors") as rest:
         embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
     for path in (out / "embeddings").iterdir():

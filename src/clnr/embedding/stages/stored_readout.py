@@ -94,11 +94,18 @@ class StoredReadout:
             return lambda nodes: torch.cat([beside(steps, nodes), torch.from_numpy(np.array(ended))], 1)
         if not hops:
             return self._read[source]
-        rows = passes.make(f"{name}-hop-0", f"{name} to propagate", lambda block: self._read[source](block.nodes), torch.clone)
+        rows = self._to_propagate(source)
         for hop in range(1, hops):
             rows = passes.propagated(f"{name}-hop-{hop}", f"{name} propagated {hop} of {hops}", rows)
         rows = passes.propagated(f"{name}-hop-{hops}-some", f"{name} propagated {hops} of {hops}", rows, nodes)
         return lambda nodes: torch.from_numpy(np.array(rows))
+
+    def _to_propagate(self, source: Source) -> Array:
+        """Rows of a source in a file: only those are propagated."""
+        passes, name = self._passes, _name(source)
+        if source.encoder is not None and not source.unit:
+            return passes.encode(self._model, self._graph, "encoded")
+        return passes.make(f"{name}-hop-0", f"{name} to propagate", lambda block: self._read[source](block.nodes), torch.clone)
 
     def _directions(self) -> Parameters:
         """The directions of many features, found by the first worker."""
