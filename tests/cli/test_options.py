@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from importlib import metadata
 
 import pyarrow.parquet as pq
 import pytest
@@ -43,21 +42,14 @@ def there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def test_names_and_paths(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_names_and_paths():
     assert tables_by_name("--edges", None) is None
     assert tables_by_name("--edges", ["a.csv"]) == "a.csv"
     assert tables_by_name("--edges", ["a=b.csv"]) == {"a": "b.csv"}
     assert tables_by_name("--edges", ["a=b.csv", "c = d=e.csv"]) == {"a": "b.csv", "c": " d=e.csv"}
     assert tables_by_name("--edges", ["user, bought ,item=b.csv"]) == {("user", "bought", "item"): "b.csv"}
     assert tables_by_name("--edges", ["data/year=2020/b.csv"]) == "data/year=2020/b.csv"
-    (tmp_path / "year=2020").mkdir()
-    for name in ("a=b.csv", "year=2020/b.csv"):
-        (tmp_path / name).write_text("source,target\n1,2\n")
-        assert tables_by_name("--edges", [name]) == name
-    assert tables_by_name("--edges", ["year=*/b.csv"]) == "year=*/b.csv"
-    assert tables_by_name("--edges", ["x=a=b.csv"]) == {"x": "a=b.csv"}
-    with pytest.raises(ClnrError, match=r"each of several --edges needs a name: --edges NAME=b\.csv"):
+    with pytest.raises(ClnrError, match=r"several --edges needs a name, NAME=b\.csv"):
         tables_by_name("--edges", ["a=a.csv", "b.csv"])
     with pytest.raises(ClnrError, match="two --nodes are called 'a'"):
         tables_by_name("--nodes", ["a=a.csv", "a=b.csv"])
@@ -109,36 +101,21 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()
 
 
-@pytest.mark.parametrize("name", ["embed", "ingest"])
-def test_every_option_of_a_long_list_has_a_place_in_its_help(name):
-    module, command = (cmd_embed, cmd_embed.embed) if name == "embed" else (cmd_ingest, cmd_ingest.ingest)
+@pytest.mark.parametrize("module", [cmd_embed, cmd_ingest])
+def test_every_option_of_a_long_list_has_a_place_in_its_help(module):
+    name = module.__name__.rpartition("_")[2]
     placed = [each for names in module.PANELS.values() for each in names]
-    assert sorted(placed) == sorted(inspect.signature(command).parameters)
-    wide, narrow = (outside(name, "--help", COLUMNS=width, PYTHONUTF8="1").out for width in ("130", "80"))
-    assert re.findall("─ ([A-Z].*?) ─", wide) == re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == [*module.PANELS]
+    assert sorted(placed) == sorted(inspect.signature(getattr(module, name)).parameters)
+    shown = outside(name, "--help", COLUMNS="80", PYTHONUTF8="1").out
+    assert [each for each in re.findall("─ ([A-Z].*?) ─", shown) if each != "Arguments"] == [*module.PANELS]
     # What other commands share with it stays where it was.
-    assert "Method ─" not in outside("run", "--help", COLUMNS="130", PYTHONUTF8="1").out
+    assert "Method ─" not in outside("run", "--help", COLUMNS="80", PYTHONUTF8="1").out
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("width", ["80", "130"])
-def test_help_names_what_options_take_and_no_types_of_python(width):
-    for name, command in get_command(app).commands.items():
-        shown = outside(name, "--help", COLUMNS=width, PYTHONUTF8="1").out
-        # In boxes, Typer before 0.29 shows the types of arguments.
-        options = shown if metadata.version("typer") >= "0.29" else re.sub("─ Arguments.*?╯", "", shown, flags=re.DOTALL)
-        assert not re.search(r"<\w+>|\b(TEXT|INTEGER|FLOAT|PATH|BOOLEAN)\b", options), name
-        assert not [line for line in shown.splitlines() if len(line) > int(width)]
-        for each in command.params:
-            long = each.opts[0]
-            if long.startswith("--") and not each.is_flag:
-                assert re.search(rf"{long}( +-\w)?\s+[A-Z\[]", shown), (name, long)
-
-
-def test_the_help_groups_commands_at_any_width():
-    wide, narrow = (outside("--help", COLUMNS=width, PYTHONUTF8="1").out for width in ("130", "80"))
-    assert re.findall("─ ([A-Z].*?) ─", wide) == ["Options", *PANELS]
-    assert re.findall("^([A-Z].*):$", narrow, re.MULTILINE) == ["Options", *PANELS]
-    assert "<bool>" not in wide + narrow
-    lines = [line.split() for line in narrow.splitlines()]
+def test_help_groups_commands_and_names_what_options_take():
+    shown = outside("--help", COLUMNS="80", PYTHONUTF8="1").out
+    assert re.findall("─ ([A-Z].*?) ─", shown) == ["Options", *PANELS]
+    lines = [line.strip("│ ").split() for line in shown.splitlines()]
     assert all([name, *text.split()] in lines for name, (_, text) in COMMANDS.items())
+    shown += outside("clusters", "--help", COLUMNS="80", PYTHONUTF8="1").out.partition("─ Options ─")[2]
+    assert not re.search(r"<\w+>", shown)

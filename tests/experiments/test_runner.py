@@ -16,7 +16,7 @@ from clnr.engine import cpu_engine
 from clnr.errors import TrainingError
 from clnr.experiments import runner as module
 from clnr.experiments.run_cache import RunCache, run_key
-from clnr.experiments.runner import Runner
+from clnr.experiments.runner import find_or_make
 from clnr.methods import CLNR
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, recipe_keys
@@ -28,8 +28,8 @@ QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 GRAPH = tiny(60, 150)
 
 
-def runner(seeds=2, rerun=False, bar=None):
-    return Runner(seeds, cpu_engine(), RunCache(), rerun, bar or Bar(None, quiet=True))
+def summary(seeds=2, rerun=False, bar=None):
+    return find_or_make(CLNR, GRAPH, QUICK, seeds, cpu_engine(), RunCache(), rerun, bar or Bar(None, quiet=True))
 
 
 class Remarks(Bar):
@@ -44,29 +44,28 @@ class Remarks(Bar):
 
 
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
-    first, _ = runner(2).runs(CLNR, GRAPH, QUICK)
+    first = summary(2)
     ran, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: ran.extend(arguments[2]) or runs(*arguments, **more))
     remarks = Remarks()
-    more, _ = runner(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
+    more = summary(3, bar=remarks)
     assert ran == [2]
     assert more.runs[:2] == first.runs
     assert remarks.said == [f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"]
-    runner(2, rerun=True).runs(CLNR, GRAPH, QUICK)
+    summary(2, rerun=True)
     assert ran == [2, 0, 1]
 
 
 def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
     groups, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: groups.append(arguments[2]) or runs(*arguments, **more))
-    made = runner(5)
-    monkeypatch.setattr(type(made.engine), "parallel_seeds", 2)
-    summary, _ = made.runs(CLNR, GRAPH, QUICK)
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 2)
+    beside = summary(5)
     assert groups == [[0, 1], [2, 3], [4]]
-    assert [run.parallel_seeds for run in summary.runs] == [2, 2, 2, 2, 1]
+    assert [run.parallel_seeds for run in beside.runs] == [2, 2, 2, 2, 1]
     monkeypatch.undo()
-    alone, _ = runner(5, rerun=True).runs(CLNR, GRAPH, QUICK)
-    assert [run.strict for run in alone.runs] == [run.strict for run in summary.runs]
+    alone = summary(5, rerun=True)
+    assert [run.strict for run in alone.runs] == [run.strict for run in beside.runs]
 
 
 def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
@@ -76,10 +75,9 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
         return whole(self, parameters, step) * (float("nan") if step.seed == 1 else 1)
 
     monkeypatch.setattr(Model, "loss", loss)
-    made = runner(3)
-    monkeypatch.setattr(type(made.engine), "parallel_seeds", 3)
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 3)
     with pytest.raises(TrainingError, match="nan at epoch 1"):
-        made.runs(CLNR, GRAPH, QUICK)
+        summary(3)
     assert [run.seed for _, run in RunCache().runs()] == [0, 2]
 
 
@@ -114,11 +112,13 @@ def test_the_key_changes_with(changed):
     assert key_of(**changed) != key_of()
 
 
-@pytest.mark.parametrize("name", Recipe().to_dict())
-def test_the_key_changes_with_each_value_of_the_recipe(name):
-    value, choices = Recipe().to_dict()[name], recipe_keys()[name].choices
-    other = choices[1] if choices else value + 1 if isinstance(value, int) else (value or 0) / 2 + 1e-4
-    assert key_of(recipe=Recipe.of({name: other})) != key_of()
+def test_the_key_changes_with_each_value_of_the_recipe():
+    keys = [key_of()]
+    for name, value in Recipe().to_dict().items():
+        choices = recipe_keys()[name].choices
+        other = choices[1] if choices else value + 1 if isinstance(value, int) else (value or 0) / 2 + 1e-4
+        keys.append(key_of(recipe=Recipe.of({name: other})))
+    assert len(set(keys)) == len(keys)
 
 
 def on_a_gpu(monkeypatch, name: str) -> str:

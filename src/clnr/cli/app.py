@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from clnr.cli.options import name_values, write_options, write_panels
-from clnr.errors import ClnrError, command_line, shorten
+from clnr.cli.options import name_values
+from clnr.errors import command_line, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
 from clnr.support.humanize import escape_control
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 JSON_FORMAT = 2
 """Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
-_BOX_COLUMNS = 120
 
 # In the order of the help, each in a line of 80 columns.
 PANELS = {
@@ -64,15 +61,11 @@ class Program(TyperGroup):
         if command is not None:
             command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
             name_values(command, ctx)
-            command.format_options = partial(write_options, command)
         return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         name_values(self, ctx)
         super().format_help(ctx, formatter)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        write_panels({panel: list(lines.items()) for panel, lines in PANELS.items()}, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-"):
@@ -86,8 +79,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"max_content_width": 100},
     pretty_exceptions_enable=False,
-    # Boxes take so much of a narrow terminal that names of options would be cut.
-    rich_markup_mode="rich" if shutil.get_terminal_size().columns >= _BOX_COLUMNS else None,
+    rich_markup_mode="rich",
 )
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 
@@ -114,10 +106,7 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
     """The method and the data set's name that two arguments name; by default CLNR and toy."""
     from clnr import datasets, methods
 
-    if method is not None and method.lower() in datasets.DATASETS:
-        raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
-    chosen = methods.CLNR if method is None else methods.find(method)
-    return chosen, datasets.name_of("toy" if dataset is None else dataset)
+    return methods.find(method or methods.CLNR.name), datasets.name_of(dataset or "toy")
 
 
 def print_stderr(text: str) -> None:

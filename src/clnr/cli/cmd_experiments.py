@@ -10,7 +10,7 @@ import typer
 
 from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr
 from clnr.cli.options import Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, Threads
-from clnr.errors import ClnrError, RecipeError, RunCacheError
+from clnr.errors import ClnrError, RecipeError
 from clnr.support.humanize import plural
 from clnr.support.machine.devices import Asked
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from clnr.methods import Method
     from clnr.methods.presets import Published
     from clnr.methods.recipe import Recipe
-
-_STOPPED_MESSAGE = "stopped; finished runs are in the run cache: run the same command without --rerun to resume"
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files, searched before the download cache.")]
@@ -54,15 +52,13 @@ def run_command(
     baselines = [methods.RAW, methods.UNTRAINED] if method is None and not as_json else []
     lineup = [(each, recipe) for each in (*baselines, chosen)]
     asked = Asked(device, precision, threads)
-    rows, failure = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
+    rows = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
     if as_json:
         print_json(rows[-1][0].to_dict())
     else:
         _title(name, rows[-1][0])
         out.print(console_tables.summaries(rows))
         out.print(OPTIMISTIC, style="dim")
-    if failure is not None:
-        raise failure
 
 
 @app.command()
@@ -86,9 +82,7 @@ def compare(
     from clnr.cli import console_tables
     from clnr.methods.recipe import parse
 
-    if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
-        raise ClnrError(f"'{dataset}' is a method, not a data set; use: clnr compare DATASET --methods A,B")
-    name = datasets.name_of("toy" if dataset is None else dataset)
+    name = datasets.name_of(dataset or "toy")
     chosen = [methods.find(each) for each in names.replace(",", " ").split()]
     if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):
         raise ClnrError(f"--methods needs two or more different methods, not '{names}'")
@@ -102,7 +96,7 @@ def compare(
     applied = ({key: value for key, value in changes.items() if key in each.keys} for each in chosen)
     lineup = [(each, _recipe(each, name, values)) for each, values in zip(chosen, applied, strict=True)]
     asked = Asked(device, precision, threads)
-    rows, failure = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
+    rows = _all_runs(lineup, name, seeds, rerun, asked, data_root, quiet)
 
     from clnr.experiments.comparison import Comparison
 
@@ -114,8 +108,6 @@ def compare(
         out.print(console_tables.comparison(compared, [published for _, published in rows]))
         out.print(OPTIMISTIC, style="dim")
         out.print(f"** {console_tables.test_note(compared)}", style="dim")
-    if failure is not None:
-        raise failure
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
@@ -142,8 +134,8 @@ def _all_runs(
     asked: Asked,
     data_root: Path | None,
     quiet: bool,
-) -> tuple[list[tuple[Summary, Published | None]], RunCacheError | None]:
-    """The runs of each method of a line-up with its published result, and a failure to write one to the run cache."""
+) -> list[tuple[Summary, Published | None]]:
+    """The runs of each method of a line-up with its published result."""
     if seeds < 1:
         raise RecipeError(f"--seeds must be at least 1, not {seeds}")
 
@@ -151,21 +143,21 @@ def _all_runs(
     from clnr.datasets.download import download
     from clnr.engine import choose
     from clnr.experiments.run_cache import RunCache
-    from clnr.experiments.runner import Runner
+    from clnr.experiments.runner import find_or_make
     from clnr.methods.presets import preset
     from clnr.support.progress import progress_bar
 
-    engine = choose(*asked)
+    engine, run_cache, rows = choose(*asked), RunCache(), []
     try:
         with progress_bar(quiet) as bar:
             graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-            runner = Runner(seeds, engine, RunCache(), rerun, bar)
-            runner.run_cache.prepare()
-            summaries, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
+            run_cache.prepare()
+            for method, recipe in lineup:
+                summary = find_or_make(method, graph, recipe, seeds, engine, run_cache, rerun, bar)
+                shipped = preset(method, dataset)
+                # A published result says nothing about a changed recipe.
+                rows.append((summary, shipped.published if shipped.recipe == recipe else None))
     except KeyboardInterrupt:
-        print_stderr(_STOPPED_MESSAGE)
+        print_stderr("stopped; finished runs are in the run cache: run the same command without --rerun to resume")
         raise typer.Exit(130) from None
-    shipped = ((preset(method, dataset), recipe) for method, recipe in lineup)
-    # A published result says nothing about a changed recipe.
-    published = [each.published if each.recipe == recipe else None for each, recipe in shipped]
-    return list(zip(summaries, published, strict=True)), next(filter(None, failures), None)
+    return rows

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import glob
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, get_args
 
 import typer
 
-from clnr.errors import ClnrError, option_name, shorten
+from clnr.errors import ClnrError, option_name
 from clnr.support.arguments import check_int
 from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
@@ -49,43 +46,14 @@ TABLE_PANELS = {
 }
 """The panels of options of tables, but for those that most runs need."""
 OUTPUT_PANEL = "Output"
-# What the help calls the value of an option; any other is called as its option is.
-_VALUES = {
-    **dict.fromkeys(("--label", "--name"), "COLUMN"),
-    **dict.fromkeys(("--out", "--graph", "--data-root"), "FOLDER"),
-    **dict.fromkeys(("-k", "--seed", "--workers"), "N"),
-    **dict.fromkeys(("--precision", "--dtype"), "TYPE"),
-    "--memory": "AMOUNT",
-    "--hold-out": "SHARE",
-}
 
 
 def name_values(command: Any, context: Any) -> None:
     """Have the help of a command name what its options take, in place of types of Python."""
-    help_option = command.get_help_option(context)
-    if OUTPUT_PANEL in (each.rich_help_panel for each in command.params):
-        help_option.rich_help_panel = OUTPUT_PANEL
-    for each in (*command.params, help_option):
-        if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None
-        elif each.metavar is None:
-            name = each.opts[0]
-            each.metavar = "" if each.is_flag else _VALUES.get(name, name.strip("-").replace("-", "_").upper())
-
-
-def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write the options of a command in panels, where there are no boxes."""
-    panels: dict[str, list[Any]] = {}
-    for each in command.get_params(ctx):
-        title = each.rich_help_panel or ("Arguments" if each.param_type_name == "argument" else "Options")
-        panels.setdefault(title, []).append(each.get_help_record(ctx))
-    write_panels(panels, formatter)
-
-
-def write_panels(panels: Mapping[str, Sequence[Any]], formatter: Any) -> None:
-    for title, records in panels.items():
-        with formatter.section(title):
-            formatter.write_dl(records)
+    command.get_help_option(context).rich_help_panel = command.params[-1].rich_help_panel
+    for each in command.get_params(context):
+        if each.param_type_name == "option" and each.metavar is None:
+            each.metavar = "" if each.is_flag else each.name.upper()
 
 
 # -- --set -------------------------------------------------------------------------------------------------------------------
@@ -108,41 +76,22 @@ def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any
     return parse(recipe), engine
 
 
-_UNNEEDED_OPTIONS = ("--delimiter", "--delim", "--separator", "--sep", "--quote", "--decimal")
-"""Options that commands for tables have elsewhere."""
-_OPTION_CHARACTERS = 80
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
 def refused_argument(error: Any) -> str:
-    """What to say of an argument that the parser refuses: what was meant, or where the help is."""
-    context = getattr(error, "ctx", None)
-    command = "clnr" if context is None or context.parent is None else f"clnr {context.info_name}"
-    parameters = [] if context is None else context.command.params
-    known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
-    if hasattr(error, "possibilities"):
-        option = shorten(str(error.option_name), _OPTION_CHARACTERS)
-        message = f"{command} has no option {option}"
-        if "--edges" in known and option.casefold() in _UNNEEDED_OPTIONS:
-            return f"{message}: delimiters, quotes and decimal commas are detected; leave it out"
-        message = f"{message}; {_near_option(option, known)}"
-    else:
-        message = f"{error.format_message().rstrip('.')}; "
-        if "--edges" in known and "unexpected extra argument" in message:
-            tables = "tables are given by --edges and --nodes, and a glob in quotes: --edges 'trades-*.csv'; "
-            message = shorten(message, _OPTION_CHARACTERS) + tables
-    return f"{message}see: {command} --help"
-
-
-def _near_option(option: str, known: Sequence[str]) -> str:
-    """The option that was meant, or how to set a hyper-parameter; "" if that is not known."""
+    """What to say of an argument that the parser refuses: its own words, and where the help is."""
     from clnr.methods.recipe import recipe_keys
 
-    meant = {word: word for word in (*known, "--help")}
-    if "--set" in known:
-        meant = {option_name(key): f"--set {key}=VALUE" for key in (*recipe_keys(), "precision", "threads")} | meant
-    near = get_close_matches(option.casefold(), meant, n=1, cutoff=0.6)
-    return f"did you mean {meant[near[0]]}? " if near else ""
+    context = getattr(error, "ctx", None)
+    command = "clnr" if context is None or context.parent is None else f"clnr {context.info_name}"
+    message = error.format_message().rstrip(".")
+    # Of options that there are not.
+    if hasattr(error, "possibilities"):
+        key = error.option_name.lstrip("-").replace("-", "_")
+        if key in (*recipe_keys(), "precision", "threads"):
+            message = f"{key} is a hyper-parameter (--set {key}=VALUE)"
+    return f"{message}; see: {command} --help"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------------
@@ -200,35 +149,30 @@ def _table_arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 def tables_by_name(option: str, given: list[str] | None) -> Any:
     """A file; or files by the names of their kinds, NAME=FILE, where user,bought,item is a name of three parts."""
-    named = [_split_name(each, alone=len(given or []) == 1) for each in given or []]
+    named = [_split_name(each) for each in given or []]
     if len(named) < 2 and not any(name for name, _ in named):
         return named[0][1] if named else None
     tables: dict[Any, str] = {}
     for name, path in named:
         if name is None:
-            raise ClnrError(
-                f"each of several {option} needs a name: {option} NAME={path}; files of one table are a quoted glob"
-            )
+            raise ClnrError(f"each of several {option} needs a name, NAME={path}; files of one table are a quoted glob")
         parts = tuple(part.strip() for part in name.split(","))
-        key = name.strip() if len(parts) == 1 else parts
+        key = parts[0] if len(parts) == 1 else parts
         if key in tables:
             raise ClnrError(f"two {option} are called '{name}'; choose two names, or give both files as one glob")
         tables[key] = path
     return tables
 
 
-def _split_name(given: str, alone: bool) -> tuple[str | None, str]:
-    """The name in NAME=FILE, and the file; the name is None for a plain path, which may have a = in it if it is alone."""
+def _split_name(given: str) -> tuple[str | None, str]:
+    """The name in NAME=FILE, and the file; the name is None for a query, or where a path has its = in or after a folder."""
     name, sign, path = given.partition("=")
-    is_path = sign and alone and (os.path.exists(given) or glob.glob(given, recursive=True))  # noqa: PTH110, PTH207
-    if is_query(given) or not sign or is_path or any(separator in name for separator in "/\\"):
+    if is_query(given) or not sign or any(separator in name for separator in "/\\"):
         return None, given
     return name, path
 
 
 def _types(given: list[str]) -> dict[str, str]:
-    # A comma may also be part of a name.
-    given = [part for each in given for part in (each.split(",") if all("=" in part for part in each.split(",")) else [each])]
     pairs = [each.rpartition("=") for each in given]
     for each, (column, _, kind) in zip(given, pairs, strict=True):
         if not (column and kind):

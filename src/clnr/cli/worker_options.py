@@ -45,21 +45,19 @@ def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Ca
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(**given: Any) -> None:
-            defaults = {name: each.default for name, each in inspect.signature(command).parameters.items()}
-            options, place = defaults | given, Place.from_environment()
-            alone = place is None or place.size == 1
-            if alone:
+        def run(**options: Any) -> None:
+            place = Place.from_environment()
+            starts_workers = (options["ray"] is not None or options["workers"] > 1) and not options["dry_run"]
+            if starts_workers and place is not None and not launched_here():
+                raise ClnrError("torchrun has started workers already: leave out --workers and --ray")
+            if place is None or place.size == 1:
                 check(**options)
-            starts_workers = options["ray"] is not None or options["workers"] > 1
-            if starts_workers and not (launched_here() or options["dry_run"]):
-                if place is not None:
-                    raise ClnrError("torchrun has started workers already: leave out --workers and --ray")
-                if options["ray"] is not None:
+                if not starts_workers:
+                    command(**options)
+                elif options["ray"] is not None:
                     raise typer.Exit(run_on_ray(command, options))
-                raise typer.Exit(launch([sys.executable, *sys.orig_argv[1:]], options["workers"], print_stderr))
-            if place is None or alone:
-                command(**options)
+                else:
+                    raise typer.Exit(launch([sys.executable, *sys.orig_argv[1:]], options["workers"], print_stderr))
                 return
             from clnr.engine.distributed.worker_session import session
 

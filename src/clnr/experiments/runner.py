@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import warnings
 
 from clnr.engine import Engine
 from clnr.errors import RunCacheError
-from clnr.experiments.results import Run, Summary
+from clnr.experiments.results import Summary
 from clnr.experiments.run import runs
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
@@ -17,45 +15,30 @@ from clnr.methods.recipe import Recipe, untrained
 from clnr.support.progress import Bar
 
 
-@dataclass(frozen=True, eq=False)
-class Runner:
-    """Makes runs of several seeds, 0, 1, 2 ..., on an engine, with a run cache; with ``rerun`` also those that are there."""
+def find_or_make(
+    method: Method, graph: Graph, recipe: Recipe, seeds: int, engine: Engine, run_cache: RunCache, rerun: bool, bar: Bar
+) -> Summary:
+    """Runs of several seeds, 0, 1, 2 ...: from the run cache if they are there, else made now and added to it.
 
-    seeds: int
-    engine: Engine
-    run_cache: RunCache
-    rerun: bool
-    bar: Bar
-
-    def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RunCacheError | None]:
-        """Runs of all seeds: from the run cache if they are there, else made now and added to it.
-
-        A run that cannot be added is returned all the same, together with the error.
-        """
-        keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
-        runs = {seed: cached_run for seed, key in keys.items() if not self.rerun and (cached_run := self.run_cache.find(key))}
-        if runs:
-            cached = f"{len(runs)} of {self.seeds} from the run cache ({self.run_cache.path})"
-            self.bar.note(f"{method.name}: {cached}; --rerun makes them again")
-        missing = [seed for seed in keys if seed not in runs]
-        failure: RunCacheError | None = None
-        for begin in range(0, len(missing), self.engine.parallel_seeds):
-            for run in self.make(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
-                runs[run.seed] = run
+    With ``rerun`` all are made. A run that cannot be added is part of the result all the same, with a warning.
+    """
+    keys = {seed: run_key(graph, method, recipe, seed, engine) for seed in range(seeds)}
+    found = {seed: run for seed, key in keys.items() if not rerun and (run := run_cache.find(key))}
+    if found:
+        cached = f"{len(found)} of {seeds} from the run cache ({run_cache.path})"
+        bar.note(f"{method.name}: {cached}; --rerun makes them again")
+    missing = [seed for seed in keys if seed not in found]
+    for line in untrained(method, recipe) if missing else ():
+        bar.note(line)
+    where = {"device": engine.device.type, "precision": engine.precision, "threads": engine.threads}
+    for begin in range(0, len(missing), engine.parallel_seeds):
+        group = missing[begin : begin + engine.parallel_seeds]
+        which = f"seed {group[0]}" if len(group) == 1 else f"{len(group)} seeds"
+        with bar.training(f"{method.name} on {graph.name}, {which}", recipe.epochs if method.objective else 0) as progress:
+            for run in runs(method, graph, group, recipe=recipe, progress=progress, **where):
+                found[run.seed] = run
                 try:
-                    self.run_cache.add(keys[run.seed], run, self.rerun)
+                    run_cache.add(keys[run.seed], run, rerun)
                 except RunCacheError as error:
-                    failure = error
-        return Summary.of(list(runs.values())), failure
-
-    def make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe) -> Iterator[Run]:
-        """Make runs now, in parallel as far as the engine allows, and do not add them to the run cache."""
-        epochs = recipe.epochs if method.objective else 0
-        for line in untrained(method, recipe):
-            self.bar.note(line)
-        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-        what = f"{method.name} on {graph.name}, {which}"
-        with self.bar.training(what, epochs) as progress:
-            engine, device = self.engine, self.engine.device.type
-            where: dict[str, Any] = {"device": device, "precision": engine.precision, "threads": engine.threads}
-            yield from runs(method, graph, seeds, recipe=recipe, progress=progress, **where)
+                    warnings.warn(str(error), stacklevel=2)
+    return Summary.of(list(found.values()))
