@@ -27,9 +27,11 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from benchmarks import append, command, positive
-from clnr import CLNR, datasets, embed, recipe_for
+from clnr import CLNR, datasets, recipe_for
 from clnr.datasets.splits import split_of
+from clnr.engine import choose
 from clnr.evaluation import logistic_probe
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.machine import environment
@@ -121,6 +123,7 @@ def main() -> None:
     parser.add_argument("--threads", type=positive, default=1)
     parser.add_argument("--log", type=Path, help="file to append each accuracy to, as a line of JSON")
     asked = parser.parse_args()
+    engine = choose("cpu", threads=asked.threads)
     where = f"{environment.describe(torch.device('cpu'))}, torch {torch.__version__}"
     print(f"{where}; CLNR, {asked.epochs} epochs, {asked.dimension} dimensions, seeds 0 to {asked.seeds - 1}; strict %")
     for name in asked.names:
@@ -130,7 +133,7 @@ def main() -> None:
         for seed in range(asked.seeds):
             split = split_of(graph, seed)
             for which, each in variants(graph, np.random.default_rng(seed)).items():
-                z = embed(CLNR, each, seed=seed, recipe=recipe, device="cpu", threads=asked.threads)
+                z = learn(CLNR, each, seed, recipe, engine).z.numpy()
                 accuracy = logistic_probe(z, graph.labels, split, seed).strict
                 found.setdefault(which, []).append(accuracy)
                 append(asked.log, {"set": name, "seed": seed, "case": which, "strict": accuracy})

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_public_names_are_pinned_sorted_and_there():
     names = "CLNR METHODS ClnrError Graph Method NodeEmbedder Recipe Run Split Summary __version__"
-    assert " ".join(clnr.__all__) == f"{names} embed ingest load read_tables recipe_for run runs"
+    assert " ".join(clnr.__all__) == f"{names} ingest load read_tables recipe_for run runs"
     assert all(hasattr(clnr, name) for name in clnr.__all__)
     assert (SOURCE / "py.typed").is_file()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clnr.embedding.estimator import NodeEmbedder
     from clnr.errors import ClnrError
     from clnr.experiments.results import Run, Summary
-    from clnr.experiments.run import embed, recipe_for, run, runs
+    from clnr.experiments.run import recipe_for, run, runs
     from clnr.graph import Graph, Split
     from clnr.methods import CLNR, METHODS, Method
     from clnr.methods.recipe import Recipe
@@ -31,7 +31,6 @@ __all__ = [
     "Split",
     "Summary",
     "__version__",
-    "embed",
     "ingest",
     "load",
     "read_tables",
@@ -51,7 +50,7 @@ _HOMES = {
     **dict.fromkeys(("CLNR", "METHODS", "Method"), "methods.registry"),
     **dict.fromkeys(("Graph", "Split"), "graph"),
     **dict.fromkeys(("Run", "Summary"), "experiments.results"),
-    **dict.fromkeys(("embed", "recipe_for", "run", "runs"), "experiments.run"),
+    **dict.fromkeys(("recipe_for", "run", "runs"), "experiments.run"),
     "ClnrError": "errors",
     "NodeEmbedder": "embedding.estimator",
     "Recipe": "methods.recipe",

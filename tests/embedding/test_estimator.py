@@ -15,14 +15,14 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-import clnr
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.planning import memory_plan
 from clnr.engine import choose
 from clnr.errors import DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.evaluation import hold_out, without_pairs
-from clnr.methods import BASELINES
+from clnr.experiments.learn import learn
+from clnr.methods import BASELINES, CLNR
 from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint
 from tests.conftest import tiny
@@ -43,10 +43,13 @@ def named(graph, prefix="n"):
     return Graph.from_edges(source, target, graph.features, labels=graph.labels, ids=ids)
 
 
-def test_it_is_the_embedding_that_embed_gives():
+def learned(graph, seed):
+    return learn(CLNR, graph, seed, SMALL, choose("cpu")).z.numpy()
+
+
+def test_it_is_the_embedding_that_training_gives():
     graph = tiny()
-    z = embedder(hold_out=0).fit_transform(graph)
-    assert (z == clnr.embed("CLNR", graph, 0, recipe=SMALL, device="cpu")).all()
+    assert (embedder(hold_out=0).fit_transform(graph) == learned(graph, 0)).all()
 
 
 def test_it_holds_edges_out_to_score_by_and_embeds_the_whole_graph():
@@ -54,7 +57,7 @@ def test_it_holds_edges_out_to_score_by_and_embeds_the_whole_graph():
     made = embedder(hold_out=0.2, seed=4).fit(graph)
     assert made.scores_["links_held_out"] == int(0.2 * graph.num_edges // 2)
     seen = without_pairs(graph, hold_out(graph, 0.2, 4).positives)
-    assert not np.array_equal(made.embedding_, clnr.embed("CLNR", seen, 4, recipe=SMALL, device="cpu"))
+    assert not np.array_equal(made.embedding_, learned(seen, 4))
     assert len(made.losses_) == 3
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, load, recipe_for, run, runs
+from clnr import CLNR, ClnrError, Graph, Recipe, Summary, load, recipe_for, run, runs
 from clnr.datasets.noise import with_noise
 from clnr.datasets.splits import split_of
-from clnr.engine import View, cpu_engine, unit_rows
+from clnr.engine import View, choose, cpu_engine, unit_rows
 from clnr.errors import DataError, OutOfMemory
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
-from clnr.experiments.learn import supervision_of
+from clnr.experiments.learn import learn, supervision_of
 from clnr.graph import Split
 from clnr.methods import METHODS
 from clnr.nn.encoders.encoder import NoEncoder
@@ -123,9 +123,8 @@ def test_a_supervised_method_is_as_wide_as_there_are_classes_and_scored_by_its_o
     assert z.shape == (60, 3)
     assert result.strict == result.paper == pytest.approx(100 * np.mean(z.argmax(1).numpy()[test] == graph.labels[test]))
     assert result.recipe == QUICK.but(dimension=3).to_dict()
-    np.testing.assert_array_equal(embed(method, graph, 1, recipe=QUICK, device="cpu"), z.numpy())
     with pytest.raises(DataError, match="has no labels, which a supervised method needs"):
-        embed(method, graph.without_labels(), 1, recipe=QUICK, device="cpu")
+        learn(method, graph.without_labels(), 1, QUICK, cpu_engine())
 
 
 # -- geometry --------------------------------------------------------------------------------------------------------------
@@ -195,13 +194,11 @@ def test_epochs_are_those_that_were_trained():
     assert both.to_dict()["epochs"] == stopped.epochs + 0.5
 
 
-def test_embed_gives_what_run_evaluates_and_needs_no_labels():
+def test_what_run_evaluates_is_learned_without_labels():
     graph = tiny(60, 150)
-    z = embed(CLNR, graph, 3, recipe=QUICK, device="cpu")
-    assert z.shape == (60, 8)
-    assert z.dtype == np.float32
-    assert geometry.effective_rank(torch.tensor(z)) == run(CLNR, graph, np.int64(3), recipe=QUICK, device="cpu").effective_rank
-    np.testing.assert_array_equal(z, embed(CLNR, graph.without_labels(), 3, recipe=QUICK, device="cpu"))
+    z, bare = (learn(CLNR, each, 3, QUICK, choose("cpu")).z for each in (graph, graph.without_labels()))
+    assert torch.equal(z, bare)
+    assert geometry.effective_rank(z) == run(CLNR, graph, np.int64(3), recipe=QUICK, device="cpu").effective_rank
 
 
 def test_the_shelfs_recipe_can_be_varied():
@@ -247,7 +244,7 @@ def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():
     engine = cpu_engine()
     fitted = fit(CLNR.build(sampled), engine, engine.to_device(with_noise(graph, 0.5, 2)), sampled, 2)
     again = CLNR.build(sampled).embed(fitted.parameters, engine, View(engine.to_device(graph)))
-    np.testing.assert_array_equal(embed(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32"), again.numpy())
+    assert torch.equal(learn(CLNR, graph, 2, sampled, engine).z, again)
     nodes, plain = torch.tensor(split_of(graph, 2).validation), sampled.but(moments="all", max_neighbors=0)
     views = fresh_views(CLNR, plain, fitted.parameters, engine, engine.to_device(graph), 2, nodes)
     assert result.alignment == geometry.alignment(*(unit_rows(rows) for rows in views))
@@ -281,9 +278,3 @@ def test_cpu_and_gpu_tell_the_same_story(cuda):
     assert there.alignment == pytest.approx(here.alignment, rel=0.02)
     assert there.uniformity == pytest.approx(here.uniformity, rel=0.02)
     assert dataclasses.replace(there, strict=0).device == "cuda"
-
-
-def test_a_name_trains_nothing_otherwise():
-    """A graph that is called as a data set of the catalogue is embedded as under any other name."""
-    plain, other = (embed("Untrained", tiny().named(name), device="cpu") for name in ("mine", "citeseer"))
-    np.testing.assert_array_equal(plain, other)

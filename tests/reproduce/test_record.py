@@ -9,11 +9,12 @@ import torch
 from reproduce.pages import needs
 from reproduce.record import SETS, Record, batch, cluster_scores, make, make_missing
 
-from clnr import CLNR, embed, load, methods, run
+from clnr import CLNR, load, methods, run
 from clnr.datasets.splits import split_of
-from clnr.engine import cpu_engine
+from clnr.engine import choose, cpu_engine
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation.geometry import alignment
+from clnr.experiments.learn import learn
 from clnr.methods import BASELINES, GRACE, METHODS
 from clnr.support.storage import lock
 from reproduce import record
@@ -105,7 +106,7 @@ def test_metrics_are_of_the_same_run_and_of_its_embedding():
     clustered, drawn = (next(make(TOY._replace(extra=each), [1], "cpu")) for each in ("clusters", "points"))
     alone = run(CLNR, graph, 1, recipe=TOY.recipe, device="cpu")
     assert clustered.strict == drawn.strict == alone.strict
-    z = embed(CLNR, graph, 1, recipe=TOY.recipe, device="cpu")
+    z = learn(CLNR, graph, 1, TOY.recipe, choose("cpu")).z.numpy()
     assert clustered.extra_metrics["clusters"] == cluster_scores(z, graph.labels)
     points, nodes = drawn.extra_metrics["points"], split_of(graph, 1).validation
     u, v = (torch.tensor(points[name]) for name in "uv")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Quiet, reads_tables, settings_of
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Assign, Device, Json, Quiet, reads_tables, settings_of
 from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
 from clnr.errors import ClnrError, option
 from clnr.support.arguments import check_hold_out, check_memory, check_seed
@@ -86,15 +86,7 @@ def embed(
             help="Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best).",
         ),
     ] = None,
-    assign: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a hyper-parameter, such as epochs=200, precision (float32, bfloat16) or threads; repeatable. "
-            "Names: clnr recipe.",
-        ),
-    ] = None,
+    assign: Assign = None,
     seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
     hold_out: Annotated[
         float,

@@ -9,7 +9,7 @@ import typer
 
 from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import DatasetName, Json, MethodName
-from clnr.errors import ClnrError, RecipeError, UnknownName
+from clnr.errors import ClnrError, RecipeError
 from clnr.support.arguments import check_choice
 from clnr.version import __version__
 
@@ -36,12 +36,11 @@ def list_command(
     from clnr.cli import console_tables
 
     tables = {"methods": console_tables.methods, "datasets": console_tables.datasets}
-    if what.lower() not in tables:
-        raise UnknownName("list", what, tables)
+    check_choice("list", what, tables)
     if as_json:
-        print_json(console_tables.listed(what.lower()))
+        print_json(console_tables.listed(what))
     else:
-        out.print(tables[what.lower()]())
+        out.print(tables[what]())
 
 
 @app.command()
@@ -87,7 +86,8 @@ def runs(
     if device is not None:
         check_choice("device", device, ("cpu", "cuda"))
     run_cache = RunCache()
-    rows = run_cache.runs(method, dataset, device, last)
+    rows = run_cache.runs(method=method, dataset=dataset, device=device)
+    rows = rows if last is None else rows[-last:]
     if as_json:
         print_json([{"made": made, **vars(each)} for made, each in rows])
     elif rows:
@@ -154,17 +154,15 @@ def similar(
     answer = similar_nodes(folder, node, k, kind=kind, unlinked=unlinked)
     if answer.id.casefold() != node.casefold():
         print_stderr(f"'{node}' is the name of '{answer.id}'")
-    label = ["label"] if answer.label_column else []
+    keys = [*(["name"] if answer.has_names else []), "id", "cosine", "linked", *(["label"] if answer.label_column else [])]
+    rows = [{key: getattr(each, key) for key in keys} for each in answer.nodes]
     if as_json:
-        keys = ["id", *(["name"] if answer.has_names else []), "cosine", "linked", *label]
-        rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in answer.nodes]
-        print_json([{key: row[key] for key in keys} for row in rows])
+        print_json([row | {"cosine": round(row["cosine"], 6)} for row in rows])
         return
-    keys = [*(["name"] if any(each.name for each in answer.nodes) else []), "id", "cosine", "linked", *label]
     table = Table(*(answer.label_column or "" if key == "label" else key for key in keys), box=None, pad_edge=False)
-    for each in answer.nodes:
-        texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
-        table.add_row(*("" if texts[key] is None else str(texts[key]) for key in keys))
+    for row in rows:
+        texts = row | {"cosine": f"{row['cosine']:.4f}", "linked": "yes" if row["linked"] else ""}
+        table.add_row(*("" if text is None else str(text) for text in texts.values()))
     out.print(table)
 
 

@@ -11,7 +11,6 @@ import typer
 from clnr.cli.app import app, out, print_json, print_stderr
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, Quiet, reads_tables
 
-_DTYPE, _MEMORY = "float32", "4 GB"
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "memory"),
     **TABLE_PANELS,
@@ -28,22 +27,20 @@ def ingest(
         Path | None,
         typer.Option("--verify", metavar="FOLDER", help="Instead of writing: verify the checksums of a graph folder."),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="How features are stored: float32 or float16.")] = _DTYPE,
-    memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; larger data spills to disk.")] = _MEMORY,
+    dtype: Annotated[str, typer.Option(help="How features are stored: float32 or float16.")] = "float32",
+    memory: Annotated[str, typer.Option(help="Memory limit, such as '8 GB'; larger data spills to disk.")] = "4 GB",
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write tables of edges and nodes as a graph folder for clnr embed --graph, in bounded memory."""
-    from clnr.errors import ClnrError, option
+    from clnr.errors import ClnrError
     from clnr.tables.argument_checks import check_arguments, check_files
 
     # What can be wrong without reading a table is told before anything heavy is imported.
     if verify is not None:
-        more = {"out": folder, "force": force, "dtype": dtype != _DTYPE, "memory": memory != _MEMORY}
-        given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
-        if given:
-            raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option, given))}")
+        if folder is not None or force or any(value is not None for value in tables.values()):
+            raise ClnrError(f"--verify reads {verify} and writes nothing: leave out all other options")
     elif tables["edges"] is None:
         raise ClnrError("missing --edges FILE; see: clnr ingest --help")
     elif folder is None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from clnr.errors import ClnrError, option_name
+from clnr.errors import ClnrError, did_you_mean, option_name
 from clnr.support.arguments import check_int
 from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
@@ -28,7 +28,7 @@ _PRECISION = "Training precision: auto (bfloat16 on a GPU or a CPU with AMX), fl
 Precision = Annotated[str, typer.Option(callback=check_precision, help=_PRECISION)]
 _THREADS = "CPU threads; default: by the amount of work. The last bits of results depend on their number."
 Threads = Annotated[int | None, typer.Option(metavar="N", callback=check_threads, help=_THREADS)]
-_ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
+_ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe. In embed also precision and threads."
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_ASSIGN)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
@@ -85,13 +85,16 @@ def refused_argument(error: Any) -> str:
 
     context = getattr(error, "ctx", None)
     command = "clnr" if context is None or context.parent is None else f"clnr {context.info_name}"
-    message = error.format_message().rstrip(".")
+    message = f"{error.format_message().rstrip('.')}; "
     # Of options that there are not.
     if hasattr(error, "possibilities"):
-        key = error.option_name.lstrip("-").replace("-", "_")
+        name = error.option_name
+        key = name.lstrip("-").replace("-", "_")
+        near = did_you_mean(name, error.possibilities or ())
         if key in (*recipe_keys(), "precision", "threads"):
-            message = f"{key} is a hyper-parameter (--set {key}=VALUE)"
-    return f"{message}; see: {command} --help"
+            near = f"hyper-parameters are set by --set {key}=VALUE; "
+        message = f"there is no option {name}; {near}"
+    return f"{message}see: {command} --help"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------------

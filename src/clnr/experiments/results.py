@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -91,7 +91,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """What ``clnr run --json`` prints."""
         first = self.runs[0]
-        facts = {
+        return {
             "method": first.method,
             "dataset": first.dataset,
             "seeds": len(self.runs),
@@ -108,18 +108,12 @@ class Summary:
             "recipe": first.recipe,
             "versions": first.versions,
         }
-        return dict(without_nan(facts))
 
 
 def without_nan(value: Any) -> Any:
-    """For JSON, which has neither NaN nor infinity: None instead."""
-    return map_floats(value, lambda number: number if math.isfinite(number) else None)
-
-
-def map_floats(value: Any, change: Callable[[float], float | None]) -> Any:
-    """The value with every float in it, however deep in lists and dictionaries, changed."""
+    """For JSON, which has neither NaN nor infinity: None instead, however deep in lists and dictionaries."""
     if isinstance(value, dict):
-        return {name: map_floats(each, change) for name, each in value.items()}
+        return {name: without_nan(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [map_floats(each, change) for each in value]
-    return change(value) if isinstance(value, float) else value
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

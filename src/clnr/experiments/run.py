@@ -19,10 +19,9 @@ from clnr.engine import Engine, choose
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
-from clnr.experiments.learn import check_seeds, learn, learn_seeds
+from clnr.experiments.learn import check_seeds, learn_seeds
 from clnr.experiments.results import Run
 from clnr.graph import Graph
-from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
@@ -93,8 +92,7 @@ def runs(
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     if graph.labels is None:
-        advice = "" if method.supervised else "; embed() needs none"
-        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
+        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by")
     engine, wanted = choose(device, precision, threads), check_seeds(seeds)
     most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
@@ -122,32 +120,6 @@ def _within_memory(
     for each in results:
         if isinstance(each, TrainingError):
             raise each
-
-
-def embed(
-    method: Method | str = methods.CLNR,
-    dataset: Graph | str = "toy",
-    seed: int = 0,
-    *,
-    recipe: Recipe | None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    data_root: str | Path | None = None,
-    progress: ProgressCallback | None = None,
-    threads: int | None = None,
-) -> Array:
-    """Train a method on a graph and return its embedding: one row per node, float32.
-
-    >>> from clnr import embed, load, recipe_for
-    >>> graph = load("toy")
-    >>> embed("CLNR", graph, recipe=recipe_for("CLNR", "toy").but(epochs=3, hidden=32, dimension=16)).shape
-    (2400, 16)
-
-    No labels are needed or read, except by a supervised method, whose embedding is its logits. The arguments are those of
-    ``run``, which evaluates the same embedding.
-    """
-    method, graph, recipe = _resolve(method, dataset, recipe, data_root)
-    return learn(method, graph, seed, recipe, choose(device, precision, threads), progress).z.cpu().numpy()
 
 
 def _resolve(

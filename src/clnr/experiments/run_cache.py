@@ -77,18 +77,12 @@ class RunCache:
         with self._errors():
             return next((entry.run for entry in reversed(self._entries()) if entry.key == key), None)
 
-    def runs(
-        self, method: str | None = None, dataset: str | None = None, device: str | None = None, last: int | None = None
-    ) -> list[tuple[str, Run]]:
-        """Runs with the time when each was made, oldest first, filtered by the arguments."""
-        asked = {"method": method, "dataset": dataset, "device": device}
+    def runs(self, **asked: str | None) -> list[tuple[str, Run]]:
+        """Runs with the time when each was made, oldest first; of a ``method``, ``dataset`` or ``device`` if asked."""
         with self._errors():
-            found = [
-                (entry.made, entry.run)
-                for entry in self._entries()
-                if all(value in (None, getattr(entry.run, name)) for name, value in asked.items())
-            ]
-        return found if last is None else found[-last:]
+            entries = self._entries()
+        wanted = {name: value for name, value in asked.items() if value is not None}
+        return [(each.made, each.run) for each in entries if wanted.items() <= vars(each.run).items()]
 
     def _entries(self) -> list[_Entry]:
         *lines, _ = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from clnr.engine import Engine
 from clnr.errors import RunCacheError
@@ -30,7 +31,7 @@ def find_or_make(
     missing = [seed for seed in keys if seed not in found]
     for line in untrained(method, recipe) if missing else ():
         bar.note(line)
-    where = {"device": engine.device.type, "precision": engine.precision, "threads": engine.threads}
+    where: dict[str, Any] = {"device": engine.device.type, "precision": engine.precision, "threads": engine.threads}
     for begin in range(0, len(missing), engine.parallel_seeds):
         group = missing[begin : begin + engine.parallel_seeds]
         which = f"seed {group[0]}" if len(group) == 1 else f"{len(group)} seeds"
