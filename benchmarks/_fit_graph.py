@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from clnr.embedding.embed import embed_graph
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.stages.job_graph import Job
-from clnr.embedding.stages.stages import FITTING, run_stages
+from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -39,7 +39,6 @@ def fit_graph(
         baselines: Methods without an objective to score beside it.
     """
     settings = Settings(method, engine, recipe=recipe, seed=seed, hold_out=hold_out, evaluate=evaluate)
-    graph = GraphInMemory(table_graph, settings)
-    job = Job(graph, recipe, baselines)
-    run_stages(job, FITTING)
-    return graph.result(job)
+    result = embed_graph(Nodes.of_tables(table_graph), recipe, settings, Workspace(None), baselines)
+    assert result is not None
+    return result

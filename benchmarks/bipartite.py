@@ -23,9 +23,9 @@ from benchmarks import command, positive
 from clnr import datasets, methods, rng
 from clnr.datasets.noise import sample_non_edges
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.embed import training_graph
 from clnr.embedding.search.neighbors import ArrayRows, nearest_of_kind
 from clnr.embedding.search.node_ids import NodeIds
-from clnr.embedding.stages.graph_in_memory import training_graph
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import HeldOutPairs, hold_out, link_cosines, score_cosines, without_pairs
 from clnr.experiments.learn import learn

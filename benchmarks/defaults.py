@@ -44,7 +44,7 @@ from benchmarks._study_tables import NODE2VEC, label, tables
 from clnr import methods
 from clnr.datasets.splits import random_split
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.stages.graph_in_memory import training_graph
+from clnr.embedding.embed import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import HeldOutPairs, hold_out, without_pairs

@@ -14,6 +14,7 @@ import functools
 import math
 import statistics
 
+import numpy as np
 import torch
 
 from benchmarks import _study_graphs as graphs
@@ -29,7 +30,7 @@ from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
 from clnr.nn.edge_information import by_edges, by_rows, edge_weight, some_nodes
 from clnr.nn.layers import sub_dict
-from clnr.nn.readout_blocks import ReadoutContext
+from clnr.nn.readout_blocks import WholeRows
 from clnr.support.machine import environment
 
 WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -44,11 +45,12 @@ def matrices(graph: Graph, recipe: Recipe, engine: Engine) -> Made:
     assert model.readout is not None
     with torch.no_grad(), engine.use_threads():
         encoded = model.encoder.outputs(sub_dict(parameters, "encoder"), [engine.operators(view)])
-        context, own = ReadoutContext(engine, view, encoded), sub_dict(parameters, "readout")
-        made = [(block.size, rows) for place, block in model.readout.places() for rows in block(sub_dict(own, place), context)]
-    products = [product for _, product in model.readout.products(own, len(encoded))]
-    families = model.readout.families(products, len(encoded), model.encoder.own_outputs)
-    return [(family.of_node, size, rows) for family, (size, rows) in zip(families, made, strict=True)]
+        rows = WholeRows(engine, view, encoded, model.encoder.own_outputs, np.arange(graph.num_nodes))
+        _, sampled = model.readout.fit_blocks(rows)
+    return [
+        (family.of_node, size, matrix)
+        for family, size, matrix in zip(sampled.families, sampled.sizes, sampled.matrices, strict=True)
+    ]
 
 
 def accuracy(graph: Graph, recipe: Recipe, made: Made, weight: float, splits: int) -> float:
@@ -56,7 +58,7 @@ def accuracy(graph: Graph, recipe: Recipe, made: Made, weight: float, splits: in
     readout = methods.CLNR_MIX.build(recipe).readout
     assert readout is not None
     sizes, matrices = [size * (1 if of_node else weight) for of_node, size, _ in made], [rows for *_, rows in made]
-    fitted = readout.fit_components(sizes, matrices, torch.device("cpu"))
+    fitted = readout.fit_components(sizes, matrices)
     rows = (torch.cat(matrices, 1) @ fitted["weight"] + fitted["bias"]).numpy()
     return statistics.fmean(
         logistic_probe(rows, graph.labels, random_split(graph, seed), seed).validation for seed in range(splits)

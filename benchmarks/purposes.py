@@ -25,17 +25,18 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from clnr.embedding.scoring.job_scores import cosines_of
 
 from benchmarks import _study_graphs as graphs
 from benchmarks import append, bipartite, command, positive, read
 from benchmarks.baselines import BATCH, NODE2VEC, node2vec
 from clnr import datasets
 from clnr.datasets.splits import split_of
+from clnr.embedding.baselines import recipe_beside
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
+from clnr.embedding.embed import training_graph
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.scoring.job_scores import cosines_of
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
-from clnr.embedding.stages.graph_in_memory import recipe_beside, training_graph
 from clnr.engine import Engine, View, choose
 from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding

@@ -25,6 +25,7 @@ if not torch.cuda.is_available():
     # Without a GPU kernels are interpreted, which Triton wants to know before it is imported.
     os.environ["TRITON_INTERPRET"] = "1"
 
+from clnr.embedding.planning import plan
 from clnr.errors import command_line
 from clnr.graph import Graph
 
@@ -191,6 +192,5 @@ def tiny(
 @pytest.fixture
 def bounded_from_files(monkeypatch):
     """A graph folder is trained on from its files wherever memory is bounded, however small it is."""
-    from clnr.embedding.planning import file_plan
 
-    monkeypatch.setattr(file_plan, "fits_memory", lambda folder, settings, bound, workers=None: bound is None)
+    monkeypatch.setattr(plan, "fits_memory", lambda graph, settings, needed, limit, beside: limit is None)

@@ -33,8 +33,8 @@ import torch
 
 import clnr
 from clnr import METHODS, NodeEmbedder, cli, load, recipe_for
-from clnr.embedding import rows
-from clnr.embedding.planning import file_plan
+from clnr.embedding.planning import memory_bound, plan
+from clnr.embedding.rows import passes as rows
 from clnr.engine import cpu_engine
 from clnr.experiments.learn import learn
 from tests import frozen_tables
@@ -176,8 +176,8 @@ def command(at: Path, words: list[str]) -> None:
     most = 50 if at.name in TABLES else 1500
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(rows, _MOST_NODES=most, BLOCK_STEP=1))
-        stack.enter_context(mock.patch.object(file_plan, "_LEAST_BLOCK_ROWS", most))
-        stack.enter_context(mock.patch.object(file_plan, "fits_memory", lambda folder, settings, bound, _: bound is None))
+        stack.enter_context(mock.patch.object(memory_bound, "_LEAST_BLOCK_ROWS", most))
+        stack.enter_context(mock.patch.object(plan, "fits_memory", lambda *given: given[3] is None))
         stack.enter_context(mock.patch.object(sys, "argv", ["clnr", *words]))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.chdir(at))

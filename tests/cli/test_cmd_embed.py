@@ -24,9 +24,7 @@ import torch
 
 from clnr import NodeEmbedder, cli, read_tables
 from clnr.cli.app import JSON_FORMAT
-from clnr.embedding import job
-from clnr.embedding.stages import stages
-from clnr.embedding.stages.graph_in_memory import GraphInMemory
+from clnr.embedding import embed
 from clnr.embedding.store.artifact import load_result
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json, started
@@ -187,28 +185,26 @@ def test_a_plan_writes_nothing(clnr, files):
 def quick(monkeypatch):
     """Tables read once, and training done at once, so that little but writing is done."""
     made = {}
-    train, score = GraphInMemory.train, stages.score
+    train, score = embed.train, embed.score
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
-    monkeypatch.setattr(job, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
+    monkeypatch.setattr("clnr.tables.read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
-    def learned(graph, recipe, progress, checkpoint):
-        if checkpoint is not None:
-            checkpoint.load()
-            for done in (1, 2):
-                checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
-        seed, settings = graph.settings.seed, graph.settings
-        if seed not in made:
-            made[seed] = train(graph, recipe, None, None), vars(graph)
-        vars(graph).update(made[seed][1] | {"settings": settings})
-        return made[seed][0]
+    def learned(rows, graph, method, recipe, settings, progress, checkpoint):
+        checkpoint.load()
+        for done in (1, 2):
+            checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
+        if settings.seed not in made:
+            made[settings.seed] = train(rows, graph, method, recipe, settings)
+        return made[settings.seed]
 
-    def scored(samples, model, settings):
-        if (settings.seed, "scores") not in made:
-            made[settings.seed, "scores"] = score(samples, model, settings)
-        return made[settings.seed, "scores"]
+    def scored(*arguments):
+        seed = arguments[-1].seed
+        if (seed, "scores") not in made:
+            made[seed, "scores"] = score(*arguments)
+        return made[seed, "scores"]
 
-    monkeypatch.setattr(GraphInMemory, "train", learned)
-    monkeypatch.setattr(stages, "score", scored)
+    monkeypatch.setattr(embed, "train", learned)
+    monkeypatch.setattr(embed, "score", scored)
 
 
 @pytest.mark.full

@@ -217,7 +217,7 @@ def test_workers_with_different_tables_are_told_apart(tables):
 SCRIPT = """
 import os
 from clnr import NodeEmbedder
-from clnr.embedding.planning import file_plan
+from clnr.embedding.planning import memory_bound
 values = {"hidden": 16, "dimension": 16, "epochs": 60, "sampled_nodes": 51, "moments": "sampled", "structure": 8}
 alone = {"device": "cpu", "precision": "float32", "hold_out": 0}
 for out, graph in (("memory", "edges.csv"), ("files", "graph")):

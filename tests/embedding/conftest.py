@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clnr.embedding import rows
-from clnr.embedding.planning import file_plan
+from clnr.embedding.planning import memory_bound
+from clnr.embedding.rows import passes as rows
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """A graph in files has several blocks."""
-    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
+    monkeypatch.setattr(memory_bound, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(rows, "_MOST_NODES", 50)
     monkeypatch.setattr(rows, "BLOCK_STEP", 1)
 

@@ -21,13 +21,11 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import rows, workspace
+from clnr.embedding import embed, workspace
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.job import embed_folder
-from clnr.embedding.planning import file_plan
-from clnr.embedding.stages import graph_in_files, stored_readout
-from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store import work_folder
+from clnr.embedding.planning import memory_bound
+from clnr.embedding.rows import block_rows, vectors
+from clnr.embedding.rows import passes as rows
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import cpu_engine
@@ -40,11 +38,11 @@ from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import ingest
 from clnr.training.checkpoint import Checkpoint
+from tests.embedding.jobs import embed_folder
 from tests.embedding.stops import calls
 
 NODES = 200
 EPOCHS = 20
-MEMORY = 4_000_000_000
 METHODS = {"CLNR": {}, "GRACE": {"max_neighbors": 3}, "GCLNR": {"layers": 3}, "CLNR-mix": {"walk_columns": 16, "structure": 8}}
 CHANGES = {"epochs": EPOCHS, "hidden": 16, "dimension": 8, "sampled_nodes": 37, "moments": "sampled"}
 BLOCKS = 8  # Of a layer, about.
@@ -57,14 +55,13 @@ def make_graph(path: Path, seed: int) -> Graph:
     return ingest(pa.table({"source": source, "target": target}), pa.table(nodes), out=path)
 
 
-def settings(method: str, workers, out: Path, **more) -> Settings:
+def settings(method: str, workers, **more) -> Settings:
     recipe = {"structure": 0, **CHANGES, **METHODS[method]}
     return Settings(
         methods.find(method),
         cpu_engine(),
         recipe=recipe,
         workers=workers,
-        checkpoint=out.with_name(f"{out.name}.checkpoint"),
         **more,
     )
 
@@ -102,8 +99,8 @@ class Cases:
     def one(self, name: str, method: str = "CLNR", **more) -> None:
         """One worker alone, in this process."""
         out = self.folder / name
-        chosen = settings(method, ALONE, out, **more)
-        embed_folder(self.graph, out, chosen, MEMORY)
+        chosen = settings(method, ALONE, **more)
+        embed_folder(self.graph, out, chosen)
         torch.save(first_step(self.graph, chosen), self.folder / f"{name}.pt")
 
     def several(
@@ -129,8 +126,8 @@ class Cases:
                 out = self.folder / (outs[rank] if outs else name)
                 graph = graphs[rank] if graphs else self.graph
                 with joined("cpu") as workers:
-                    chosen = settings(method, workers, out, **more)
-                    embed_folder(graph, out, chosen, MEMORY)
+                    chosen = settings(method, workers, **more)
+                    embed_folder(graph, out, chosen)
                     torch.save(first_step(graph, chosen), self.folder / f"{name}.pt")
                 said = ""
             except BaseException as error:
@@ -165,18 +162,18 @@ class Cases:
         self.several("read-out-killed", 2, "CLNR-mix", resume=True)
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))
-        work_folder._LATEST_SECONDS = 0.3
+        workspace._LATEST_SECONDS = 0.3
         (self.folder / "elsewhere").mkdir()
         self.several("unseen", outs=("unseen", "elsewhere/unseen"))
 
     def embedding_killed(self) -> None:
         """Killed in the first pass, resumed by three and killed at the vectors, resumed by one."""
         self.several("embedding-killed", 2, before=partial(kill_at, workspace._Writer, "write", 3))
-        self.several("embedding-killed", 3, before=partial(kill_at, graph_in_files, "write_shard", 3), resume=True)
-        train, GraphInFiles.train = GraphInFiles.train, None
+        self.several("embedding-killed", 3, before=partial(kill_at, vectors, "write_shard", 3), resume=True)
+        train, embed.train = embed.train, None
         with calls("rows") as blocks, calls("vectors") as shards:
             self.one("embedding-killed", resume=True)
-        GraphInFiles.train = train
+        embed.train = train
         self.told["blocks after two kills"], self.told["shards after two kills"] = len(blocks), len(shards)
 
     def training_killed(self) -> None:
@@ -186,12 +183,12 @@ class Cases:
 
 
 def main(folder: Path) -> None:
-    file_plan._LEAST_BLOCK_ROWS = 1
+    memory_bound._LEAST_BLOCK_ROWS = 1
     rows._MOST_NODES, rows.BLOCK_STEP = NODES // BLOCKS, 1
     # Features are more: workers share the directions that the first one finds.
     readout_blocks.MOST_INNER_PRODUCTS = 16
     Checkpoint.seconds = 0.0
-    for module in (rows, file_plan, inputs, edge_blocks, readout_blocks, stored_readout):
+    for module in (rows, memory_bound, inputs, edge_blocks, readout_blocks, block_rows):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

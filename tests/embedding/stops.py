@@ -10,12 +10,12 @@ from unittest import mock
 import pytest
 
 from clnr.embedding import workspace
-from clnr.embedding.stages import graph_in_files
+from clnr.embedding.rows import vectors
 
 WRITES: dict[str, tuple[Any, str]] = {
     "passes": (workspace.Workspace, "writing"),
     "rows": (workspace._Writer, "write"),
-    "vectors": (graph_in_files, "write_shard"),
+    "vectors": (vectors, "write_shard"),
 }
 """What begins rows of all nodes, what writes those of a block, and what writes vectors of a block."""
 

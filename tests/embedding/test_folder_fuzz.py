@@ -21,18 +21,17 @@ from benchmarks._graph_folders import write_graph
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from clnr.embedding.job import embed_folder
-from clnr.embedding.search.node_ids import NodeIds
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder import open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
-from clnr.tables.table_graph import in_memory, node_table, read_table_info
+from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart
 from tests.damage import changed_graph, fuzzed
-from tests.embedding.stages import test_graph_in_files
+from tests.embedding import test_from_files
+from tests.embedding.jobs import embed_folder
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30
@@ -47,17 +46,15 @@ def load(path: str, out: str) -> None:
 
 def show(path: str, out: str) -> None:
     """What a report shows of it."""
-    graph = open_graph(path)
-    ids, info = NodeIds(graph.node_ids, in_files=True), read_table_info(graph)
-    Nodes(ids, info, graph, node_table(graph), graph.digest, graph.name).shown(NODES // 2)
+    Nodes.of_folder(open_graph(path)).shown(NODES // 2)
 
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
     changes = {"epochs": 2, "sampled_nodes": 16}
-    chosen = test_graph_in_files.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
+    chosen = test_from_files.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(out)
-    embed_folder(open_graph(path), Path(out), chosen, test_graph_in_files.MEMORY)
+    embed_folder(open_graph(path), Path(out), chosen)
 
 
 def train_mix(path: str, out: str) -> None:

@@ -16,7 +16,7 @@ if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
 
 from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
-from tests.embedding.stages.test_graph_in_files import vectors
+from tests.embedding.test_from_files import vectors
 from tests.session_folders import made_once, run_module
 
 pytestmark = pytest.mark.full

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from clnr import NodeEmbedder, Recipe, load, recipe_for, run
 from clnr.cli import app
-from clnr.embedding import graph_sources
-from clnr.errors import DataError, OutOfMemory
+from clnr.errors import DataError
 from clnr.tables import ingest, read_tables
 
 
@@ -45,12 +44,6 @@ def test_the_embedder_takes_a_path(tables):
     wanted = NodeEmbedder(**options).fit_transform(table_graph)
     for path in (tables / "graph", str(tables / "graph") + "/"):
         np.testing.assert_array_equal(NodeEmbedder(**options).fit_transform(path), wanted)
-
-
-def test_a_folder_that_does_not_fit_in_memory_is_not_loaded(tables, monkeypatch):
-    monkeypatch.setattr(graph_sources, "free_memory", lambda device: 10_000)
-    with pytest.raises(OutOfMemory, match=r"in memory it takes about .* and .* are free; clnr embed --graph trains on it from"):
-        NodeEmbedder(device="cpu").fit(tables / "graph")
 
 
 def test_ingest_and_verify_on_the_command_line(tables, tmp_path):

@@ -8,23 +8,19 @@ import inspect
 import numpy as np
 import pytest
 
-from clnr import NodeEmbedder, Recipe
+from clnr import NodeEmbedder
 from clnr.cli import cmd_embed
-from clnr.embedding import job
 from clnr.embedding.defaults import LABELS, PURPOSES, choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.job import embed_tables
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.output_folder import write_formats
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS
-from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import read_tables
-from clnr.training.checkpoint import checkpoint_path
 from tests.damage import unseal
+from tests.embedding.jobs import embed_tables, fit
 from tests.embedding.test_fit_settings import SMALL, settings
 
 
@@ -44,7 +40,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     out = tmp_path / "out"
 
     def again(force=False, **changes):
-        asked = settings(resume=True, checkpoint=checkpoint_path(out), **changes)
+        asked = settings(resume=True, **changes)
         return embed_tables(tables, out, asked, report=False, force=force)
 
     assert again() is not None
@@ -77,8 +73,6 @@ def test_equal_runs_write_equal_bytes_and_formats_can_be_added_later(tables, tmp
 
 def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):
     gcn = settings(method=METHODS["GCN"], recipe={"hidden": 16, "epochs": 3})
-    with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
-        embed_tables({"edges": "not looked for"}, tmp_path / "out", gcn)
     query = {"edges": tables["edges"], "nodes": f"SELECT * FROM '{tables['nodes']}'"}
     assert embed_tables(query, tmp_path / "out", gcn, report=False).z.shape == (40, 2)
     query["nodes"] = f"SELECT id, age FROM '{tables['nodes']}'"
@@ -97,7 +91,7 @@ def test_the_command_line_has_the_same_names_and_defaults():
 
 
 def test_nothing_is_shown_in_python(tables, capsys):
-    job.fit(read_tables(**tables), settings())
+    fit(read_tables(**tables), settings())
     assert capsys.readouterr() == ("", "")
 
 
@@ -112,7 +106,7 @@ def test_a_purpose_takes_a_baseline_that_is_better(tables, tmp_path, monkeypatch
     assert "Cleora" not in taken.baselines
     assert taken.warnings[0].startswith("labels choose Cleora: accuracy ")
     assert load_result(tmp_path / "out").model.provenance.purpose == LABELS
-    again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
+    again = dataclasses.replace(asked, resume=True)
     assert embed_tables(tables, tmp_path / "out", again, report=False) is None
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: None)
     assert embed_tables(tables, tmp_path / "own", asked, report=False).model.method == CLNR_MIX
@@ -125,7 +119,7 @@ def test_what_a_purpose_chooses_can_be_set(purpose, tables, monkeypatch):
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: 4 if 4 in others else None)
     given = read_tables(**tables)
     chosen, default, by_hand = (
-        job.fit(given, Settings(engine=cpu_engine(), **{"hold_out": 0.2, "recipe": SMALL | changes} | asked))
+        fit(given, Settings(engine=cpu_engine(), **{"hold_out": 0.2, "recipe": SMALL | changes} | asked))
         for asked, changes in (
             (choose_method(None, None, purpose), {}),
             (choose_method(None), {}),
@@ -151,16 +145,5 @@ def test_what_a_purpose_chooses_can_be_set(purpose, tables, monkeypatch):
 def test_what_labels_would_choose_is_told_of_the_default_alone(more, tables, monkeypatch):
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: next(iter(others)))
     asked = {"engine": cpu_engine(), "hold_out": 0.2, "recipe": SMALL, **choose_method(None)}
-    made = job.fit(read_tables(**tables), Settings(**asked | more))
+    made = fit(read_tables(**tables), Settings(**asked | more))
     assert not any("--for labels" in line for line in made.warnings)
-
-
-def test_what_is_taken_instead_is_trained_by_one_worker(tables):
-    """By the first one, when the others have left."""
-    workers = Workers()
-    workers.size = 2
-    graph = GraphInMemory(read_tables(**tables), settings(workers=workers, **choose_method(None, purpose=LABELS)))
-    other, recipe = graph.beside(METHODS["Cleora"], Recipe(dimension=24))
-    assert other.settings.workers is ALONE
-    assert other.settings.purpose is None
-    assert recipe.dimension == 24

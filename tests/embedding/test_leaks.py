@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from clnr import Graph, NodeEmbedder, evaluation, read_tables
-from clnr.embedding.planning import file_plan
+from clnr.embedding.planning import plan
 from clnr.graph.folder import open_graph
 from clnr.tables import ingest
 
@@ -74,7 +74,7 @@ def test_where_held_out_edges_are_the_only_structure_their_score_is_chance(files
     tables = pa.table({"source": pairs[0], "target": pairs[1]}), pa.table({"id": np.arange(2400), "x": x.tolist()})
     graph = ingest(*tables, out=tmp_path / "graph").stored.path if files else read_tables(*tables)
     if files:
-        monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
+        monkeypatch.setattr(plan, "fits_memory", lambda *_: False)
     found = NodeEmbedder(hold_out=0.99, recipe=SMALL | QUICK, device="cpu", threads=1).fit(graph)
     held = evaluation.hold_out(open_graph(graph) if files else graph.graph, 0.99, 0)
     assert (found.scores_["links_held_out"], held.positives.shape[1]) == (1188, 1188)

@@ -10,15 +10,15 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.job import embed_folder
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.store.stored_columns import stored_kind_numbers
 from clnr.engine import cpu_engine
 from clnr.errors import ClnrError
 from clnr.evaluation import hold_out
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from clnr.tables.folder_ingest import ingest
+from tests.embedding.jobs import embed_folder
 
 USERS, ITEMS, TASTES = 90, 60, 3
 random = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_what_is_linked_can_be_left_out(embedder, tmp_path):
 
 def test_of_files_the_same_edges_are_held_out_as_in_memory(folder):
     tables = read_tables(EDGES, NODES)
-    links = hold_out(folder, 0.2, 0, stored_kind_numbers(folder))
+    links = hold_out(folder, 0.2, 0, Nodes.of_folder(folder).kind_numbers)
     for found, right in zip(links, hold_out(tables.graph, 0.2, 0, tables.kind_numbers), strict=True):
         np.testing.assert_array_equal(found, right)
     assert links.positives.shape[1] == int(0.2 * len(set(bought)))
@@ -94,7 +94,7 @@ def test_of_files_the_same_edges_are_held_out_as_in_memory(folder):
 @pytest.mark.full
 def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp_path):
     settings = Settings(METHODS["SVD-mix"], cpu_engine(), recipe=ASKED, hold_out=0.1)
-    found = embed_folder(folder, tmp_path / "shards", settings, 2_000_000_000)
+    found = embed_folder(folder, tmp_path / "shards", settings)
     assert found.scores["link_auc"] == pytest.approx(embedder.scores_["link_auc"], abs=0.12)
     assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
@@ -111,6 +111,6 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
 
 def test_kinds_are_numbers_only_if_there_are_several(folder):
     assert read_tables(EDGES, NODES).kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
-    assert stored_kind_numbers(folder).tolist() == [0] * USERS + [1] * ITEMS
+    assert Nodes.of_folder(folder).kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
     friends = {("user", "knows", "user"): pa.table({"source": [0, 1], "target": [1, 2]})}
     assert read_tables(friends, {"user": NODES["user"]}).kind_numbers is None

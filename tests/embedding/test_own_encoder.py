@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from clnr import Graph, NodeEmbedder, ingest, load, read_tables
 from clnr.datasets.splits import split_of
+from clnr.embedding.baselines import recipe_beside
 from clnr.embedding.embedder_parameters import embedder_settings
-from clnr.embedding.planning import file_plan
-from clnr.embedding.stages.graph_in_memory import recipe_beside
+from clnr.embedding.planning import plan
 from clnr.errors import ClnrError, DataError, MethodError, RecipeError
 from clnr.methods import SVD_BOTH
 from tests.conftest import tiny
@@ -262,7 +262,7 @@ def test_a_graph_that_stays_in_files_is_refused(tmp_path, monkeypatch):
     (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{i},{i * 3 % 40}\n" for i in range(40)))
     (tmp_path / "n.csv").write_text("id,age\n" + "".join(f"{i},{i * i % 17}\n" for i in range(40)))
     ingest(str(tmp_path / "e.csv"), nodes=str(tmp_path / "n.csv"), out=tmp_path / "graph")
-    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(plan, "fits_memory", lambda *_: False)
     with pytest.raises(ClnrError, match="OwnEncoder needs the rows of all nodes"):
         embedder(mean(1)).fit(tmp_path / "graph")
 

@@ -10,11 +10,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from clnr.embedding import embed, workspace
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.stages import stages
-from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.stages.graph_in_memory import GraphInMemory
-from clnr.embedding.store.work_folder import WorkFolder
 from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint
 from tests.command_line import assert_refused, only_json, outside
@@ -138,13 +135,11 @@ def stopped(clnr, monkeypatch, words, holder, name, after=0):
             clnr(*words)
 
 
-@pytest.mark.parametrize(
-    ("way", "holder", "name"), [("memory", stages, "score"), ("files", GraphInFiles, "embed")], ids=["memory", "files"]
-)
-def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch, way, holder, name):
+@pytest.mark.parametrize(("way", "name"), [("memory", "score"), ("files", "write_vectors")], ids=["memory", "files"])
+def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch, way, name):
     monkeypatch.setattr(Checkpoint, "seconds", 0.0)
     words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
-    stopped(clnr, monkeypatch, words, holder, name)
+    stopped(clnr, monkeypatch, words, embed, name)
     for first, more, differs in (("zero", [], "graph"), ("n0", ["--seed", "1"], "seed")):
         world(first=first)
         refused = clnr(*words, *more, "--resume")
@@ -160,45 +155,28 @@ def test_what_a_resumed_run_has_trained_is_not_trained_again(clnr, monkeypatch):
     monkeypatch.setattr(Checkpoint, "seconds", 0.0)
     words = ["embed", *TABLES, *SMALL, "--out", "m"]
     stopped(clnr, monkeypatch, words, Checkpoint, "save", after=1)
-    stopped(clnr, monkeypatch, [*words, "--resume"], stages, "score")
+    stopped(clnr, monkeypatch, [*words, "--resume"], embed, "score")
     assert clnr(*words, "--resume").code == 0
     assert epochs == [0, 1, 1, 2, 3]
 
 
-# -- what is wrong until there is one pipeline --------------------------------------------------------------------------------
-
-
-def until_the_pipeline(reason):
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
-
-
-@pytest.fixture
-def trainings(monkeypatch):
-    """The number of trainings from now on, as the length of a list."""
-    made = []
-    for graph in (GraphInMemory, GraphInFiles):
-        train = graph.train
-        monkeypatch.setattr(graph, "train", lambda *args, train=train: made.append(1) or train(*args))
-    return made
-
-
-@until_the_pipeline("the mode is chosen anew, and the other one does not look at what was left")
 @pytest.mark.usefixtures("world")
-def test_a_run_that_was_stopped_in_files_goes_on_in_memory(clnr, monkeypatch, trainings):
+@pytest.mark.parametrize("first", ["memory", "files"])
+def test_a_run_that_was_stopped_in_one_mode_goes_on_in_the_other(clnr, monkeypatch, first):
     words = ["embed", "--graph", "graph", *SMALL, "--out", "m"]
-    stopped(clnr, monkeypatch, [*words, *FILES], GraphInFiles, "embed")
-    assert clnr(*words, "--resume").code == 0
-    assert len(trainings) == 1
+    more = [], FILES
+    before, after = more if first == "memory" else more[::-1]
+    stopped(clnr, monkeypatch, [*words, *before], embed, "write_vectors")
+    monkeypatch.setattr(embed, "train", lambda *_: pytest.fail("it was trained again"))
+    assert clnr(*words, *after, "--resume").code == 0
 
 
 @pytest.mark.usefixtures("world")
-@pytest.mark.parametrize(
-    ("way", "holder", "name"), [("memory", stages, "score"), ("files", GraphInFiles, "embed")], ids=["memory", "files"]
-)
-def test_a_stopped_run_is_not_removed_without_force(clnr, monkeypatch, way, holder, name):
+@pytest.mark.parametrize(("way", "name"), [("memory", "score"), ("files", "write_vectors")], ids=["memory", "files"])
+def test_a_stopped_run_is_not_removed_without_force(clnr, monkeypatch, way, name):
     monkeypatch.setattr(Checkpoint, "seconds", 0.0)
     words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
-    stopped(clnr, monkeypatch, words, holder, name)
+    stopped(clnr, monkeypatch, words, embed, name)
     assert "of a run that was stopped" in assert_refused(clnr(*words))
     assert clnr(*words, "--force").code == 0
 
@@ -228,7 +206,7 @@ def test_a_kill_between_the_readout_and_its_notes_keeps_what_was_chosen(clnr, mo
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: 4 if 4 in others else None)
     words = ["embed", *WAYS["files"], "--for", "labels", *SAMPLED]
     assert clnr(*words, "--out", "whole").code == 0
-    stopped(clnr, monkeypatch, [*words, "--out", "m"], WorkFolder, "note", after=1)
+    stopped(clnr, monkeypatch, [*words, "--out", "m"], workspace, "_write_kept", after=1)
     assert clnr(*words, "--out", "m", "--resume").code == 0
     recipes = [tomllib.loads((tmp_path / out / "recipe.toml").read_text())["recipe"] for out in ("whole", "m")]
     assert recipes[0] == recipes[1]

@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import clone
 
 from clnr import NodeEmbedder
-from clnr.embedding import rows
-from clnr.embedding.planning import file_plan
+from clnr.embedding.planning import memory_bound, plan
+from clnr.embedding.rows import passes as rows
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import Nodes
@@ -49,8 +49,8 @@ def small(tmp_path_factory):
     """Nothing fits in memory, and blocks are small; the folder of temporary files."""
     temporary = tmp_path_factory.mktemp("temporary")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_plan, "fits_memory", lambda *_: False)
-        patch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
+        patch.setattr(plan, "fits_memory", lambda *_: False)
+        patch.setattr(memory_bound, "_LEAST_BLOCK_ROWS", 60)
         patch.setattr(rows, "_MOST_NODES", 60)
         patch.setattr(rows, "BLOCK_STEP", 1)
         patch.setattr("tempfile.tempdir", str(temporary))
@@ -63,7 +63,7 @@ def fitted(folders, small):
 
 
 def test_the_embedding_is_that_of_the_graph_in_memory(folders, fitted, monkeypatch):
-    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: True)
+    monkeypatch.setattr(plan, "fits_memory", lambda *_: True)
     for name, embedder in fitted.items():
         whole = NodeEmbedder(**OPTIONS).fit(folders[name].stored.path)
         z = np.asarray(embedder.embedding_)
@@ -193,7 +193,7 @@ def test_other_graphs_are_embedded_with_it(folders, fitted, monkeypatch):
     assert embedder.transform(path) is embedder.embedding_
     other = embedder.transform(folders["numbers"].stored.path)
     np.testing.assert_allclose(np.asarray(other), np.asarray(embedder.embedding_), rtol=1e-5, atol=1e-6)
-    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: True)
+    monkeypatch.setattr(plan, "fits_memory", lambda *_: True)
     small = embedder.transform(folders["numbers"].stored.path)
     assert isinstance(small, np.ndarray)
     np.testing.assert_allclose(small, np.asarray(other), rtol=1e-4, atol=1e-5)

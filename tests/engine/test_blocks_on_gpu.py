@@ -6,10 +6,10 @@ from benchmarks._graph_folders import write_graph
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.job import embed_folder
 from clnr.engine import View, cpu_engine
 from clnr.engine.blocks import FrontierOperators, in_blocks
 from tests.conftest import tiny
+from tests.embedding.jobs import embed_folder
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact
 from tests.engine.dense_views import assert_rows_of_the_whole
 from tests.engine.gpu.test_cuda_frontier import SOME, wanted
@@ -47,7 +47,7 @@ def test_vectors_read_outs_and_walks_on_a_gpu_are_those_in_memory(tmp_path, cuda
     folder = write_graph(graph, tmp_path / "graph")
     changes = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled", "structure": 6}
     settings = Settings(methods.CLNR_MIX, exact(), recipe=changes, hold_out=0.1)
-    found = embed_folder(folder, tmp_path / "out", settings, 4_000_000_000)
+    found = embed_folder(folder, tmp_path / "out", settings)
     tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "out" / "embeddings").iterdir())]
     z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
     np.testing.assert_allclose(z, found.model.embed(graph, cpu_engine()), rtol=1e-2, atol=1e-2)

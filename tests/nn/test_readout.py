@@ -12,13 +12,12 @@ from clnr.nn.edge_blocks import MIXES, EdgeWeight, Mix, Walks
 from clnr.nn.inputs import STEPS
 from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import (
-    Block,
     Family,
     FeatureHops,
     Hops,
     OwnFeatures,
     PropagatedFeatures,
-    ReadoutContext,
+    WholeRows,
     fitted_nodes,
 )
 from clnr.nn.structure import walks
@@ -30,15 +29,17 @@ REFERENCE = Reference(torch.device("cpu"))
 ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu_engine()], ids=["reference", "cpu"])
 
 
-def context(graph, *encoded, engine=REFERENCE, own=()):
+def context(graph, *encoded, engine=REFERENCE, own=(), nodes=None):
     rows = [torch.tensor(each, dtype=torch.float32) for each in encoded]
-    return ReadoutContext(engine, View(engine.to_device(graph)), rows, own)
+    return WholeRows(engine, View(engine.to_device(graph)), rows, own, nodes)
 
 
 def blocks(part, graph, *encoded, engine=REFERENCE, other=None):
     """The matrices of a block, fitted on a graph, of this graph or another."""
     parameters = part.fit(context(graph, *encoded, engine=engine))
-    return [each.numpy() for each in part(parameters, context(other or graph, *encoded, engine=engine))]
+    of = other or graph
+    rows = context(of, *encoded, engine=engine, nodes=np.arange(of.num_nodes))
+    return [each.numpy() for each in rows.matrices(part.products(parameters, len(encoded)))]
 
 
 def gram(rows):
@@ -123,7 +124,7 @@ def test_many_features_of_many_nodes_are_reduced_by_a_sample(part, engine, monke
 def test_another_graph_is_reduced_along_the_same_directions(part):
     graph, other = planted(), planted(seed=1)
     parameters = part(4, 4).fit(context(graph))
-    (found,) = part(4, 4)(parameters, context(other))
+    (found,) = context(other).matrices(part(4, 4).products(parameters, 0))
     x, a = oracles.dense(other.features), oracles.propagation(other)
     base = a @ a @ x if part is PropagatedFeatures else x
     np.testing.assert_allclose(found.numpy(), base @ parameters["directions"].numpy(), rtol=1e-3, atol=1e-3)
@@ -347,17 +348,10 @@ def test_equal_blocks_are_not_measured(weighed):
     assert "block.2.weight" not in plain
 
 
-class Unknown(Block):
-    """A block that does not tell what it is made from: the encoders' output as it is."""
-
-    def __call__(self, parameters, context):
-        return list(context.encoded)
-
-
 @pytest.mark.parametrize(
     "others",
-    [(), (Walks(3), Hops(1)), (OwnFeatures(4),), (OwnFeatures(4), Unknown())],
-    ids=["none", "of edges", "of nodes", "unknown"],
+    [(), (Walks(3), Hops(1)), (OwnFeatures(4),)],
+    ids=["none", "of edges", "of nodes"],
 )
 def test_where_nothing_can_be_weighed_all_keep_their_sizes(others, weighed):
     graph = tiny()
@@ -409,11 +403,13 @@ def test_trials_are_what_other_read_outs_would_make(some, monkeypatch):
     parts = Hops(1), OwnFeatures(9), PropagatedFeatures(9), Walks(4), EdgeWeight("measured")
     usual = Readout((*parts, Mix("all")), 12)
     others = [Readout((*parts, Mix(mix)), 12) for mix in MIXES]
-    seen, nodes = context(graph, z), torch.tensor([0, 3, 17, 40])
-    tried = list(usual.trials(usual.fit(seen), seen, others, nodes))
+    nodes = np.array([0, 3, 17, 40])
+    seen = context(graph, z, nodes=np.union1d(nodes, fitted_nodes(graph.num_nodes)))
+    sampled = usual.fit_blocks(seen)[1]
+    tried = list(usual.try_others(sampled, others, seen.places(nodes)))
     for other, found in zip(others, tried, strict=True):
         _, expected = embedded(other, graph, z)
-        expected = expected[nodes.numpy()]
+        expected = expected[nodes]
         # Directions of nearly equal variance may be turned; distances and angles stay.
         np.testing.assert_allclose(gram(found.numpy()), gram(expected), atol=2e-2 * np.abs(gram(expected)).max())
 
@@ -422,6 +418,6 @@ def test_a_read_out_without_columns_is_not_tried():
     graph = planted()
     usual, empty = (Readout((OwnFeatures(9), Mix(mix)), 5) for mix in ("all", "walks"))
     seen = context(graph)
-    first, second = usual.trials(usual.fit(seen), seen, [empty, usual], torch.arange(5))
+    first, second = usual.try_others(usual.fit_blocks(seen)[1], [empty, usual], torch.arange(5))
     assert first is None
     assert second.shape == (5, 5)

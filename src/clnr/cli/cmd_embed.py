@@ -117,23 +117,24 @@ def embed(
     from clnr.embedding.defaults import choose_method
 
     method_settings, (recipe, engine) = choose_method(method, effort, purpose), settings_of(assign)
-    bound = None if graph is None or memory is None else check_memory(memory)
-    tables = {"graph": graph} if graph is not None else {**tables, "memory": memory}
+    # Of tables, it bounds the reading.
+    limit = None if graph is None or memory is None else check_memory(memory)
 
     from clnr.embedding import job
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.planning import file_plan, memory_plan
-    from clnr.embedding.store.work_folder import is_trained
+    from clnr.embedding.planning.plan import make_plan
+    from clnr.embedding.search.nodes import Nodes
+    from clnr.embedding.store.output_folder import Output
+    from clnr.embedding.workspace import Workspace
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
     from clnr.graph.folder import open_graph
     from clnr.support.machine.memory import process_peaks
     from clnr.support.progress import progress_bar
     from clnr.support.stage_clock import StageClock
-    from clnr.training.checkpoint import checkpoint_path
+    from clnr.tables import read_tables
 
     group = current_workers()
-    checkpoint = None if folder is None else checkpoint_path(folder)
     settings = Settings(
         **method_settings,
         engine=choose(device, **engine),
@@ -141,47 +142,33 @@ def embed(
         seed=seed,
         hold_out=hold_out,
         baselines=baselines,
-        checkpoint=checkpoint,
-        resume=resume and checkpoint is not None,
+        resume=resume and folder is not None,
         workers=group,
     )
     settings = job.as_begun(settings, folder)
-    planned_workers = workers if group.alone else None
-    in_files = None if graph is None else open_graph(graph)
-    if in_files is not None:
-        # What does not fit on one machine is in files for the workers on all of them.
-        if group.all_reduce_min(file_plan.fits_memory(in_files, settings, bound, planned_workers)):
-            in_files = None
-        else:
-            settings = file_plan.for_files(in_files, settings, bound, planned_workers)
+
+    def read(note: Any = None) -> Nodes:
+        if graph is not None:
+            return Nodes.of_folder(open_graph(graph))
+        return Nodes.of_tables(read_tables(**tables, memory=memory, progress=note))
+
     if dry_run:
-        plan: Any
-        if in_files is not None:
-            _, plan = file_plan.plan(in_files, settings, bound, planned_workers)
-        else:
-            _, plan = memory_plan.plan(job.read_source(tables), settings, planned_workers)
+        plan = make_plan(read(), settings, limit, workers if group.alone else None)
         if group.first and as_json:
             print_json(plan.to_dict())
         elif group.first:
             print_stdout("\n".join(plan.lines))
         return
     assert folder is not None
-    began = perf_counter()
-    options: dict[str, Any] = {"force": force, "report": report}
+    began, names = perf_counter(), tables.get("names")
     try:
         measured = settings.engine.device if as_json else None
         with progress_bar(quiet or not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
-            if in_files is not None:
-                result = job.embed_folder(in_files, folder, settings, bound, **options, bar=bar)
-            else:
-                result = job.embed_tables(tables, folder, settings, **options, bar=bar)
+            output = Output(folder, force, report)
+            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, names=names, bar=bar)
     except KeyboardInterrupt:
-        if group.first and in_files is not None and is_trained(folder):
-            print_stderr("stopped; training is complete: run the same command with --resume to continue with the embedding")
-        elif group.first and checkpoint is not None and checkpoint.is_file():
-            print_stderr(f"stopped; training is saved in {checkpoint}: run the same command with --resume to continue")
-        elif group.first and checkpoint is not None:
-            print_stderr("stopped without a checkpoint: the first is saved after a minute of training")
+        if group.first:
+            print_stderr(Workspace.of_output(folder).stopped)
         # Not typer.Exit, which is an Exception: a session of workers would take it for an error of this one.
         sys.exit(STOPPED)
     if not group.first:

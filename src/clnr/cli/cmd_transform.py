@@ -50,16 +50,14 @@ def transform(
     if folder is not None and not dry_run:
         check_output(folder, force, resume=False)
 
-    from clnr.embedding import job
-    from clnr.embedding.defaults import choose_method
-    from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.job_sources import plan_extension
+    from clnr.embedding.extend import extend, read_extension
     from clnr.embedding.store.artifact import load_result
+    from clnr.embedding.store.output_folder import Output
     from clnr.engine import choose
     from clnr.support.progress import progress_bar
 
     if dry_run:
-        plan = plan_extension(load_result(model), tables, alone=alone)
+        plan = read_extension(load_result(model), tables, alone=alone)
         if as_json:
             print_json(plan.to_dict())
         else:
@@ -69,7 +67,7 @@ def transform(
     if force and folder.resolve() == model.resolve():
         print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")
     began = perf_counter()
-    settings = Settings(**choose_method(None), engine=choose(device, precision, threads))
+    output, engine = Output(folder, force, report), choose(device, precision, threads)
     with progress_bar(quiet) as bar:
-        result = job.transform_tables(model, tables, folder, settings, alone=alone, force=force, report=report, bar=bar)
+        result = extend(load_result(model), tables, engine, alone=alone, output=output, bar=bar)
     print_result(result, folder, perf_counter() - began, as_json, trained=False)

@@ -9,6 +9,7 @@ from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import as_begun
 from clnr.engine import choose
+from clnr.errors import RecipeError
 from clnr.support.arguments import check_path
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.storage import resolve_path
@@ -21,6 +22,8 @@ def embedder_settings(parameters: Mapping[str, Any], workers: Workers = ALONE) -
     """The settings that parameters of an embedder ask for, for a training that ``workers`` share."""
     shortcuts = {name: parameters[name] for name in ("dimension", "epochs") if parameters[name] is not None}
     checkpoint = parameters["checkpoint"]
+    if parameters["resume"] and checkpoint is None:
+        raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
     settings = Settings(
         **choose_method(*(parameters[name] for name in ("method", "effort", "purpose", "encoder"))),
         engine=choose(parameters["device"], parameters["precision"], parameters["threads"]),

@@ -13,18 +13,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import job
-from clnr.embedding.embedder_fit import embed_files, fit_from_files
 from clnr.embedding.embedder_parameters import embedder_settings
-from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.graph_sources import as_graph_folder, as_table_graph
-from clnr.embedding.job_sources import Extension
-from clnr.embedding.planning import file_plan, memory_plan
-from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.extend import embed_nodes, extend
+from clnr.embedding.fit_settings import HOLD_OUT
+from clnr.embedding.graph_sources import as_nodes
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.planning.memory_plan import MemoryPlan
+from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.clusters import Clusters, find_clusters
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.similar import most_similar
 from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.output_folder import Output, write_result
@@ -32,14 +30,12 @@ from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
 from clnr.errors import ClnrError, DataError
-from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_path, check_type
 from clnr.support.progress import Bar, log_progress
 from clnr.support.storage import resolve_path, write_bytes
-from clnr.tables import TableGraph
 from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
@@ -143,8 +139,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.threads = threads
         self.verbose = verbose
 
-    def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
-        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated memory.
+    def plan(self, X: Any = None) -> Plan:  # noqa: N803
+        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, a bound of memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
 
@@ -152,11 +148,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X: The graph; not needed if the embedder was given one.
         """
         source = X if self.graph is None else self.graph
-        settings = embedder_settings(self.get_params(deep=False))
-        folder = _too_large(source, settings)
-        if folder is not None:
-            return file_plan.plan(folder, file_plan.for_files(folder, settings, None), None)[1]
-        return memory_plan.plan(as_table_graph(source), settings)[1]
+        return make_plan(as_nodes(source), embedder_settings(self.get_params(deep=False)))
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -171,16 +163,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         source = X if self.graph is None else self.graph
         with joined(self.device) as workers, self._progress(workers.first) as bar:
             settings = embedder_settings(self.get_params(deep=False), workers)
-            folder = _too_large(source, settings)
-            if folder is not None:
-                result = fit_from_files(folder, settings, bar)
-            else:
-                table_graph = as_table_graph(source)
-                result = job.fit(table_graph, settings, bar)
+            nodes = as_nodes(source)
+            result = job.embed(lambda: nodes, settings, bar=bar)
         if result is not None:
             self._set_result(result)
-            if folder is None:
-                _warn_of(table_graph)
+            _warn_of(nodes)
         return self
 
     def _progress(self, is_shown: bool = True) -> AbstractContextManager[Bar | None]:
@@ -198,23 +185,16 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         result, model = self._result, self._result.model
         if self.graph is not None:
             return result.z[result.nodes.ids.rows(X)]
-        engine = choose(self.device, self.precision, self.threads)
-        if (folder := as_graph_folder(X)) is not None:
-            if result.nodes.is_of(folder):
-                return result.z.copy()
-            settings = Settings(model.method, engine, recipe=model.recipe)
-            if not file_plan.fits_memory(folder, settings, None):
-                return embed_files(model, folder, settings)
         info = result.nodes.info
         try:
-            table_graph = as_table_graph(X, info.feature_encoder)
+            nodes = as_nodes(X, info.feature_encoder)
         except DataError as error:
             hint = "; to add tables to the graph of this model: extend(edges, nodes)" if info.ingest_report.columns else ""
             raise DataError(f"{error}{hint}") from None
-        if result.nodes.is_of(table_graph.graph):
+        if result.nodes.is_of(nodes.graph):
             return result.z.copy()
-        _warn_of(table_graph)
-        return model.embed(table_graph.graph, engine)
+        _warn_of(nodes)
+        return embed_nodes(model, nodes, choose(self.device, self.precision, self.threads))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
@@ -235,12 +215,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        settings = Settings(self._result.model.method, choose(self.device, self.precision, self.threads))
         with self._progress() as bar:
-            result = job.embed(lambda: Extension(self._result, tables), settings, bar=bar)
-        assert result is not None
+            result = extend(self._result, tables, choose(self.device, self.precision, self.threads), bar=bar)
         larger._set_result(result)
-        _warn_of(result.nodes.table_graph, self._result.nodes.num_nodes)
+        _warn_of(result.nodes, self._result.nodes.num_nodes)
         return larger
 
     def similar(
@@ -375,20 +353,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
-def _too_large(source: Any, settings: Settings) -> Graph | None:
-    """The graph folder that a path names, if it must be trained on from its files: where a worker cannot load it, by all."""
-    folder = as_graph_folder(source)
-    fits = folder is None or file_plan.fits_memory(folder, settings, None)
-    return None if settings.workers.all_reduce_min(fits) else folder
-
-
-def _warn_of(table_graph: TableGraph, known: int = 0) -> None:
+def _warn_of(nodes: Nodes, known: int = 0) -> None:
     """Warn of likely mistakes that are easily overlooked: two kinds of nodes read as one, and lost edges or values."""
-    report, marked = table_graph.ingest_report, "warning: "
-    lines = [
-        line.removeprefix(marked)
-        for line in table_warnings(table_graph.graph, table_graph.info, known)
-        if line.startswith(marked)
-    ]
+    report, marked = nodes.info.ingest_report, "warning: "
+    warned = [line for line in table_warnings(nodes.graph, nodes.info, known) if line.startswith(marked)]
+    lines = [line.removeprefix(marked) for line in warned]
     for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
         warnings.warn(message, UserWarning, stacklevel=caller_level())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_hold_out, check_seed, check_type
 from clnr.support.humanize import plural
 from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.progress import Bar
 from clnr.tables import FeatureEncoder
-from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
+from clnr.training.checkpoint import Checkpoint, check_checkpoint
 from clnr.training.fingerprint import fingerprint
 
 HOLD_OUT = 0.05
@@ -66,8 +67,6 @@ class Settings:
         check_hold_out(self.hold_out)
         for name in ("resume", "evaluate", "baselines"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
-        if self.resume and self.checkpoint is None:
-            raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
         if not isinstance(self.recipe, Recipe | Mapping | None):
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
 
@@ -136,20 +135,19 @@ class Settings:
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
 
-    def checkpoint_of(self, graph: str, recipe: Recipe, log: Callable[[str], None]) -> Checkpoint | None:
-        """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
-        if self.checkpoint is None:
+    def checkpoint_of(self, graph: str, recipe: Recipe, usual: Path | None, bar: Bar | None) -> Checkpoint | None:
+        """The checkpoint of this very training on the graph with a digest, by default in a file; None if there is none."""
+        path = self.checkpoint or usual
+        if path is None:
             return None
-        say = log if self.engine.device.type == "cpu" else None
-        return Checkpoint(self.checkpoint, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
+        if self.resume and bar is not None:
+            missing = f"there is no checkpoint {path}: training starts from scratch"
+            bar.note(f"resuming from {path}" if path.is_file() else missing)
+        say = bar.note if bar is not None and self.engine.device.type == "cpu" else None
+        return Checkpoint(path, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
 
     def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
         """All that decides the result on the graph with a digest; with another, nothing can be resumed."""
         more = {"hold_out": float(self.hold_out), "name": self.method.name}
         more |= {"purpose": self.purpose, "evaluate": bool(self.evaluate), "baselines": bool(self.baselines)}
         return fingerprint(graph, self.method, recipe, self.seed, self.engine, **more)
-
-    def remove_checkpoint(self) -> None:
-        """Remove the checkpoint, if there is one; by the first worker alone."""
-        if self.checkpoint is not None and self.workers.first:
-            remove_checkpoint(self.checkpoint)

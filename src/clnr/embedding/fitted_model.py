@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from torch import Tensor
-
-from clnr.engine import DeviceGraph, Engine, View
+from clnr.engine import Engine, View
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -66,14 +64,7 @@ class FittedModel:
             raise DataError(
                 f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
             )
-        with enough_memory(), engine.use_threads():
-            return self.embed_on(self.to_device(graph, engine), engine).cpu().numpy()
-
-    def to_device(self, graph: Graph, engine: Engine) -> DeviceGraph:
-        """A graph as ``embed_on`` takes it: without labels, with the self-loop weight of the training graph."""
-        return engine.to_device(graph.without_labels(), self.loop_weight)
-
-    def embed_on(self, device_graph: DeviceGraph, engine: Engine) -> Tensor:
-        """``embed`` of a graph that is on the engine's device; models that embed the same one share what they compute."""
         model, parameters = self.method.build(self.recipe), self.parameters_on(engine)
-        return model.embed(parameters, engine.float32, View(model.prepare(parameters, device_graph, engine)))
+        with enough_memory(), engine.use_threads():
+            given = model.prepare(parameters, engine.to_device(graph.without_labels(), self.loop_weight), engine)
+            return model.embed(parameters, engine.float32, View(given)).cpu().numpy()

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
-from clnr.embedding.planning.file_plan import loaded_bytes
-from clnr.errors import DataError, OutOfMemory, one_line
+from clnr.embedding.search.nodes import Nodes
+from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.arrays import as_adjacency, as_array, is_tensor
 from clnr.graph.folder import open_graph
 from clnr.support.arguments import caller_level
-from clnr.support.humanize import describe_error, gigabytes
-from clnr.support.machine.memory import free_memory
+from clnr.support.humanize import describe_error
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.columns.structural import degree_features
 from clnr.tables.ingest_report import unused_numbers
@@ -40,6 +38,13 @@ _AMBIGUOUS_SHAPES = ((2, 2), (2, 3), (3, 3))
 _LARGEST_EXACT_FLOAT = 2.0**53
 
 
+def as_nodes(source: Any, feature_encoder: FeatureEncoder | None = None) -> Nodes:
+    """The nodes of a graph of any type that ``NodeEmbedder`` takes; of a folder, all that is large stays in its files."""
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        return Nodes.of_folder(open_graph(source))
+    return Nodes.of_tables(as_table_graph(source, feature_encoder))
+
+
 def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
     """A graph from any type that ``NodeEmbedder`` takes, with features encoded as those of an earlier graph, if given."""
     if isinstance(source, TableGraph):
@@ -48,7 +53,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
         return TableGraph(source, None)
     if isinstance(source, str | Path):
         if Path(source).is_dir():
-            return _folder(open_graph(source))
+            return in_memory(open_graph(source))
         if not (Path(source).exists() or _GLOB.intersection(str(source))):
             raise DataError(
                 f"{one_line(str(source))}: there is no such file or folder, so it is not a graph; pass {_SUPPORTED}"
@@ -89,11 +94,6 @@ def _warned(table_graph: TableGraph) -> TableGraph:
     return table_graph
 
 
-def as_graph_folder(source: Any) -> Graph | None:
-    """The graph folder that a path names; None for anything else."""
-    return open_graph(source) if isinstance(source, str | Path) and Path(source).is_dir() else None
-
-
 def _is_table(given: Any) -> bool:
     """Whether it is a table, or several by the names of their kinds."""
     return is_table(given) or (isinstance(given, Mapping) and any(map(is_table, given.values())))
@@ -117,16 +117,6 @@ def _square(given: Any) -> sp.csr_array:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(f"an array of shape {list(matrix.shape)} is not a graph; pass {_SUPPORTED}")
     return sp.csr_array(matrix)
-
-
-def _folder(folder: Graph) -> TableGraph:
-    free, needed = free_memory(torch.device("cpu")), loaded_bytes(folder)
-    if free is not None and needed > free:
-        raise OutOfMemory(
-            f"{folder.name}: in memory it takes about {gigabytes(needed)}, and {gigabytes(free)} are free; "
-            "clnr embed --graph trains on it from its files"
-        )
-    return in_memory(folder)
 
 
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:

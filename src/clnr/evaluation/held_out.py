@@ -92,6 +92,12 @@ def link_ends(held: HeldOutPairs | None) -> Array:
     return np.unique(np.concatenate(pairs, axis=1))
 
 
+def renumbered(held: HeldOutPairs, ends: Array) -> HeldOutPairs:
+    """Held-out pairs and non-edges by the places of their nodes among ``ends``, which are sorted."""
+    positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (held.positives, held.negatives, held.linked))
+    return HeldOutPairs(positives, negatives, None if held.kinds is None else held.kinds[ends], linked)
+
+
 def _with_smallest_hashes(edges: Ways, most: int, key: rng.Key) -> tuple[Array, int]:
     """The connected pairs with the smallest hashes, at most so many, in their order; and the number of all."""
     count, total = len(edges[0][0]) - 1, 0

@@ -21,10 +21,9 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.arguments import check_list, check_seed, check_type
 from clnr.support.machine import memory
-from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.stage_clock import stage
 from clnr.training.checkpoint import Checkpoint
-from clnr.training.loop import ProgressCallback, TrainingResult, advice, fit_all, train_all
+from clnr.training.loop import ProgressCallback, TrainingResult, advice, fit_all
 
 
 def learn(
@@ -41,35 +40,8 @@ def learn(
 
     Methods that are given the same ``device_graph``, that graph without labels on the engine's device, share what they compute.
     """
-    learned = learn_shared(method, graph, seed, recipe, engine, progress, checkpoint, ALONE, device_graph)
-    assert learned is not None
-    return learned
-
-
-def learn_shared(
-    method: Method,
-    graph: Graph,
-    seed: int,
-    recipe: Recipe,
-    engine: Engine,
-    progress: ProgressCallback | None,
-    checkpoint: Checkpoint | None,
-    workers: Workers,
-    device_graph: DeviceGraph | None = None,
-) -> TrainedEmbedding | None:
-    """``learn`` by workers who share the training: all of them call this.
-
-    Only the first computes the embedding; the others have None.
-    """
-    if not workers.first:
-        with memory.enough_memory():
-            with stage("prepare"):
-                prepared = _Prepared(method.build(recipe), device_graph or _without_labels(graph, engine), engine)
-            train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
-        return None
     with memory.enough_memory(), engine.use_threads():
-        given = progress, checkpoint, workers, device_graph
-        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, *given)
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, device_graph)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -83,17 +55,13 @@ def learn_seeds(
     engine: Engine,
     progress: ProgressCallback | None,
     checkpoint: Checkpoint | None = None,
-    workers: Workers = ALONE,
     device_graph: DeviceGraph | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
     check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
     by_recipe: dict[Recipe, dict[int, Supervision | None]] = {}
     for seed in seeds:
-        supervision, adapted = None, recipe
-        if method.supervised:
-            supervision, classes = supervision_of(graph, seed, engine.device)
-            adapted = recipe.but(dimension=classes)
+        supervision, adapted = supervision_for(method, graph, seed, recipe, engine)
         by_recipe.setdefault(adapted, {})[seed] = supervision
     seen = device_graph or _without_labels(graph, engine)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
@@ -103,7 +71,7 @@ def learn_seeds(
         width = prepared.model.encoder.width(prepared.device_graph.num_features)
         if method.supervised and width < adapted.dimension:
             raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
-        starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
+        starts = [prepared.start(adapted, seed, supervision) for seed, supervision in supervisions.items()]
         fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint)
         for seed, each in zip(supervisions, fitted, strict=True):
             with stage("embed"):
@@ -127,12 +95,10 @@ class _Prepared:
         self.inputs, self.device_graph = model.fit_inputs(device_graph, engine)
         self.seconds = time.perf_counter() - began
 
-    def start(self, recipe: Recipe, seed: int, supervision: Supervision | None, workers: Workers) -> StepContext:
+    def start(self, recipe: Recipe, seed: int, supervision: Supervision | None) -> StepContext:
         """The context of the first step of a training."""
-        noise, graph = recipe.edge_noise if self.model.objective else 0, self.device_graph
-        if noise:
-            graph = self._engine.to_device(with_noise(graph.graph, noise, seed), graph.loop_weight)
-        return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
+        graph = with_edge_noise(self.model, recipe, self.device_graph, self._engine, seed)
+        return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision)
 
     def embed(
         self, recipe: Recipe, seed: int, fitted: TrainingResult | TrainingError, seeds: int
@@ -146,6 +112,23 @@ class _Prepared:
         if not z.isfinite().all():
             return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
         return TrainedEmbedding(seed, recipe, self.device_graph, fitted, z)
+
+
+def with_edge_noise(model: Model, recipe: Recipe, graph: DeviceGraph, engine: Engine, seed: int) -> DeviceGraph:
+    """The graph that a model is trained on: with noise in its edges, if the recipe asks for that."""
+    if not recipe.edge_noise or model.objective is None:
+        return graph
+    return engine.to_device(with_noise(graph.graph, recipe.edge_noise, seed), graph.loop_weight)
+
+
+def supervision_for(
+    method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
+) -> tuple[Supervision | None, Recipe]:
+    """The labels that a method may see, if it is supervised, and its recipe, which then is as wide as there are classes."""
+    if not method.supervised:
+        return None, recipe
+    supervision, classes = supervision_of(graph, seed, engine.device)
+    return supervision, recipe.but(dimension=classes)
 
 
 def supervision_of(graph: Graph, seed: int, device: torch.device) -> tuple[Supervision, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +13,7 @@ from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.products import at_least_float32
+from clnr.graph.csr import Array
 from clnr.nn.encoders.encoder import Encoder
 from clnr.nn.inputs import Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
@@ -21,7 +21,7 @@ from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
 from clnr.nn.readout import Readout
-from clnr.nn.readout_blocks import ReadoutContext
+from clnr.nn.readout_blocks import WholeRows
 from clnr.support.processes.workers import ALONE, Workers
 
 MEASURED_NODES = 1 << 14
@@ -95,9 +95,6 @@ class Model:
         inputs = [part for part in self.inputs if not (part.changes_nothing or part.by_rows)]
         for part in (*inputs, *(part for view in self.views for part in view if part.whole_graph)):
             return f"{type(part).__name__} looks at all of the graph"
-        for block in () if self.readout is None else self.readout.blocks:
-            if block.products({}, self.encoder.num_outputs) is None:
-                return f"its read-out, {type(block).__name__}, is made of the rows of all nodes"
         if self.encoder.num_outputs and not self.encoder.samples:
             return f"{type(self.encoder).__name__} needs the rows of all nodes"
         if self.objective is not None and not self.objective.takes_some(nodes):
@@ -253,31 +250,22 @@ class Model:
         """The parameters, with those of the read-out."""
         if self.readout is None:
             return parameters
-        return parameters | add_prefix("readout", self.readout.fit(self._context(parameters, engine, view)))
-
-    def try_readouts(
-        self, parameters: Parameters, engine: Engine, view: View, others: Sequence[Model], nodes: Tensor
-    ) -> Iterator[Tensor | None]:
-        """Vectors of some nodes as other models would make them: with the same encoders, and another read-out each."""
-        if self.readout is None:
-            return iter(())
-        readouts = [other.readout for other in others if other.readout is not None]
-        return self.readout.trials(sub_dict(parameters, "readout"), self._context(parameters, engine, view), readouts, nodes)
+        return parameters | add_prefix("readout", self.readout.fit(self.rows(parameters, engine, view)))
 
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
         """The embedding: what the read-out makes of the encoder's output; without one, that output before postprocessing."""
         if self.readout is not None:
-            return self.readout(sub_dict(parameters, "readout"), self._context(parameters, engine, view))
+            return self.readout(sub_dict(parameters, "readout"), self.rows(parameters, engine, view))
         z = self.encoder.embed(sub_dict(parameters, "encoder"), [engine.operators(each) for each in self.eval_views(view)])
         return at_least_float32(z)
 
-    def _context(self, parameters: Parameters, engine: Engine, view: View) -> ReadoutContext:
+    def rows(self, parameters: Parameters, engine: Engine, view: View, sample: Array | None = None) -> WholeRows:
         """What the read-out is made from, in float32 whatever the engine trains in."""
         engine = engine.float32
         eval_views = [engine.operators(each) for each in self.eval_views(view)]
         outputs = self.encoder.outputs(sub_dict(parameters, "encoder"), eval_views)
-        return ReadoutContext(engine, view, list(outputs), self.encoder.own_outputs)
+        return WholeRows(engine, view, list(outputs), self.encoder.own_outputs, sample)
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

@@ -57,9 +57,6 @@ class EdgeWeight(Block):
         source="ours",
     )
 
-    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
-        return []
-
     def weigh(self, sizes: list[float], families: list[Family], measure: Measure) -> tuple[list[float], Parameters]:
         import torch
 
@@ -67,7 +64,7 @@ class EdgeWeight(Block):
             return sizes, {}
         own = tuple(number for number, each in enumerate(families) if each.of_node)
         weight = 1.0
-        if own and len(own) < len(families) and Family.OTHER not in families:
+        if own and len(own) < len(families):
             weight = measure(own)
             sizes = [size if each.of_node else weight * size for size, each in zip(sizes, families, strict=True)]
         return sizes, {"weight": torch.tensor(weight)}
@@ -89,9 +86,6 @@ class Mix(Block):
     mix: str = hyper_parameter(
         "all", choices=tuple(MIXES), meaning="which columns the read-out takes; --for chooses it", source="ours"
     )
-
-    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
-        return []
 
     def weigh(self, sizes: list[float], families: list[Family], measure: Measure) -> tuple[list[float], Parameters]:
         return [size if each in MIXES[self.mix] else 0.0 for size, each in zip(sizes, families, strict=True)], {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
@@ -15,10 +16,11 @@ from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, Operators, View
-    from clnr.engine.streams import IdentityKey
+    from clnr.engine import Engine, Operators, View
+    from clnr.graph.csr import Array
 
 Measure = Callable[[tuple[int, ...]], float]
 """What columns that come from edges should weigh, by the matrices with these numbers, which come from nodes alone."""
@@ -60,7 +62,6 @@ class Family(enum.Enum):
     PROPAGATED = "propagated features"
     NEIGHBORS = "neighbors' encoded features"
     WALKS = "walks"
-    OTHER = "others"
 
     @property
     def of_node(self) -> bool:
@@ -85,60 +86,96 @@ class Product(NamedTuple):
         return Family.FEATURES if encoder is None else Family.OWN
 
 
-@dataclass(frozen=True, eq=False)
-class ReadoutContext:
-    """What blocks are made from: a graph, and each encoder's output. Those that are ``own`` come from nodes' features alone.
+class Rows(ABC):
+    """The rows that matrices of a read-out are products with: features, each encoder's outputs, and walks.
 
-    The last ``made`` of them are blocks' own. The engine computes in float32.
+    Those of all nodes are added up to vectors, and those of a sample are looked at to fit the read-out, or to try others.
+
+    Attributes:
+        num_features: How many features a node has.
+        num_outputs: How many outputs the encoders have.
+        own: Those outputs that come from nodes' own features alone.
+        device: Where it is computed.
+        sample: The nodes of the sample, sorted; None for all.
+        fitted: The places in the sample of the nodes that stand for all.
     """
 
-    engine: Engine
-    view: View
-    encoded: Sequence[Tensor]
-    own: Collection[int] = ()
-    made: int = 0
+    num_features: int
+    num_outputs: int
+    own: Collection[int]
+    device: torch.device
+    sample: Array | None
+    fitted: Tensor | slice = slice(None)
+
+    def places(self, nodes: Array) -> Tensor:
+        """Where some nodes are in the sample."""
+        import numpy as np
+        import torch
+
+        places = nodes if self.sample is None else np.searchsorted(self.sample, nodes)
+        return torch.from_numpy(places).to(self.device)
+
+    @abstractmethod
+    def width(self, encoder: int) -> int:
+        """How many columns an output has."""
+
+    @abstractmethod
+    def matrices(self, products: Sequence[Product]) -> list[Tensor]:
+        """The rows of the sample in matrices of blocks."""
+
+    @abstractmethod
+    def iterated_directions(self, block: ReducedFeatures) -> Tensor:
+        """What ``block.iterated_directions`` finds."""
+
+    @abstractmethod
+    def measure(self, products: Sequence[Product]) -> float:
+        """What edges should weigh, by matrices that come from nodes' own features alone."""
+
+    @abstractmethod
+    def add_up(self, hop: int, terms: dict[Source, Tensor], bias: Tensor | None, before: Any) -> Any:
+        """Rows of sources times a weight each, and a bias, added to what was added up ``before``, propagated once.
+
+        ``hop`` is the number of propagations still to come; after the last, the sums are vectors.
+        """
+
+    def directions(self, block: ReducedFeatures) -> Tensor:
+        """The principal directions of a block's features, by the nodes that stand for all."""
+        if block.iterates(self.num_features):
+            return self.iterated_directions(block)
+        (features,) = self.matrices([Product(Source(), block.steps)])
+        return block.directions(features[self.fitted])
+
+
+class WholeRows(Rows):
+    """Rows of all nodes on a device, which methods over the same graph share. The engine computes in float32.
+
+    The sample is ``nodes``, sorted; None for those that stand for all.
+    """
+
+    def __init__(
+        self, engine: Engine, view: View, encoded: Sequence[Tensor], own: Collection[int] = (), nodes: Array | None = None
+    ):
+        import torch
+
+        self.engine, self.view, self.encoded, self.own = engine, view, encoded, own
+        self.device, self.device_graph = engine.device, view.device_graph
+        self.num_outputs, self.num_features = len(encoded), self.device_graph.num_features
+        count = self.device_graph.graph.num_nodes
+        self.sample, self._rows = None, cast("Tensor | slice", slice(None))
+        if count > FITTED_NODES:
+            fitted = fitted_nodes(count).numpy()
+            self.sample = fitted if nodes is None else nodes
+            self.fitted, self._rows = self.places(fitted), torch.from_numpy(self.sample).to(self.device)
 
     @functools.cached_property
     def operators(self) -> Operators:
         """The linear maps of the view."""
         return self.engine.operators(self.view)
 
-    @property
-    def device_graph(self) -> DeviceGraph:
-        return self.view.device_graph
+    def width(self, encoder: int) -> int:
+        return self.encoded[encoder].shape[1]
 
-    @functools.cached_property
-    def fitted_nodes(self) -> Tensor | slice:
-        """The nodes that stand for all."""
-        count = self.device_graph.graph.num_nodes
-        return slice(None) if count <= FITTED_NODES else fitted_nodes(count).to(self.engine.device)
-
-    @property
-    def num_outputs(self) -> int:
-        """How many outputs the encoders have."""
-        return len(self.encoded) - self.made
-
-    @property
-    def num_features(self) -> int:
-        return int(self.device_graph.features.shape[1])
-
-    @property
-    def has_dense_features(self) -> bool:
-        """Whether the features are at hand as they are."""
-        import torch
-
-        return self.view.is_whole and isinstance(self.device_graph.features, torch.Tensor)
-
-    def width(self, product: Product) -> int:
-        """How many columns a matrix has."""
-        source, weight = product.source, product.weight
-        if source.walk_columns:
-            return len(STEPS) * source.walk_columns
-        if source.encoder is not None:
-            return self.encoded[source.encoder].shape[1]
-        return self.num_features if weight is None else weight.shape[1]
-
-    def rows(self, source: Source, weight: Tensor | None = None) -> list[Tensor]:
+    def _parts(self, source: Source, weight: Tensor | None = None) -> list[Tensor]:
         """The rows of a source, times a weight if it is features: matrices that stand side by side."""
         from clnr.engine import unit_rows
         from clnr.nn.structure import walks
@@ -150,33 +187,28 @@ class ReadoutContext:
         rows = self.encoded[source.encoder]
         return [unit_rows(rows) if source.unit else rows]
 
-    def matrices(self, products: Sequence[Product], nodes: Tensor | slice = slice(None)) -> list[Tensor]:
-        """Matrices of blocks: the rows of all nodes, or of some."""
+    def matrices(self, products: Sequence[Product]) -> list[Tensor]:
         from clnr.engine.streams import IdentityKey
 
         chains: dict[tuple[Source, IdentityKey], list[int]] = {}
-        for number, product in enumerate(products):
-            chains.setdefault((product.source, IdentityKey(product.weight)), []).append(number)
         made: dict[int, Tensor] = {}
+        for number, (source, hops, weight) in enumerate(products):
+            if source == Source() and self.num_features <= MOST_INNER_PRODUCTS:
+                features = self._features(hops)
+                made[number] = features if weight is None else features @ weight
+            else:
+                chains.setdefault((source, IdentityKey(weight)), []).append(number)
         for (source, _), numbers in chains.items():
-            parts = self.rows(source, products[numbers[0]].weight)
-            found = _hops(self.operators, parts, {products[number].hops for number in numbers}, nodes)
+            parts = self._parts(source, products[numbers[0]].weight)
+            found = _hops(self.operators, parts, {products[number].hops for number in numbers}, self._rows)
             made |= {number: found[products[number].hops] for number in numbers}
         return [made[number] for number in range(len(products))]
 
-    def fitted_rows(self, products: Sequence[Product]) -> list[Tensor]:
-        """The rows of the nodes that stand for all in matrices of blocks."""
-        if self.num_features > MOST_INNER_PRODUCTS:
-            return self.matrices(products, self.fitted_nodes)
-        others = iter(self.matrices([each for each in products if each.weight is None], self.fitted_nodes))
-        return [next(others) if each.weight is None else self.fitted_features(each.hops) @ each.weight for each in products]
-
-    def fitted_features(self, hops: int) -> Tensor:
-        """The features of the sampled nodes, propagated ``hops`` times, some columns at a time.
-
-        Methods with the same features share them.
-        """
+    def _features(self, hops: int) -> Tensor:
+        """The features of the sample, propagated ``hops`` times, some columns at a time."""
         import torch
+
+        from clnr.engine.streams import IdentityKey
 
         def make() -> Tensor:
             x, width, parts = self.device_graph.features, self.num_features, []
@@ -185,12 +217,53 @@ class ReadoutContext:
                 if isinstance(x, torch.Tensor):
                     columns = x[:, some]
                 else:
-                    columns = self.operators.project(torch.eye(width, device=self.engine.device)[:, some])
-                parts.append(_hops(self.operators, [columns], {hops}, self.fitted_nodes)[hops])
+                    columns = self.operators.project(torch.eye(width, device=self.device)[:, some])
+                parts.append(_hops(self.operators, [columns], {hops}, self._rows)[hops])
             return torch.cat(parts, 1)
 
         # Few products make the others again.
-        return self.device_graph.once(("fitted features", hops), make) if hops > 1 else make()
+        return self.device_graph.once(("features of a sample", hops, IdentityKey(self.sample)), make) if hops > 1 else make()
+
+    def directions(self, block: ReducedFeatures) -> Tensor:
+        of_block = functools.partial(super().directions, block)
+        return self.device_graph.once(("directions", type(block).__name__, block.count), of_block)
+
+    def iterated_directions(self, block: ReducedFeatures) -> Tensor:
+        return block.iterated_directions(self.engine, self.view)
+
+    def measure(self, products: Sequence[Product]) -> float:
+        from clnr.nn import edge_information
+
+        graph = self.device_graph.graph
+        return edge_information.edge_weight(graph.draw_neighbours, [self._reader(each) for each in products], graph.num_nodes)
+
+    def _reader(self, product: Product) -> Callable[[Array], Tensor]:
+        """What reads rows of a matrix: of all nodes at once where these are few, else of those that are read."""
+        import torch
+
+        from clnr.nn import edge_information
+
+        x, (source, _, weight) = self.device_graph.features, product
+        if weight is not None and isinstance(x, torch.Tensor) and len(x) > edge_information.MOST_COMPARED:
+            return lambda nodes: x[torch.from_numpy(nodes).to(self.device)] @ weight
+        make = functools.cache(lambda: self._parts(source, weight)[0])
+        return lambda nodes: make()[torch.from_numpy(nodes).to(self.device)]
+
+    def add_up(self, hop: int, terms: dict[Source, Tensor], bias: Tensor | None, before: Any) -> Any:
+        import torch
+
+        total = None if before is None else self.operators.propagate(before)
+        dense = self.view.is_whole and isinstance(self.device_graph.features, torch.Tensor)
+        for source, weight in terms.items():
+            if source == Source() and not dense:
+                rows = self.operators.project(weight)
+                total = rows if total is None else total.add_(rows)
+                continue
+            parts = self._parts(source)
+            for part, factor in zip(parts, weight.split([each.shape[1] for each in parts]), strict=True):
+                total = part @ factor if total is None else total.addmm_(part, factor)
+        assert total is not None
+        return total if bias is None else total.add_(bias)
 
 
 def _hops(operators: Operators, parts: list[Tensor], hops: Collection[int], nodes: Tensor | slice) -> dict[int, Tensor]:
@@ -220,11 +293,11 @@ class Block:
         """The number of columns of each of its matrices, given the number of features and of each encoder output's columns."""
         return []
 
-    def products(self, parameters: Parameters, outputs: int) -> list[Product] | None:
-        """The same matrices as products, which can be read out from files; None if they are not. ``outputs`` is a number."""
-        return None
+    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
+        """These matrices as products, given the number of the encoder's outputs."""
+        return []
 
-    def fit(self, context: ReadoutContext) -> Parameters:
+    def fit(self, rows: Rows) -> Parameters:
         """What is learned from the training graph; by default nothing."""
         return {}
 
@@ -235,12 +308,6 @@ class Block:
     def remarks(self, parameters: Parameters) -> list[str]:
         """What a user should know of what was learned, a line each."""
         return []
-
-    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        """Its matrices, each centred and scaled by itself; a block that has no ``products`` makes them here."""
-        products = self.products(parameters, len(context.encoded))
-        assert products is not None, "a block has products, or makes its matrices itself"
-        return context.matrices(products)
 
 
 @dataclass(frozen=True)
@@ -270,17 +337,8 @@ class ReducedFeatures(Block):
 
     steps: ClassVar[int]
 
-    def fit(self, context: ReadoutContext) -> Parameters:
-        if not self.reduced:
-            return {}
-
-        def directions() -> Tensor:
-            if self.iterates(context.num_features):
-                return self.iterated_directions(context.engine, context.view)
-            return self.directions(context.fitted_features(self.steps))
-
-        # Methods with the same features share it.
-        return {"directions": context.device_graph.once(("directions", type(self).__name__, self.count), directions)}
+    def fit(self, rows: Rows) -> Parameters:
+        return {"directions": rows.directions(self)} if self.reduced else {}
 
     def directions(self, rows: Tensor) -> Tensor:
         """The principal directions, given the propagated features of the nodes that stand for all."""

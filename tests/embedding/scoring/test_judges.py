@@ -13,6 +13,7 @@ from clnr.embedding.defaults import LABELS, LINKS, choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring import judges
 from clnr.embedding.scoring.judges import JUDGES, of_labels, settle
+from clnr.embedding.scoring.samples import labelled_nodes
 from clnr.engine import cpu_engine
 from clnr.evaluation import hold_out
 from tests.conftest import tiny
@@ -33,19 +34,19 @@ def test_test_nodes_do_not_choose(monkeypatch):
     graph = labelled()
     split = split_of(graph, 3)
     monkeypatch.setattr(judges, "of_labels", lambda *given: given)
-    (nodes, labels), links = JUDGES[LABELS].judge(graph, None, 3)
+    (nodes, labels), links = JUDGES[LABELS].judge(labelled_nodes(graph, 0), None, 3)
     assert links is None
     np.testing.assert_array_equal(nodes, np.sort(np.concatenate([split.train, split.validation])))
     changed = graph.labels.copy()
     changed[split.test] = 1 - changed[split.test]
-    (_, others), _ = JUDGES[LABELS].judge(dataclasses.replace(graph, labels=changed), None, 3)
+    (_, others), _ = JUDGES[LABELS].judge(labelled_nodes(dataclasses.replace(graph, labels=changed), 0), None, 3)
     np.testing.assert_array_equal(labels, others)
 
 
 def test_of_many_labelled_nodes_some_choose(monkeypatch):
     monkeypatch.setattr(judges, "MOST_NODES", 25)
     monkeypatch.setattr(judges, "of_labels", lambda *given: given)
-    (nodes, labels), _ = JUDGES[LABELS].judge(labelled(), None, 0)
+    (nodes, labels), _ = JUDGES[LABELS].judge(labelled_nodes(labelled(), 0), None, 0)
     assert len(nodes) == len(labels) == 25
     assert (np.diff(nodes) > 0).all()
 
@@ -53,8 +54,8 @@ def test_of_many_labelled_nodes_some_choose(monkeypatch):
 def test_edges_that_choose_are_not_those_that_score(monkeypatch):
     graph = tiny(200, 800)
     held = hold_out(graph, 0.2, 0)
-    monkeypatch.setattr(judges, "of_edges", lambda nodes, links: links)
-    chosen_by, left = JUDGES[LINKS].judge(graph, held, 0)
+    monkeypatch.setattr(judges, "of_edges", lambda links: links)
+    chosen_by, left = JUDGES[LINKS].judge(labelled_nodes(graph, 0), held, 0)
 
     def pairs(links):
         return {tuple(pair) for pair in np.concatenate([links.positives, links.negatives], 1).T.tolist()}
@@ -74,28 +75,27 @@ def test_a_choice_must_be_better_by_more_than_noise():
 
 def test_what_is_settled_is_told():
     graph = labelled(400)
-    judge, _ = JUDGES[LABELS].judge(graph, None, 0)
+    judge, _ = JUDGES[LABELS].judge(labelled_nodes(graph, 0), None, 0)
     noise = torch.randn(len(judge.nodes), 4, generator=torch.Generator().manual_seed(0))
     labels = np.unique(graph.labels[judge.nodes], return_inverse=True)[1]
     telling = torch.from_numpy(labels).double()[:, None] + 0.01 * noise
     asked = settings(**choose_method(None, purpose=LABELS))
-    taken = settle(asked, judge, noise, [None, noise, telling])
-    assert taken.changes == asked.tried[2]
-    assert taken.outcome.all()
-    (told,) = taken.told
+    changes, (told,) = settle(asked, judge, noise, [None, noise, telling])
+    assert changes == asked.tried[2]
     assert told.startswith(f"labels choose mix={asked.tried[2]['mix']}: accuracy 100.0 against ")
     assert told.endswith(f"with all columns, by cross-validation on {len(judge.nodes)} labelled nodes")
-    kept = settle(asked, judge, telling, [noise, noise])
     alternatives = f"none of 2 alternatives is better by 2 standard errors, on {len(judge.nodes)} labelled nodes"
-    assert (kept.changes, kept.told) == ({}, [f"--for labels keeps all columns: {alternatives}"])
+    kept = {}, [f"--for labels keeps all columns: {alternatives}"]
+    assert settle(asked, judge, telling, [noise, noise]) == kept
     plain = settings(**choose_method(None))
-    assert settle(plain, judge, noise, [None, noise, telling]).told == [f"--for labels would {told.partition(' ')[2]}"]
-    assert settle(plain, judge, telling, [noise, noise]).told == []
+    would = [f"--for labels would {told.partition(' ')[2]}"]
+    assert settle(plain, judge, noise, [None, noise, telling]) == (asked.tried[2], would)
+    assert settle(plain, judge, telling, [noise, noise]) == ({}, [])
 
 
 def test_without_a_purpose_some_labels_tell_if_there_are_enough(monkeypatch):
     monkeypatch.setattr(judges, "TOLD_NODES", 25)
-    judge, _ = JUDGES[None].judge(labelled(), None, 0)
+    judge, _ = JUDGES[None].judge(labelled_nodes(labelled(), 0), None, 0)
     assert len(judge.nodes) == 25
-    assert JUDGES[None].judge(labelled(9), None, 0) == (None, None)
-    assert JUDGES[None].judge(labelled().without_labels(), None, 0) == (None, None)
+    assert JUDGES[None].judge(labelled_nodes(labelled(9), 0), None, 0) == (None, None)
+    assert JUDGES[None].judge(labelled_nodes(labelled().without_labels(), 0), None, 0) == (None, None)

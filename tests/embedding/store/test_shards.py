@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clnr.embedding.job import embed_folder, embed_tables, transform_tables
+from clnr.embedding.extend import extend
 from clnr.embedding.store.artifact import id_columns, load_result
 from clnr.embedding.store.artifact_files import OWN_FILES, VECTORS
 from clnr.embedding.store.export import EXPORT_FORMATS, write_clusters
-from clnr.embedding.store.output_folder import write_formats
+from clnr.embedding.store.output_folder import Output, write_formats
 from clnr.tables import ingest
-from tests.embedding.stages.test_graph_in_files import MEMORY, settings
+from tests.embedding.jobs import embed_folder, embed_tables
+from tests.embedding.test_from_files import settings
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -36,7 +37,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
     chosen = settings("Untrained")
     embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, report=False)
     folder = ingest(edges, nodes, out=tmp_path / "graph")
-    assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).z.shards > 1
+    assert embed_folder(folder, tmp_path / "shards", chosen).z.shards > 1
     whole = pq.read_table(tmp_path / "whole" / VECTORS)
     found = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "shards" / "embeddings").iterdir()))
     assert ("node_kind" in found.column_names) == (given != "one kind")
@@ -49,7 +50,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
     if given != "one kind":
         new = {"edges": {("user", "bought", "item"): new["edges"]}}
     for name in ("whole", "shards"):
-        transform_tables(tmp_path / name, new, tmp_path / f"{name} extended", chosen, report=False)
+        extend(load_result(tmp_path / name), new, chosen.engine, output=Output(tmp_path / f"{name} extended"))
     larger, extended = (load_result(tmp_path / f"{name} extended") for name in ("whole", "shards"))
     assert extended.table_graph.graph.digest == larger.table_graph.graph.digest
     assert extended.nodes.num_nodes == len(whole) + 1

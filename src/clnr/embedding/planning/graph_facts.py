@@ -20,6 +20,8 @@ _LONGEST_WARNING_LETTERS = 1000
 # The number of labelled nodes from which on classes should have a least number of nodes each.
 _LEAST_LABELLED_NODES = 20
 _LEAST_NODES_OF_CLASS = 5
+# The most edges of a graph whose components are counted.
+_MOST_COUNTED_EDGES = 20_000_000
 
 
 def graph_counts(graph: Graph) -> dict[str, Any]:
@@ -45,6 +47,11 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     if graph.labels is not None:
         counts |= {"classes": graph.num_classes, "labelled_nodes": int((graph.labels >= 0).sum())}
     return counts
+
+
+def counts_of(graph: Graph) -> dict[str, Any]:
+    """Counts of a graph, as numbers; of a large one, those that take no pass over its edges."""
+    return graph_counts(graph) if graph.num_edges <= _MOST_COUNTED_EDGES else folder_counts(graph)
 
 
 def folder_counts(graph: Graph) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from clnr.datasets.splits import split_of
 from clnr.embedding.defaults import LABELS, LINKS
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring.baseline_comparison import NOISE
-from clnr.embedding.scoring.job_scores import cosines_of
+from clnr.embedding.scoring.samples import Labelled
+from clnr.embedding.scoring.scores import cosines_of
 from clnr.errors import DataError, option
 from clnr.evaluation import HeldOutPairs, accuracy_error, auc_error, score_cosines
+from clnr.evaluation.held_out import link_ends, renumbered
 from clnr.evaluation.logistic_regression import drawn
 from clnr.evaluation.ridge import leave_one_out
 from clnr.graph import Graph
@@ -74,13 +76,13 @@ def of_labels(nodes: Array, labels: Array) -> Judge:
     )
 
 
-def of_edges(nodes: Array, links: HeldOutPairs) -> Judge:
+def of_edges(links: HeldOutPairs) -> Judge:
     """How well cosines separate held-out edges from non-edges: the half of them that is not scored by."""
+    nodes = link_ends(links)
+    by_place = renumbered(links, nodes)
 
     def outcome(vectors: Tensor) -> Array:
-        cosines = cosines_of(vectors, links)
-        assert cosines is not None
-        return cosines
+        return cosines_of(vectors, by_place)
 
     measure, counted = "link AUC {:.3f} against {:.3f} with {},", f"{links.positives.shape[1]:,} other held-out edges"
     return Judge(nodes, outcome, lambda cosines: score_cosines(cosines)["auc"], auc_error, measure, counted)
@@ -90,43 +92,41 @@ Made = tuple[Judge | None, HeldOutPairs | None]
 """A judge, if there is one, and the held-out edges that are left to score by."""
 
 
-def _by_labels(labelled: Graph, links: HeldOutPairs | None, seed: int, most: int | None = None) -> Made:
-    assert labelled.labels is not None
-    split = split_of(labelled, seed)
-    nodes = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), most or MOST_NODES)
-    _, labels = np.unique(labelled.labels[nodes], return_inverse=True)
-    return of_labels(nodes, labels.astype(np.int64)), links
+def _by_labels(labelled: Labelled, links: HeldOutPairs | None, seed: int, most: int | None = None) -> Made:
+    assert labelled.graph.labels is not None
+    split = split_of(labelled.graph, seed)
+    places = drawn(np.sort(np.concatenate([split.train, split.validation])), rng.key(seed, "judge"), most or MOST_NODES)
+    _, labels = np.unique(labelled.graph.labels[places], return_inverse=True)
+    return of_labels(labelled.nodes[places], labels.astype(np.int64)), links
 
 
-def _by_edges(labelled: Graph, links: HeldOutPairs | None, seed: int) -> Made:
+def _by_edges(labelled: Labelled, links: HeldOutPairs | None, seed: int) -> Made:
     if links is None or links.positives.shape[1] < 2:
         raise DataError(f"{option('purpose', LINKS)} needs 2 held-out edges: the graph has too few edges or non-edges")
     chosen_by, scored_by = (
         links._replace(positives=links.positives[:, first::2], negatives=links.negatives[:, first::2]) for first in (1, 0)
     )
-    return of_edges(np.arange(labelled.num_nodes), chosen_by), scored_by
+    return of_edges(chosen_by), scored_by
 
 
-def _would_choose(labelled: Graph, links: HeldOutPairs | None, seed: int) -> Made:
+def _would_choose(labelled: Labelled, links: HeldOutPairs | None, seed: int) -> Made:
     """By some of the labels, if there are enough to split."""
     try:
-        return (None, links) if labelled.labels is None else _by_labels(labelled, links, seed, TOLD_NODES)
+        return (None, links) if labelled.graph.labels is None else _by_labels(labelled, links, seed, TOLD_NODES)
     except DataError:
         return None, links
 
 
 class Purpose(NamedTuple):
-    """A purpose: who chooses, in words, and how to make the judge from a labelled graph, held-out edges and a seed.
+    """A purpose: who chooses, in words, and how to make the judge from labelled nodes, held-out edges and a seed.
 
-    If ``taken``, the choice is applied, else only reported. ``missing`` names what the judge lacks. Without ``from_files``, the
-    graph must be in memory.
+    If ``taken``, the choice is applied, else only reported. ``missing`` names what the judge lacks.
     """
 
     who: str
-    judge: Callable[[Graph, HeldOutPairs | None, int], Made]
+    judge: Callable[[Labelled, HeldOutPairs | None, int], Made]
     missing: Callable[[Settings, Graph], str] = lambda settings, graph: ""
     taken: bool = True
-    from_files: bool = True
 
 
 def _missing_labels(settings: Settings, graph: Graph) -> str:
@@ -143,7 +143,7 @@ def _missing_edges(settings: Settings, graph: Graph) -> str:
 JUDGES: Mapping[str | None, Purpose] = {
     None: Purpose("", _would_choose, taken=False),
     LABELS: Purpose("labels", _by_labels, _missing_labels),
-    LINKS: Purpose("edges", _by_edges, _missing_edges, from_files=False),
+    LINKS: Purpose("edges", _by_edges, _missing_edges),
 }
 
 
@@ -153,25 +153,16 @@ def check_purpose(settings: Settings, graph: Graph) -> None:
         raise DataError(missing)
 
 
-class Verdict(NamedTuple):
-    """Hyper-parameters to change, what vectors with them achieve, and a line that says so, if there is anything to say."""
-
-    changes: dict[str, Any]
-    outcome: Array
-    told: list[str]
-
-
-def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None]) -> Verdict:
-    """The choice between the default and the tried hyper-parameters, given the vectors of each."""
+def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None]) -> tuple[dict[str, Any], list[str]]:
+    """The hyper-parameters to change, given the vectors of the default and of each that was tried; and a line that says so."""
     purpose, before = JUDGES[settings.purpose], judge.outcome(usual)
     outcomes = {number: judge.outcome(vectors) for number, vectors in enumerate(tried) if vectors is not None}
     best = judge.best(before, outcomes)
     if best is None:
         others = f"none of {len(outcomes)} alternatives is better by {NOISE:g} standard errors, on {judge.counted}"
         told = f"{option('purpose', settings.purpose)} keeps all columns: {others}"
-        return Verdict({}, before, [told] if purpose.taken else [])
+        return {}, [told] if purpose.taken else []
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())
     who = purpose.who if purpose.taken else f"{option('purpose', LABELS)} would"
-    told = f"{who} choose {values}: {judge.told(outcomes[best], before, 'all columns')}"
-    return Verdict(changes, outcomes[best], [told])
+    return changes, [f"{who} choose {values}: {judge.told(outcomes[best], before, 'all columns')}"]

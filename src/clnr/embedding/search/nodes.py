@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import facts_in_words, folder_counts, graph_counts, table_warnings
+from clnr.embedding.planning.graph_facts import counts_of, facts_in_words, table_warnings
 from clnr.embedding.search.node_ids import NodeIds, NodeTexts, equal_texts
 from clnr.errors import ClnrError, DataError, option
 from clnr.graph import Graph
@@ -26,10 +26,7 @@ from clnr.tables.io.source import Column, Table
 from clnr.tables.node_table import NodeTable
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, find_column
 from clnr.tables.roles.node_names import can_name, name_texts, names_at
-from clnr.tables.table_graph import TableInfo
-
-# The most edges of a graph whose components are counted for a report.
-_MOST_COUNTED_EDGES = 20_000_000
+from clnr.tables.table_graph import TableInfo, node_table, read_table_info
 
 
 class ShownNodes(NamedTuple):
@@ -78,6 +75,32 @@ class Nodes:
         graph, columns = table_graph.graph, table_graph.columns
         table = None if columns is None else NodeTable(columns, graph.num_nodes)
         return cls(NodeIds(graph.node_ids), table_graph.info, graph, table, graph.digest, graph.name)
+
+    @classmethod
+    def of_folder(cls, graph: Graph) -> Nodes:
+        """The nodes of a graph that is in a folder."""
+        ids = NodeIds(graph.node_ids, in_files=True)
+        return cls(ids, read_table_info(graph), graph, node_table(graph), graph.digest, graph.name)
+
+    def in_memory(self) -> Nodes:
+        """The same, of which nothing is in files."""
+        return self if self.graph.stored is None else Nodes.of_tables(self.table_graph)
+
+    @property
+    def kind_numbers(self) -> Array | None:
+        """The kind of each node, as a number in as few bytes as can be; None if nodes are of one kind."""
+        kinds = self.info.ingest_report.node_kinds
+        if self.table is None or len(kinds) < 2:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known, numbers = pa.array(kinds), [np.empty(0, np.min_scalar_type(len(kinds)))]
+        for names in self.table.parts(NODE_KIND):
+            # A name that is not known is of a kind of its own.
+            places = pc.index_in(names.cast(pa.string()), known).fill_null(len(kinds))
+            numbers.append(np.asarray(places).astype(numbers[0].dtype))
+        return np.concatenate(numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         # A graph in files may be larger than memory: its folder is opened again.
@@ -192,9 +215,8 @@ class Nodes:
     def shown(self, most: int) -> ShownNodes:
         """The nodes that a report shows, at most so many, the same at every call."""
         graph, nodes = self.graph, sample_nodes(self.num_nodes, most)
-        counts = graph_counts(graph) if graph.num_edges <= _MOST_COUNTED_EDGES else folder_counts(graph)
         names = self.names_of(nodes)
-        facts = facts_in_words(counts) | ({"names": f"column {self.name_column}"} if any(names) else {})
+        facts = facts_in_words(counts_of(graph)) | ({"names": f"column {self.name_column}"} if any(names) else {})
         labels = self.labels_of(nodes)
         return ShownNodes(
             nodes,

@@ -90,10 +90,9 @@ FOLDER_FILES = (
 
 
 def save_folder(result: EmbeddingResult, folder: Path) -> None:
-    """Write all that is loaded again into a folder; a result without vectors has no file of them yet.
-
-    Shards are in the folder already.
-    """
+    """Write all that is loaded again into a folder."""
+    if isinstance(result.z, Shards):
+        result.z.link(folder)
     for file in FOLDER_FILES:
         if file.is_of(result):
             file.write(result, folder / file.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import tomllib
@@ -61,13 +60,6 @@ def write_parameters(model: FittedModel, path: Path) -> None:
     # One key: safetensors writes several in any order.
     metadata = {_METADATA_KEY: json.dumps({"form": FORMAT_VERSION, "method": model.method.registered.name})}
     path.write_bytes(safetensors.torch.save(parameters, metadata))
-
-
-def with_zeros(model: FittedModel) -> FittedModel:
-    """A model with zeros in place of what it has not learned yet, so that it can be saved and loaded."""
-    empty = _empty_parameters(model.method, model.recipe, model.features, 0)
-    zeros = {name: torch.zeros(value.shape, dtype=value.dtype, device="cpu") for name, value in empty.items()}
-    return dataclasses.replace(model, parameters=zeros | model.parameters)
 
 
 def load_model(files: ArtifactFiles, encoder: Any = None) -> FittedModel:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.store.artifact import FOLDER_FILES, load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
+from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact_files import OWN_FILES
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.support.stage_clock import stage
 from clnr.support.storage import check_folder, reserve_folder, resolve_path, temporary_path, write_folder
@@ -37,20 +35,14 @@ def write_result(result: EmbeddingResult, output: Output) -> None:
         write_reserved(result, output)
 
 
-def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractContextManager[Path] | None = None) -> None:
-    """Write a result to a folder that is reserved.
-
-    ``begun`` is the folder in which its shards are, and which becomes the output; None for a new one.
-    """
+def write_reserved(result: EmbeddingResult, output: Output) -> None:
+    """Write a result to a folder that is reserved."""
     html = None
     if output.report:
         with stage("draw"):
             html = report_html(result, output.title)
-    with begun or write_folder(output.folder, output.force, OWN_FILES) as part:
-        if result.nodes.saved_in in (None, part):
-            save_folder(result, part)
-        else:
-            _link_files(result.nodes.saved_in, part)
+    with write_folder(output.folder, output.force, OWN_FILES) as part:
+        save_folder(result, part)
         if html is not None:
             write_report_file(part, output.title, html)
 
@@ -66,18 +58,6 @@ def write_formats(folder: Path, formats: list[str]) -> list[Path]:
             write(result, part / file)
         files = [EXPORT_FORMATS[name][0] for name in formats]
         return [(part / file).replace(folder / file) for file in files]
-
-
-def _link_files(folder: Path, to: Path) -> None:
-    """Put the files of a folder with shards into another one: linked, or copied."""
-    (to / SHARDS).mkdir()
-    others = (folder / name for name in (*(file.name for file in FOLDER_FILES), DIGESTS))
-    for path in (*(folder / SHARDS).glob("part-*.parquet"), *(each for each in others if each.is_file())):
-        target = to / path.relative_to(folder)
-        try:
-            target.hardlink_to(path)
-        except OSError:
-            shutil.copyfile(path, target)
 
 
 def write_report(folder: Path, name: str | None = None, colour: str | None = None) -> Path:

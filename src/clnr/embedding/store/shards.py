@@ -106,6 +106,17 @@ class Shards(Rows):
         sizes = {"nodes": self.nodes, "dimension": self.dimension, "shards": self.shards}
         return json.dumps(content | sizes, indent=1).encode()
 
+    def link(self, folder: Path) -> None:
+        """Put the shards into another folder: linked, or copied where a file system has no links."""
+        (folder / SHARDS).mkdir()
+        for path in self.paths():
+            with errors_name(path):
+                target = folder / SHARDS / path.name
+                try:
+                    target.hardlink_to(path)
+                except OSError:
+                    shutil.copyfile(path, target)
+
     def graph_folder(self) -> Graph | None:
         """The graph that was embedded, if it is still where it was."""
         return open_unchanged(*self.graph)

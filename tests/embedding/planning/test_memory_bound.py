@@ -1,33 +1,24 @@
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from clnr.embedding.fit_settings import Settings
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
-from clnr.embedding.planning.memory_plan import plan, size_of
+from clnr.embedding.planning.memory_bound import size_of, training_memory
 from clnr.engine import cpu_engine
-from clnr.errors import OutOfMemory
 from clnr.experiments.learn import learn
-from clnr.experiments.training_memory import training_memory
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_MIX, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.readout import Readout
 from clnr.training.step_work import Size
-from tests.conftest import tiny
 
 pytestmark = pytest.mark.usefixtures("options")
-
-
-def planned(graph, method=CLNR, recipe=None, **settings):
-    return plan(as_table_graph(graph), Settings(method, cpu_engine(), recipe=recipe, **settings))[1]
 
 
 def test_facts_are_counted():
@@ -49,14 +40,6 @@ def test_labels_that_are_hardly_classes_are_told(nodes, classes, told):
     graph = Graph.from_edges([0], [1], np.eye(nodes), labels=np.arange(nodes) % classes)
     said = [f"labels: {nodes} nodes in {classes} classes, few of each; are these classes?"]
     assert table_warnings(graph, as_table_graph(graph).info) == (said if told else [])
-
-
-def test_what_will_not_fit_is_refused_unless_the_graph_is_small():
-    small, large = planned(tiny()), planned(few_columns(40_000))
-    for made, free in ((small, None), (small, 2**28), (large, None), (large, int(large.memory) + 1)):
-        dataclasses.replace(made, free_memory=free).check_memory()
-    with pytest.raises(OutOfMemory, match=r"needs about 1\.\d GB of memory, and 700 MB are free"):
-        dataclasses.replace(large, free_memory=7 * 10**8).check_memory()
 
 
 # -- the estimate -----------------------------------------------------------------------------------------------------------
@@ -109,7 +92,7 @@ def test_the_plan_is_the_peak_of_memory(method):
     code = f"""
 import resource, sys
 from clnr import NodeEmbedder
-from tests.embedding.planning.test_memory_plan import WIDE, few_columns
+from tests.embedding.planning.test_memory_bound import WIDE, few_columns
 from clnr.methods import METHODS
 changes = {{key: value for key, value in WIDE.items() if key in METHODS["{method}"].keys}}
 embedder = NodeEmbedder("{method}", recipe=changes, device="cpu", precision="float32", threads=2)

@@ -12,11 +12,12 @@ from benchmarks._fit_graph import fit_graph
 
 from clnr import Recipe, evaluation
 from clnr.datasets.splits import split_of
+from clnr.embedding import baselines
+from clnr.embedding import embed as embed_module
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.scoring.job_scores import Scorer, cosines_of
-from clnr.embedding.stages import graph_in_memory
+from clnr.embedding.rows.whole import Whole
+from clnr.embedding.scoring.scores import Scorer, cosines_of
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, logistic_probe, predictions, score_cosines
@@ -51,19 +52,18 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
 
 def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monkeypatch):
     seen, kept = [], []
-    learn, embed = graph_in_memory.learn_shared, FittedModel.embed_on
+    train, embed = embed_module.train, Whole.embed
 
-    def noted(*arguments, **more):
-        trained = learn(*arguments, **more)
-        seen.append(weakref.ref(trained.device_graph))
-        return trained
+    def noted(rows, *arguments):
+        seen.append(weakref.ref(rows.device_graph))
+        return train(rows, *arguments)
 
     def asked(*arguments):
         kept.append(seen[0]() is not None)
         return embed(*arguments)
 
-    monkeypatch.setattr(graph_in_memory, "learn_shared", noted)
-    monkeypatch.setattr(FittedModel, "embed_on", asked)
+    monkeypatch.setattr(embed_module, "train", noted)
+    monkeypatch.setattr(Whole, "embed", asked)
     fitted(method=CLNR_MIX, baselines=())
     assert kept == [False]
 
@@ -108,21 +108,21 @@ def test_a_classifier_needs_no_probe():
 
 @pytest.mark.parametrize("bound", ["MOST_NODES", "MOST_EDGES"])
 def test_on_a_huge_graph_baselines_are_left_out_and_that_is_said(bound, monkeypatch):
-    monkeypatch.setattr(graph_in_memory, bound, 50)
+    monkeypatch.setattr(baselines, bound, 50)
     result = fitted()
     assert result.baselines == {}
     assert any(line.startswith("baselines were not scored: the graph has more than ") for line in result.warnings)
 
 
 def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
-    learn = graph_in_memory.learn
+    train = baselines.train
 
-    def failing(method, *rest, **more):
+    def failing(rows, graph, method, *rest):
         if method == UNTRAINED:
             raise TrainingError("it does not work here")
-        return learn(method, *rest, **more)
+        return train(rows, graph, method, *rest)
 
-    monkeypatch.setattr(graph_in_memory, "learn", failing)
+    monkeypatch.setattr(baselines, "train", failing)
     result = fitted()
     assert result.baselines.keys() == {"Raw"}
     assert "Untrained was not scored: it does not work here" in result.warnings

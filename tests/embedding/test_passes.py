@@ -10,8 +10,8 @@ import pytest
 import torch
 from benchmarks._graph_folders import write_graph
 
-from clnr.embedding import rows
-from clnr.embedding.rows import Passes
+from clnr.embedding.rows import passes as row_passes
+from clnr.embedding.rows.passes import Passes
 from clnr.embedding.workspace import Workspace
 from clnr.engine import View, choose
 from clnr.engine.blocks import BlockEngine, in_blocks
@@ -20,7 +20,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import edge_keys
 from clnr.nn.structure import walks
 from clnr.support.processes.workers import ALONE
-from tests.embedding.stages.test_graph_in_files import settings
+from tests.embedding.test_from_files import settings
 from tests.engine import dense_views
 
 
@@ -46,8 +46,8 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def tens(monkeypatch):
     """Blocks of at least 10 nodes, and at most 30."""
-    monkeypatch.setattr(rows, "_MOST_NODES", 30)
-    monkeypatch.setattr(rows, "BLOCK_STEP", 10)
+    monkeypatch.setattr(row_passes, "_MOST_NODES", 30)
+    monkeypatch.setattr(row_passes, "BLOCK_STEP", 10)
 
 
 def passes(device_graph, path, block_rows=400, engine=None):

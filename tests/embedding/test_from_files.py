@@ -14,27 +14,28 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
+from clnr.embedding import embed
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
-from clnr.embedding.job import embed_folder
-from clnr.embedding.planning import file_plan
-from clnr.embedding.planning.file_plan import plan
-from clnr.embedding.rows import Passes
+from clnr.embedding.planning import plan
+from clnr.embedding.rows.passes import Passes
+from clnr.embedding.rows.vectors import write_vectors
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.stages import stages
-from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_result
+from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
+from clnr.engine.blocks import in_blocks
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import median_weight
 from clnr.tables import ingest
+from tests.embedding.jobs import embed_folder, planned
 
 NODES = 300
 CHANGES = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled", "structure": 0}
 SET = [word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}")]
-MEMORY = 2_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +89,14 @@ def vectors(folder):
 @pytest.mark.usefixtures("small_blocks")
 def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, changes):
     chosen = settings(method, changes=changes)
-    recipe, _ = plan(folder, chosen, MEMORY)
+    recipe = planned(folder, chosen).recipe
     trained = learn(chosen.method, folder.in_memory(), 0, recipe, chosen.engine)
     model = FittedModel(
         chosen.method, 0, recipe, trained.fitted.parameters, folder.num_features, Provenance(0.0, "cpu", "float32", None, None)
     )
-    (tmp_path / "embeddings").mkdir()
-    made = GraphInFiles(folder, chosen, recipe, tmp_path, 60, median_weight(folder.incoming.weight)).embed(model)
+    workspace = Workspace(tmp_path, block_rows=60)
+    passes = Passes(in_blocks(folder, median_weight(folder.incoming.weight)), chosen, workspace.part("all"), 60)
+    made = write_vectors(model, passes, Nodes.of_folder(folder), workspace)
     assert made.shards > 5
     ids, z = vectors(tmp_path)
     assert ids == folder.in_memory().ids.tolist()
@@ -110,7 +112,7 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
 def test_statistics_of_batch_norm_are_those_in_memory(folder, tmp_path, monkeypatch, method, changes, most):
     monkeypatch.setattr("clnr.methods.model.MEASURED_NODES", most)
     chosen = settings(method, changes=changes)
-    found = embed_folder(folder, tmp_path / "out", chosen, 2 * MEMORY).model
+    found = embed_folder(folder, tmp_path / "out", chosen).model
     whole = learn(chosen.method, folder.in_memory(), 0, found.recipe, chosen.engine).fitted.parameters
     names = [name for name in whole if name.endswith(("mean", "variance"))]
     assert names
@@ -119,24 +121,24 @@ def test_statistics_of_batch_norm_are_those_in_memory(folder, tmp_path, monkeypa
 
 
 def test_from_a_folder_to_shards(folder, tmp_path):
-    result = embed_folder(folder, tmp_path / "out", settings(), MEMORY)
+    result = embed_folder(folder, tmp_path / "out", settings())
     assert (len(result.z), result.z.dimension, len(result.losses)) == (NODES, 8, 3)
     assert pq.ParquetFile(tmp_path / "out" / "embeddings" / "part-00000.parquet").num_row_groups == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert np.array_equal(np.asarray(load_result(tmp_path / "out").z), vectors(tmp_path / "out")[1])
     with pytest.raises(ClnrError, match="exists already"):
-        embed_folder(folder, tmp_path / "out", settings(), MEMORY)
+        embed_folder(folder, tmp_path / "out", settings())
     (tmp_path / "out" / "embeddings" / "mine").write_text("x")
     with pytest.raises(ClnrError, match="embeddings/mine"):
-        embed_folder(folder, tmp_path / "out", settings(), MEMORY, force=True)
+        embed_folder(folder, tmp_path / "out", settings(), force=True)
     (tmp_path / "out" / "embeddings" / "mine").unlink()
-    embed_folder(folder, tmp_path / "out", settings(seed=1), MEMORY, force=True)
+    embed_folder(folder, tmp_path / "out", settings(seed=1), force=True)
 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_similar_nodes_of_shards(folder, tmp_path):
     out = tmp_path / "out"
-    assert embed_folder(folder, out, settings(), MEMORY).z.shards > 3
+    assert embed_folder(folder, out, settings()).z.shards > 3
     ids, z = vectors(out)
     unit = z / np.linalg.norm(z, axis=1, keepdims=True)
     cosine = unit @ unit[ids.index("n7")]
@@ -157,13 +159,13 @@ def test_similar_nodes_of_shards(folder, tmp_path):
 
 
 def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_path, monkeypatch):
-    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    chosen = settings(resume=True)
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(embed, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+            embed_folder(folder, tmp_path / "out", chosen)
     monkeypatch.setattr(Passes, "layers", lambda *_: pytest.fail("it embedded again"))
-    assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scores["effective_rank"] > 1
+    assert embed_folder(folder, tmp_path / "out", chosen).scores["effective_rank"] > 1
 
 
 def clnr(folder, *words):
@@ -174,9 +176,9 @@ def clnr(folder, *words):
 
 def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_path, monkeypatch):
     alone, shared = ([], ["--workers", "2", "--memory", "1 GB"])
-    planned = [json.loads(clnr(folder, *words, "--dry-run", "--json").stdout) for words in (alone, shared)]
-    assert [each["from_files"] for each in planned] == [False, True]
-    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
+    plans = [json.loads(clnr(folder, *words, "--dry-run", "--json").stdout) for words in (alone, shared)]
+    assert [each["from_files"] for each in plans] == [False, True]
+    monkeypatch.setattr(plan, "fits_memory", lambda *_: False)
     assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["from_files"]
     made = clnr(folder, "--out", tmp_path / "out", "--json", "--quiet")
     assert json.loads(made.stdout)["nodes"] == NODES

@@ -12,14 +12,12 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr import evaluation, methods
-from clnr.embedding import rows
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.job import embed_folder, fit
-from clnr.embedding.planning import file_plan
-from clnr.embedding.planning.file_plan import plan
+from clnr.embedding.planning import memory_bound
+from clnr.embedding.rows import block_rows
+from clnr.embedding.rows import passes as rows
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.stages import stored_readout
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import choose
@@ -31,13 +29,13 @@ from clnr.graph.csr import draw_neighbours, edge_keys, median_weight
 from clnr.graph.folder import open_graph
 from clnr.nn import edge_blocks, inputs, readout_blocks
 from clnr.tables import TableGraph
-from tests.embedding.stages.test_graph_in_files import vectors
+from tests.embedding.jobs import embed_folder, fit, planned
 from tests.embedding.stops import WRITES, calls, stopped
-from tests.embedding.test_rows import without_edges
+from tests.embedding.test_from_files import vectors
+from tests.embedding.test_passes import without_edges
 
 NODES = 300
 RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
-MEMORY = 4_000_000_000
 SHORT = (1, 3)
 
 
@@ -62,7 +60,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (rows, file_plan, inputs, edge_blocks, readout_blocks, stored_readout):
+    for module in (rows, memory_bound, inputs, edge_blocks, readout_blocks, block_rows):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 
@@ -88,8 +86,8 @@ def settings(method="CLNR-mix", hold_out=0.0, changes=(), **more):
 )
 def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
     chosen = settings(method, changes=changes)
-    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
-    recipe, _ = plan(folders[name], chosen, MEMORY)
+    found = embed_folder(folders[name], tmp_path / "out", chosen)
+    recipe = planned(folders[name], chosen).recipe
     whole = learn(chosen.method, folders[name].in_memory(), 0, recipe, chosen.engine)
     assert found.z.shards > 2
     np.testing.assert_allclose(vectors(tmp_path / "out")[1], whole.z.numpy(), rtol=1e-3, atol=2e-3)
@@ -114,7 +112,7 @@ def test_many_features_from_files_as_in_memory(folders, tmp_path, monkeypatch, n
     for each, size in sizes.items():
         monkeypatch.setattr(readout_blocks, each, size)
     chosen = settings(method, changes=changes)
-    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
+    found = embed_folder(folders[name], tmp_path / "out", chosen)
     whole = learn(chosen.method, folders[name].in_memory(), 0, found.model.recipe, chosen.engine)
     for place, value in whole.fitted.parameters.items():
         if place.endswith("directions"):
@@ -125,11 +123,11 @@ def test_many_features_from_files_as_in_memory(folders, tmp_path, monkeypatch, n
 def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
-    found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+    found = embed_folder(folder, tmp_path / "out", chosen)
     whole, links = folder.in_memory(), hold_out(folder, 0.1, 0)
     seen = without_edges(whole, links[0])
     device_graph = chosen.engine.to_device(seen.without_labels(), median_weight(folder.incoming.weight))
-    trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine, device_graph=device_graph)
+    trained = learn(chosen.method, seen, 0, planned(folder, chosen).recipe, chosen.engine, device_graph=device_graph)
     for name, value in trained.fitted.parameters.items():
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
@@ -162,7 +160,7 @@ def test_damaged_edges_are_named_when_neighbours_are_drawn(folders, tmp_path):
 
 
 def test_what_edges_weigh_is_told(folders, tmp_path):
-    found = embed_folder(folders["bag"], tmp_path / "out", settings("SVD-mix", hold_out=0.1), MEMORY)
+    found = embed_folder(folders["bag"], tmp_path / "out", settings("SVD-mix", hold_out=0.1))
     (line,) = (line for line in found.warnings if line.startswith("edges are weakly informative here"))
     assert f"they weigh {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
 
@@ -172,7 +170,7 @@ def undisturbed(folders, share, path):
     name = f"undisturbed {share}"
     if name not in folders:
         with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
-            embed_folder(folders["bag"], path, settings(hold_out=share, changes={"structure": 10}), MEMORY)
+            embed_folder(folders["bag"], path, settings(hold_out=share, changes={"structure": 10}))
         # Inputs and the read-out have the same walks.
         assert len({made(each) for each in passes}) == len(passes)
         folders[name] = path, dict(zip(WRITES, map(len, (passes, blocks, shards)), strict=True))
@@ -192,12 +190,12 @@ def made(begun):
 def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, hold_out, what, share):
     """Rows that a pass has made are not made again, and neither are shards."""
     out, counts = undisturbed(folders, hold_out, tmp_path / "undisturbed")
-    chosen = settings(hold_out=hold_out, resume=True, checkpoint=tmp_path / "checkpoint", changes={"structure": 10})
+    chosen = settings(hold_out=hold_out, resume=True, changes={"structure": 10})
     with calls("passes") as before, stopped(what, 1 + int(share * counts[what])):
-        embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+        embed_folder(folders["bag"], tmp_path / "out", chosen)
     shards = len(list((tmp_path / ".out.clnr.work").rglob("part-*.parquet")))
     with calls("passes") as again, calls("vectors") as rest:
-        embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+        embed_folder(folders["bag"], tmp_path / "out", chosen)
     for path in (out / "embeddings").iterdir():
         assert (tmp_path / "out" / "embeddings" / path.name).read_bytes() == path.read_bytes()
     assert len(rest) == counts["vectors"] - shards
@@ -210,7 +208,7 @@ def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, hold_out,
 def test_a_read_out_is_fitted_to_the_same_sample_as_in_memory(folders, tmp_path, monkeypatch, name):
     monkeypatch.setattr(readout_blocks, "FITTED_NODES", 200)
     graph, chosen = folders[name].in_memory(), settings(changes={"reduced": 16})
-    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
+    found = embed_folder(folders[name], tmp_path / "out", chosen)
     whole = learn(chosen.method, graph, 0, found.model.recipe, chosen.engine)
     places = "readout.block.1.directions", "readout.block.2.directions"
     for place in places:
@@ -241,7 +239,7 @@ def test_labels_choose_the_read_out_from_files_as_in_memory(tmp_path, monkeypatc
     ours = fit(TableGraph(graph, None), Settings(**asked))
     place = "files"
     folder = write_graph(graph, tmp_path / "graph")
-    theirs = embed_folder(folder, tmp_path / "out", Settings(**asked), MEMORY)
+    theirs = embed_folder(folder, tmp_path / "out", Settings(**asked))
     assert ours.model.recipe.mix == theirs.model.recipe.mix == "neighbors+walks"
     for one, other in zip(seen["memory"], seen["files"], strict=True):
         # Of some 60 nodes, hardly one is so near the boundary that rounding decides.
@@ -250,6 +248,6 @@ def test_labels_choose_the_read_out_from_files_as_in_memory(tmp_path, monkeypatc
     np.testing.assert_allclose(one @ one.T, other @ other.T, atol=0.02 * np.abs(one @ one.T).max())
     assert any(line.startswith("labels choose mix=neighbors+walks: ") for line in theirs.warnings)
     fixed = asked | {"recipe": RECIPE | {"mix": "own"}}
-    assert embed_folder(folder, tmp_path / "fixed", Settings(**fixed), MEMORY).model.recipe.mix == "own"
-    again = Settings(**asked, resume=True, checkpoint=tmp_path / "out.checkpoint")
-    assert embed_folder(folder, tmp_path / "out", again, MEMORY) is None
+    assert embed_folder(folder, tmp_path / "fixed", Settings(**fixed)).model.recipe.mix == "own"
+    again = Settings(**asked, resume=True)
+    assert embed_folder(folder, tmp_path / "out", again) is None

@@ -10,14 +10,14 @@ import pytest
 import torch
 from benchmarks._graph_folders import write_graph
 
-from clnr.embedding.job import as_begun, embed_folder
-from clnr.embedding.stages.graph_in_files import GraphInFiles
-from clnr.embedding.store.work_folder import is_trained
+from clnr.embedding import embed
+from clnr.embedding.job import as_begun
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.training.checkpoint import Checkpoint
-from tests.embedding.stages.test_graph_in_files import MEMORY, random_folder, settings, vectors
+from tests.embedding.jobs import embed_folder
 from tests.embedding.stops import calls, stopped
+from tests.embedding.test_from_files import random_folder, settings, vectors
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +33,23 @@ FULL = OSError(28, "No space left on device")
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("what", ["rows", "vectors"])
 def test_a_full_disk_loses_no_pass_and_no_shard(folders, tmp_path, what):
-    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    chosen = settings(resume=True)
     with stopped(what, 3, FULL):
-        embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
+        embed_folder(folders[0], tmp_path / "out", chosen)
     with calls("rows") as rows, calls("vectors") as shards:
-        count = embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).z.shards
+        count = embed_folder(folders[0], tmp_path / "out", chosen).z.shards
     assert count >= 5
     # Of each block: what the first layer propagates, and one layer before that of the vectors.
     assert (len(rows), len(shards)) == ((2 * count, count) if what == "rows" else (0, count - 2))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    embed_folder(folders[0], tmp_path / "whole", settings())
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
 
 
-@pytest.mark.parametrize("stage", ["train", "embed"])
+@pytest.mark.parametrize("stage", ["train", "write_vectors"])
 def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
     graph = write_graph(folders[0].in_memory(), tmp_path / "graph")
-    made = getattr(GraphInFiles, stage)
+    made = getattr(embed, stage)
 
     def changed(*arguments):
         result = made(*arguments)
@@ -57,43 +57,40 @@ def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monke
         write_graph(folders[1].in_memory(), tmp_path / "graph")
         return result
 
-    monkeypatch.setattr(GraphInFiles, stage, changed)
+    monkeypatch.setattr(embed, stage, changed)
     with pytest.raises(DataError, match="graph has changed during this run"):
-        embed_folder(graph, tmp_path / "out", settings(), MEMORY)
+        embed_folder(graph, tmp_path / "out", settings())
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path):
     one, other = folders
-    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    chosen = settings(resume=True)
     with stopped("vectors", 3, FULL):
-        embed_folder(one, tmp_path / "out", chosen, MEMORY)
+        embed_folder(one, tmp_path / "out", chosen)
     left = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for folder, asked, said in ((other, chosen, "graph"), (one, dataclasses.replace(chosen, seed=1), "seed")):
         with pytest.raises(DataError, match=f"another stopped run: {said} was"):
-            embed_folder(folder, tmp_path / "out", asked, MEMORY)
+            embed_folder(folder, tmp_path / "out", asked)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
-    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY, force=True)
-    embed_folder(other, tmp_path / "whole", settings(), MEMORY)
+    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), force=True)
+    embed_folder(other, tmp_path / "whole", settings())
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
 
 
 def test_an_output_that_was_written_over_leaves_nothing(folders, tmp_path):
     for folder in folders:
-        embed_folder(folder, tmp_path / "out", settings(), MEMORY, force=True)
+        embed_folder(folder, tmp_path / "out", settings(), force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    # As a process that was killed at that moment would leave it.
-    (tmp_path / "out").rename(tmp_path / ".out.clnr.work")
-    assert not is_trained(tmp_path / "out")
 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkeypatch):
-    out, checkpoint = tmp_path / "out", tmp_path / "out.checkpoint"
-    chosen = settings(resume=True, checkpoint=checkpoint)
+    out = tmp_path / "out"
+    chosen = settings(resume=True)
     with stopped("vectors", 3, FULL):
-        embed_folder(folders[0], out, chosen, MEMORY)
+        embed_folder(folders[0], out, chosen)
     begun = chosen.engine.choices
     # Another machine prefers another precision, and has more threads.
     monkeypatch.setenv("CLNR_PRECISION", {"float32": "bfloat16", "bfloat16": "float32"}[begun["precision"]])
@@ -101,12 +98,12 @@ def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkey
     asked = dataclasses.replace(chosen, engine=choose("cpu"))
     assert asked.engine.precision != begun["precision"]
     with pytest.raises(DataError, match="another stopped run: precision was"):
-        embed_folder(folders[0], out, asked, MEMORY)
-    assert as_begun(asked).engine is asked.engine
+        embed_folder(folders[0], out, asked)
+    assert as_begun(asked, tmp_path / "other").engine is asked.engine
     again = as_begun(asked, out)
     assert again.engine.choices == begun
-    embed_folder(folders[0], out, again, MEMORY)
-    embed_folder(folders[0], tmp_path / "whole", settings(engine=again.engine), MEMORY)
+    embed_folder(folders[0], out, again)
+    embed_folder(folders[0], tmp_path / "whole", settings(engine=again.engine))
     np.testing.assert_array_equal(vectors(out)[1], vectors(tmp_path / "whole")[1])
 
 

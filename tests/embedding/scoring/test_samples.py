@@ -14,24 +14,23 @@ from sklearn.metrics import roc_auc_score
 from clnr import methods
 from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitted_model import FittedModel, Provenance
-from clnr.embedding.job import embed_folder
 from clnr.embedding.reporting import report_data
-from clnr.embedding.scoring import sampled_scores
-from clnr.embedding.scoring.job_scores import score
-from clnr.embedding.scoring.sampled_scores import file_samples, sampled_rows
-from clnr.embedding.stages.graph_in_files import training_files
+from clnr.embedding.rows.passes import Passes
+from clnr.embedding.scoring import samples
 from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import Shards
+from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
+from clnr.engine.blocks import in_blocks
 from clnr.errors import DataError
 from clnr.evaluation import hold_out, logistic_probe
 from clnr.experiments.learn import learn
-from clnr.graph.csr import to_csr, transpose
+from clnr.graph.csr import edge_keys, to_csr, transpose
 from clnr.graph.folder import open_graph
 from clnr.tables import ingest
+from tests.embedding.jobs import embed_folder
 
 NODES = 400
 CHANGES = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
@@ -58,7 +57,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
-    return embed_folder(folder, out, settings(), 2_000_000_000, report=True), out
+    return embed_folder(folder, out, settings(), report=True), out
 
 
 def without(graph, pairs):
@@ -91,21 +90,27 @@ def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
         hold_out(open_graph(path), 0.1, 0)
 
 
-def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(folder, made):
+def some_rows(folder, model, nodes, path, most_rows=10_000):
+    """Vectors of some nodes, without the held-out edges."""
+    seen = in_blocks(folder, 1.0, edge_keys(hold_out(folder, 0.1, 0).positives, NODES))
+    return Passes(seen, settings(), Workspace(path), most_rows).some(model, nodes).numpy()
+
+
+def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(folder, made, tmp_path):
     result, _ = made
-    seen, links = training_files(folder, settings(), 1.0)
+    links = hold_out(folder, 0.1, 0)
     whole = learn(methods.CLNR, without(folder.in_memory(), links[0]), 0, result.model.recipe, choose("cpu"))
     assert torch.equal(torch.tensor(result.losses), whole.fitted.losses)
     some = np.array([5, 399, 0, 17, 200])
     for most_rows in (10_000, 1):
-        rows = sampled_rows(result.model, choose("cpu"), seen, some, most_rows)
+        rows = some_rows(folder, result.model, some, tmp_path, most_rows)
         np.testing.assert_allclose(rows, whole.z.numpy()[some], rtol=1e-4, atol=1e-5)
 
 
-def test_scores_are_those_of_the_sample(folder, made):
+def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     result, out = made
-    seen, (held, apart, *_) = training_files(folder, settings(), 1.0)
-    z = sampled_rows(result.model, choose("cpu"), seen, np.arange(NODES), 10_000)
+    held, apart, *_ = hold_out(folder, 0.1, 0)
+    z = some_rows(folder, result.model, np.arange(NODES), tmp_path)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
     truth = np.repeat([1, 0], held.shape[1])
@@ -124,41 +129,31 @@ def test_scores_are_those_of_the_sample(folder, made):
     assert 1 < scores["effective_rank"] <= 8
     assert 0 <= scores["alignment"] <= 4
     assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
-    of_samples = f"{held.shape[1]} held-out edges and as many non-edges, 134 of {NODES // 3 + 1} labelled nodes"
-    assert any(f"scores are computed on samples: {of_samples}" in line for line in result.warnings)
-    assert any(line.endswith("; from files, training-free baselines are not scored") for line in result.warnings)
+    assert "from files, training-free baselines are not scored" in result.warnings
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
-    monkeypatch.setattr(sampled_scores, "MOST_LABELLED", 40)
-    nodes, labels, total = sampled_scores.labelled_nodes(folder, 1)
+    monkeypatch.setattr(samples, "MOST_LABELLED", 40)
+    nodes, labelled, total = samples.labelled_nodes(folder, 1)
     assert (len(nodes), total) == (40, NODES // 3 + 1)
-    assert np.array_equal(labels, folder.in_memory().labels[nodes])
-    monkeypatch.setattr(sampled_scores, "_BLOCK_LABELS", 33)
-    assert np.array_equal(sampled_scores.labelled_nodes(folder, 1)[0], nodes)
+    assert np.array_equal(labelled.labels, folder.in_memory().labels[nodes])
+    monkeypatch.setattr(samples, "_BLOCK_LABELS", 33)
+    for graph in (folder, folder.in_memory()):
+        assert np.array_equal(samples.labelled_nodes(graph, 1).nodes, nodes)
 
 
 def test_scores_near_chance_are_warned_of(tmp_path):
     rng = np.random.default_rng(0)
     edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 300, (2, 900)), strict=True)))
     nodes = pa.table({"id": np.arange(300), "x": rng.normal(size=(300, 5)).tolist(), "label": ["a"] * 290 + ["b"] * 10})
-    chosen, method = Settings(methods.UNTRAINED, choose("cpu"), hold_out=0.1), methods.UNTRAINED
-    for given, name, row, said in (
-        (nodes, "label", rng.normal(size=(300, 8)), ["not above the majority-class baseline"]),
-        (None, None, np.ones((300, 8)), ["link scores may be slightly too high", "the embedding has collapsed"]),
+    chosen = Settings(methods.RAW, choose("cpu"), hold_out=0.1)
+    for given, name, said in (
+        (nodes, "label", "not above the majority-class baseline"),
+        (None, None, "link scores may be slightly too high"),
     ):
         folder = ingest(edges, given, out=tmp_path / str(name), label=name)
-        recipe, _ = settings().recipe_for(folder)
-        parameters, provenance = (
-            method.build(recipe).init(folder.num_features, 0),
-            Provenance(0.1, "cpu", "float32", None, None),
-        )
-        model = FittedModel(method, 0, recipe, parameters, folder.num_features, provenance)
-        seen, links = training_files(folder, chosen, 1.0)
-        vectors = row.astype(np.float32)
-        samples = file_samples(model, chosen, seen, links, seen, vectors.__getitem__, 1000, 8, None, True)
-        warnings = "\n".join(score(samples, model, chosen).warnings)
-        assert all(part in warnings for part in said)
+        result = embed_folder(folder, tmp_path / f"{name} out", chosen)
+        assert said in "\n".join(result.warnings)
 
 
 def test_the_report_is_of_a_sample(folder, made, monkeypatch):
@@ -167,7 +162,7 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     monkeypatch.setattr(report_data, "_MOST_NODES_IN_SHARDS", 50)
     text = write_report(out).read_text(encoding="utf-8")
     assert f"a random sample: 50 of {NODES} nodes" in text
-    assert "scores are computed on samples" in text
+    assert "training-free baselines are not scored" in text
     with pytest.raises(DataError, match="there is no column 'title' for names"):
         write_report(out, "title")
     (folder.stored.path / "graph.json").rename(folder.stored.path / "elsewhere")

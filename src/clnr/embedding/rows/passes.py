@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ BLOCK_STEP = 1 << 10
 _MOST_NODES = 1 << 17
 _EDGES_PER_ROW = 16
 _READ_NODES = 1 << 15
+_SOME_NODES = 256
 
 Item = TypeVar("Item")
 Propagated = Callable[[bool], Tensor]
@@ -51,6 +52,13 @@ def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
     If these are not gathered, some edges count as a row, by the memory that they take themselves.
     """
     return nodes + edges // (1 if gathers else _EDGES_PER_ROW)
+
+
+class TakeVectors(NamedTuple):
+    """What takes the vectors of a block, given its place, and whether the block of a number has been taken before."""
+
+    take: Callable[[slice, Array], None]
+    done: Callable[[int], bool]
 
 
 class Block:
@@ -250,12 +258,47 @@ class Passes:
             self.workspace.drop(f"layer-{layer - 1}")
         return functools.partial(read, last, rows), compute
 
-    def embed(self, fitted: FittedModel, take: Callable[[slice, Array], None], done: Callable[[int], bool]) -> None:
-        """Give the embedding of each block, but of those that are ``done``, by a model without a read-out."""
+    def embed(self, fitted: FittedModel, take: TakeVectors) -> None:
+        """Give the embedding of each block by a model without a read-out."""
         with self.computing():
             given = self.prepared(fitted.method.build(fitted.recipe), fitted.parameters)
-        read, compute = self.layers(fitted, given)
-        self.each_block("embedding all nodes", read, lambda part, rows: take(part, _host(compute(rows))), done=done)
+        self.take_vectors(take, "embedding all nodes", *self.layers(fitted, given))
+
+    def take_vectors(
+        self, take: TakeVectors, what: str, read: Callable[[Block], Any], compute: Callable[[Any], Tensor]
+    ) -> None:
+        """Give the vectors of each block, but of those that are done."""
+        self.each_block(what, read, lambda part, given: take.take(part, _host(compute(given))), done=take.done)
+
+    def some(self, fitted: FittedModel, nodes: Array) -> Tensor:
+        """The embedding of some nodes by a model without a read-out, from all that they reach.
+
+        Of nodes that reach more than ``block_rows`` others, fewer are taken at a time.
+        """
+        built, parameters = fitted.method.build(fitted.recipe), fitted.parameters_on(self.engine)
+        given = self.prepared(built, fitted.parameters)
+        rows = torch.empty(len(nodes), built.encoder.width(given.num_features))
+        todo = [(at, min(at + _SOME_NODES, len(nodes))) for at in range(0, len(nodes), _SOME_NODES)]
+        while todo:
+            start, stop = todo.pop()
+            operators = self.engine.sampled_operators(View(given), torch.from_numpy(nodes[start:stop]))
+            reached = operators.within(fitted.recipe.layers).nodes
+            if reached is not None and len(reached) > self._block_rows and stop - start > 1:
+                middle = (start + stop) // 2
+                todo += [(start, middle), (middle, stop)]
+                continue
+            rows[start:stop] = built.embed_layer(parameters, operators).float().cpu()
+        return rows
+
+    def features(self, nodes: Array) -> Any:
+        """The features of some nodes, as they are."""
+        assert self.device_graph.read is not None
+        return self.device_graph.read(nodes)
+
+    def close(self) -> None:
+        """Remove all rows, which nobody needs any more."""
+        if self.workers.first:
+            self.workspace.clear()
 
     def encode(self, fitted: FittedModel, given: DeviceGraph, name: str) -> Array:
         """The encoder's outputs, side by side."""

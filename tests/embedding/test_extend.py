@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from clnr.embedding.job import fit
-from clnr.embedding.job_sources import plan_extension
+from clnr.embedding.extend import read_extension
 from clnr.errors import DataError
 from clnr.methods import METHODS
 from clnr.tables import read_tables
+from tests.embedding.jobs import fit
 from tests.embedding.test_fit_settings import settings
 
 
@@ -18,16 +18,16 @@ def test_the_plan_of_an_extension_counts_new_nodes_apart_from_known_ones():
     nodes = pa.table({"id": range(21), "age": [float(i % 5) for i in range(21)]})
     earlier = fit(read_tables(ring, nodes), settings(method=METHODS["Raw"], recipe={}, evaluate=False))
     more = {"edges": pa.table({"source": [30, 31], "target": [1, 2]})}
-    given = plan_extension(earlier, {**more, "nodes": pa.table({"id": [30, 31, 32, 33], "age": [1.0, 2.0, 3.0, 4.0]})})
+    given = read_extension(earlier, {**more, "nodes": pa.table({"id": [30, 31, 32, 33], "age": [1.0, 2.0, 3.0, 4.0]})})
     assert given.lines[0] == "read: 4 new nodes, 2 new edges, added to 21 nodes, 20 undirected edges, 1 feature"
     assert "- warning: 2 of 4 new nodes have no edges: their vectors come from their features alone" in given.lines
     assert given.to_dict()["graph"]["nodes_without_edges"] == 3
-    bare = plan_extension(earlier, more)
+    bare = read_extension(earlier, more)
     assert bare.new_nodes == 2
     assert "- without values: 2 new nodes; a node table (nodes) would give them" in bare.lines
     assert not any("no edges" in line for line in bare.lines)
     with pytest.raises(DataError, match=r"needs the features of a node table: pass one \(nodes\)$"):
-        plan_extension(earlier, more, alone=True)
+        read_extension(earlier, more, alone=True)
     rows = pa.table({"id": [1, 2, 30, 31], "age": [1.0, 2.0, 3.0, 4.0]})
-    alone = plan_extension(earlier, {**more, "nodes": rows}, alone=True)
+    alone = read_extension(earlier, {**more, "nodes": rows}, alone=True)
     assert (alone.new_nodes, alone.lines[0]) == (None, "read: 4 nodes, 2 undirected edges, 1 feature")

@@ -1,9 +1,9 @@
-"""The scores of an embedding and of baselines beside it: by held-out edges and by labels, of all nodes or of a sample."""
+"""The scores of an embedding and of baselines beside it: by held-out edges and by labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_warnings
+from clnr.embedding.scoring.samples import Labelled
 from clnr.engine import unit_rows
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import (
@@ -120,10 +120,8 @@ class Scorer:
         return min(len(split.train), MOST_NODES) * per_row * len(np.unique(labels[split.train])) <= _MOST_MULTIPLIED_NUMBERS
 
 
-def cosines_of(rows: Any, links: HeldOutPairs | None) -> Array | None:
-    """``link_cosines`` of rows of any length, which were computed without the held-out edges; None without such edges."""
-    if links is None:
-        return None
+def cosines_of(rows: Any, links: HeldOutPairs) -> Array:
+    """``link_cosines`` of rows of any length, which were computed without the held-out edges."""
     if sp.issparse(rows):
         return link_cosines(sparse_unit(sp.csr_array(rows)), links)
     tensor = rows if isinstance(rows, torch.Tensor) else torch.tensor(rows)
@@ -131,9 +129,9 @@ def cosines_of(rows: Any, links: HeldOutPairs | None) -> Array | None:
 
 
 class BaselineRows(NamedTuple):
-    """What makes the rows of a baseline: ``cosines_of`` those without the held-out edges, and those of the labelled nodes."""
+    """``cosines_of`` the rows of a baseline without the held-out edges, and what makes those of the labelled nodes."""
 
-    cosines: Callable[[], Array | None]
+    cosines: Array | None
     rows: Callable[[], Any]
 
 
@@ -145,84 +143,63 @@ class Scores(NamedTuple):
     baselines: dict[str, dict[str, float]]
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """What a graph is scored by: held-out pairs and labelled nodes, all or some of them, and their rows.
+def score(
+    labelled: Labelled,
+    links: HeldOutPairs | None,
+    model: FittedModel,
+    cosines: Array | None,
+    rows: Callable[[], Any],
+    baselines: Mapping[Method, BaselineRows | ClnrError],
+    settings: Settings,
+) -> Scores:
+    """Score an embedding, and baselines on the same edges and nodes.
 
-    Attributes:
-        graph: The graph, in memory or in files.
-        labelled: Has the labels to score by, and a split if the graph has one; without labels, none are scored by.
+    Args:
+        labelled: The nodes whose labels it is scored by.
         links: Held-out pairs and non-edges; None for none.
-        cosines: Makes ``cosines_of`` the rows without the held-out edges.
-        rows: Rows of the nodes of ``labelled``.
-        geometry: Alignment, uniformity and effective rank.
-        width: How many columns rows have.
-        baselines: What can be scored beside the embedding, or why it cannot be.
-        no_baselines: Says why nothing can, if so.
-        notes: What to know of the training, a line each.
-        remarks: What the scores are of, a line each.
+        model: What made the embedding.
+        cosines: ``cosines_of`` its rows without the held-out edges.
+        rows: Makes the rows of the labelled nodes.
+        baselines: What is scored beside it, or why it cannot be.
+        settings: How the job is done.
     """
-
-    graph: Graph
-    labelled: Graph
-    links: HeldOutPairs | None
-    cosines: Callable[[], Array | None]
-    rows: Callable[[], Any]
-    geometry: Callable[[], dict[str, float]]
-    width: int
-    baselines: Mapping[Method, BaselineRows | ClnrError]
-    no_baselines: str | None = None
-    notes: list[str] = field(default_factory=list)
-    remarks: Callable[[Scorer], list[str]] = lambda scorer: []
-
-
-def score(samples: Samples, model: FittedModel, settings: Settings) -> Scores:
-    """Score an embedding, and baselines on the same edges and nodes."""
-    links, warnings = samples.links, [*samples.notes]
-    if settings.hold_out and links is None:
-        warnings.append(NO_LINKS)
+    warnings = [NO_LINKS] if settings.hold_out and links is None else []
     try:
-        scorer = Scorer.of(samples.labelled, links, settings.seed, settings.evaluate, settings.engine.device)
+        scorer = Scorer.of(labelled.graph, links, settings.seed, settings.evaluate, settings.engine.device)
     except DataError as error:
         warnings.append(f"no accuracy was measured: {error}")
         scorer = Scorer(links, None, settings.seed)
     if scorer.labelled is not None and (trained := len(scorer.labelled[1].train)) < FEW_TRAINED:
         tested = plural(len(scorer.labelled[1].test), "node")
         warnings.append(f"few labels: the probe was trained on {trained} and tested on {tested}, so its accuracy is uncertain")
+    if scorer.labelled is not None and labelled.total > len(labelled.nodes):
+        warnings.append(f"the accuracy is of {len(labelled.nodes):,} of {labelled.total:,} labelled nodes")
     with torch.no_grad():
-        rows = samples.rows() if scorer.labelled is not None else None
-        ours = scorer.score(samples.cosines(), rows, logits=model.method.supervised)
+        ours = scorer.score(cosines, rows() if scorer.labelled is not None else None, logits=model.method.supervised)
         majority = {} if scorer.labelled is None else {"majority_accuracy": majority_accuracy(*scorer.labelled)}
-        scores = ours.scores | majority | samples.geometry()
-    if links is not None:
-        scores["links_held_out"] = float(links.positives.shape[1])
-    warnings += [*model.remarks(), *collapse_warnings(scores, samples.width)]
+    held = {} if links is None else {"links_held_out": float(links.positives.shape[1])}
     with stage("baselines", whole=True):
-        baselines, skipped = _score_baselines(samples, scorer, ours)
-    doubts = score_warnings(samples.graph, model.method, scores, baselines, settings.purpose)
-    warnings += [*ours.warnings, *doubts, *skipped]
-    return Scores(scores, (*warnings, *samples.remarks(scorer)), baselines)
+        beside, skipped = _score_baselines(scorer, ours, baselines)
+    return Scores(ours.scores | majority | held, (*warnings, *ours.warnings, *skipped), beside)
 
 
-def _score_baselines(samples: Samples, scorer: Scorer, ours: Scored) -> tuple[dict[str, dict[str, float]], list[str]]:
+def _score_baselines(
+    scorer: Scorer, ours: Scored, baselines: Mapping[Method, BaselineRows | ClnrError]
+) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Scores of raw features and of each baseline; and what was left out, a line each."""
     scores: dict[str, dict[str, float]] = {}
     skipped: list[str] = []
-    if scorer.links is None and scorer.labelled is None:
-        return scores, skipped
-    if samples.no_baselines is not None:
-        return scores, [samples.no_baselines]
-    for baseline, beside in samples.baselines.items():
+    for baseline, made in baselines.items():
         try:
-            if isinstance(beside, ClnrError):
-                raise beside
+            if isinstance(made, ClnrError):
+                raise made
             with enough_memory():
-                rows = beside.rows() if scorer.labelled is not None else None
+                rows = made.rows() if scorer.labelled is not None else None
                 if baseline == RAW and rows is not None and not scorer.is_quick(rows):
-                    columns = samples.graph.num_features
+                    columns = rows.shape[1]
                     skipped.append(f"the accuracy of raw features was not measured: {columns:,} columns take too long")
                     rows = None
-                scored = scorer.score(beside.cosines(), rows)
+                scored = scorer.score(made.cosines, rows)
         except ClnrError as error:
             skipped.append(f"{baseline.name} was not scored: {error}")
         else:

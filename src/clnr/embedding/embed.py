@@ -1,0 +1,153 @@
+"""embed_graph(): a graph in memory or in files becomes vectors, a model and scores, by one worker or many."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+
+from clnr.embedding.baselines import Baselines
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitting import (
+    GraphRows,
+    Task,
+    fit_readout,
+    shown,
+    train,
+    trained_model,
+    with_readout,
+)
+from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.rows.passes import Passes
+from clnr.embedding.rows.vectors import write_vectors
+from clnr.embedding.rows.whole import Whole
+from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_warnings
+from clnr.embedding.scoring.judges import JUDGES
+from clnr.embedding.scoring.samples import effective_rank, labelled_nodes
+from clnr.embedding.scoring.scores import score
+from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.workspace import Kept, Workspace
+from clnr.engine import Engine
+from clnr.engine.blocks import in_blocks
+from clnr.evaluation import HeldOutPairs, hold_out, without_pairs
+from clnr.experiments.learn import supervision_for
+from clnr.graph import Graph
+from clnr.graph.csr import edge_keys, median_weight
+from clnr.graph.folder import check_unchanged
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe, untrained
+from clnr.support.machine.memory import release_freed
+from clnr.support.progress import Bar
+from clnr.support.stage_clock import stage
+from clnr.support.storage import check_positive
+from clnr.tables.columns.structural import degree_features
+
+
+def embed_graph(
+    nodes: Nodes,
+    asked: Recipe,
+    settings: Settings,
+    workspace: Workspace,
+    compared: Collection[Method] = (),
+    bar: Bar | None = None,
+) -> EmbeddingResult | None:
+    """Train without some of the edges, score by those, and embed the whole graph. All workers call it; the first has a result.
+
+    Args:
+        nodes: The graph and who its nodes are; in memory or, where the workspace has blocks, in files.
+        asked: All hyper-parameters.
+        settings: How it is done.
+        workspace: Where what is made is kept for the next step, and for a process that resumes a stopped run.
+        compared: The baselines that are scored beside it.
+        bar: Shows progress; None for none.
+    """
+    graph, workers, engine = nodes.graph, settings.workers, settings.engine
+
+    def once(name: str, make: Callable[[], Kept | None]) -> Kept | None:
+        def made() -> Kept | None:
+            kept = make()
+            check_unchanged(graph)
+            return kept
+
+        return workspace.once(name, made)
+
+    # What is held out, what of it a purpose chooses by, and what is left to score by.
+    with stage("prepare"):
+        _, recipe = supervision_for(settings.method, graph, settings.seed, asked, engine)
+        held = hold_out(graph, settings.hold_out, settings.seed, nodes.kind_numbers) if settings.hold_out else None
+        purpose, labelled = JUDGES[settings.purpose], labelled_nodes(graph, settings.seed)
+        judge, links = purpose.judge(labelled, held, settings.seed)
+        task = Task.of(graph, links, judge if purpose.taken or settings.tried else None)
+        training = _rows(nodes, held, settings, workspace, bar)
+
+    with stage("train"), shown(settings.method, recipe, graph.num_nodes, bar) as progress:
+        checkpoint = settings.checkpoint_of(graph.digest, asked, workspace.checkpoint, bar)
+        kept = once("model", lambda: train(training, graph, settings.method, recipe, settings, progress, checkpoint))
+    if kept is None:
+        return None
+    trained = trained_model(kept, training, settings.method, recipe, settings)
+    with stage("fit the read-out"):
+        learned = once("read-out", lambda: fit_readout(trained, training, task, settings))
+        assert learned is not None
+        fitted = with_readout(trained, learned)
+    baselines = Baselines(nodes, training, task, settings, compared)
+    with stage("baselines", whole=True):
+        baselines.fit(fitted.model)
+    told = fitted.told
+    if (better := baselines.better(fitted)) is not None:
+        told = [better.told, *(told if purpose.taken else ())]
+        if purpose.taken:
+            fitted = baselines.swap(better.method, fitted)
+    # The vectors, from all edges; a device has one graph at a time.
+    whole: GraphRows = training
+    if held is not None:
+        training.close()
+        del training
+        release_freed()
+        whole = _rows(nodes, None, settings, workspace, bar)
+    with stage("embed"):
+        vectors = write_vectors(fitted.model, whole, nodes, workspace)
+        check_unchanged(graph)
+    if not workers.first:
+        return None
+    with stage("score"):
+        rows = baselines.rows(whole, labelled)
+        scored = score(labelled, links, fitted.model, fitted.cosines, lambda: vectors[labelled.nodes], rows, settings)
+        scores = {**scored.scores, **fitted.geometry, "effective_rank": effective_rank(vectors)}
+        warnings = [
+            *untrained(settings.method, recipe),
+            *told,
+            *fitted.model.remarks(),
+            *collapse_warnings(scores, vectors.shape[1]),
+            *scored.warnings,
+            *score_warnings(graph, fitted.model.method, scores, scored.baselines, settings.purpose),
+            *baselines.remarks,
+        ]
+    fingerprint = settings.fingerprint(nodes.digest, asked)
+    return EmbeddingResult(fitted.model, nodes, vectors, fitted.losses, scores, tuple(warnings), scored.baselines, fingerprint)
+
+
+def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar | None) -> GraphRows:
+    """What makes rows of the nodes of a graph without the edges that are held out."""
+    graph = nodes.graph
+    # Loops weigh the median of edges, so that the unit of weights has no effect.
+    loop_weight = check_positive(median_weight(graph.incoming.weight))
+    if workspace.block_rows is None:
+        seen = graph if held is None else training_graph(nodes, without_pairs(graph, held.positives))
+        return whole_rows(seen, settings.engine, loop_weight)
+    keys = None if held is None else edge_keys(held.positives, graph.num_nodes)
+    part = workspace.part("all" if held is None else "seen")
+    return Passes(in_blocks(graph, loop_weight, keys), settings, part, workspace.block_rows, bar)
+
+
+def whole_rows(graph: Graph, engine: Engine, loop_weight: float) -> Whole:
+    """What makes rows of the nodes of a graph in memory."""
+    return Whole(engine.to_device(graph.without_labels(), loop_weight), engine)
+
+
+def training_graph(nodes: Nodes, seen: Graph) -> Graph:
+    """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
+    structure = None if nodes.info.feature_encoder is None else nodes.info.feature_encoder.structure
+    if structure is None:
+        return seen
+    source, target, _ = seen.edges()
+    return dataclasses.replace(seen, features=structure.features(degree_features(source, target, seen.num_nodes)))

@@ -1,0 +1,53 @@
+"""The vectors of all nodes: an array, or shards that are written block after block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.fitting import GraphRows
+from clnr.embedding.rows.block_rows import BlockRows
+from clnr.embedding.rows.passes import Passes, TakeVectors
+from clnr.embedding.rows.whole import Whole
+from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.store.artifact_files import SHARDS
+from clnr.embedding.store.export import id_part
+from clnr.embedding.store.shards import Shards, shard_path, shard_schema, stored_path, write_shard
+from clnr.embedding.workspace import Workspace
+from clnr.graph.csr import Array
+from clnr.nn.layers import sub_dict
+from clnr.support.machine.memory import enough_memory
+
+
+def write_vectors(model: FittedModel, rows: GraphRows, nodes: Nodes, workspace: Workspace) -> Array | Shards:
+    """The vectors of all nodes, from the rows of the whole graph; workers share those that are in shards."""
+    if isinstance(rows, Whole):
+        with enough_memory(), rows.engine.use_threads():
+            return rows.embed(model).cpu().numpy()
+    return _write_shards(model, rows, nodes, workspace.folder)
+
+
+def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path) -> Shards:
+    """The vectors in shards of a folder; those that a stopped process wrote are not written again."""
+    graph, blocks, built = nodes.graph, passes.blocks(), model.method.build(model.recipe)
+    number_of = {block.start: number for number, block in enumerate(blocks)}
+    if passes.workers.first:
+        (folder / SHARDS).mkdir(exist_ok=True)
+    passes.workers.barrier()
+
+    def take(part: slice, rows: Array) -> None:
+        path, some = shard_path(folder, number_of[part.start]), np.arange(part.start, part.stop)
+        write_shard(path, id_part(graph, part.start, part.stop), rows, nodes.kinds_of(some))
+
+    given = TakeVectors(take, lambda number: shard_path(folder, number).is_file())
+    # A process that was stopped may have written all of them.
+    if not passes.workers.broadcast_object(all(map(given.done, range(len(blocks))))):
+        if built.readout is None:
+            passes.embed(model, given)
+        else:
+            built.readout(sub_dict(model.parameters, "readout"), BlockRows(model, passes, take=given))
+    passes.workers.barrier()
+    dimension = shard_schema(shard_path(folder, 0)).field("vector").type.list_size
+    return Shards(folder, graph.num_nodes, int(dimension), len(blocks), (stored_path(graph), graph.digest))

@@ -1,1 +1,0 @@
-"""Stages over a graph in files: inputs, read-out and vectors, block by block."""
