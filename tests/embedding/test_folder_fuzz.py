@@ -31,7 +31,7 @@ from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory, node_table, read_table_info
 from tests.apart import process_apart
-from tests.damage import changed_graph, fuzzed
+from tests.damage import array_types, changed_graph, fuzzed
 from tests.embedding.stages import test_graph_in_files
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]
@@ -104,10 +104,7 @@ def written(path: Path) -> list[Path]:
 def broken(folder: Path, ways: tuple[str, ...]) -> str | None:
     """The array of a folder that cannot be that of a graph; None if all can."""
     content = json.loads((folder / MANIFEST).read_bytes())
-    arrays = {}
-    for name, info in content["arrays"].items():
-        values = np.fromfile(folder / f"{name}.bin", info["dtype"])
-        arrays[name] = values.reshape(info["shape"])
+    arrays = {name: np.fromfile(folder / f"{name}.bin", dtype) for name, dtype in array_types(content).items()}
     nodes = content["nodes"]
     for name in (*ways, *(["features"] if "features.indptr" in arrays else [])):
         indptr, indices = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]

@@ -15,7 +15,7 @@ from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_adjacency, as_array, as_float32
 from clnr.graph.csr import CSR, Array, Ways, draw_neighbours, take_rows, to_csr, transpose
-from clnr.graph.digest import digests_of, graph_digest
+from clnr.graph.digest import digest_in_memory
 from clnr.graph.validation import (
     Matrix,
     as_features,
@@ -220,11 +220,7 @@ class Graph:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that makes it another graph for its user, ids included; but not its own name."""
-        if self.stored is not None:
-            return self.stored.digest
-        more = {"labels.values": self.labels, **({} if self.split is None else self.split._asdict())}
-        arrays = digests_of(self.features, self.incoming, self.node_ids, more)
-        return graph_digest(arrays, self.num_features, self.facts)
+        return digest_in_memory(self) if self.stored is None else self.stored.digest
 
     def named(self, name: str) -> Graph:
         """The same graph under another name."""
