@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
+from clnr.graph.csr import CSR, Array, check_form, take_rows
 from clnr.support.humanize import describe_error
 
 
@@ -65,48 +65,37 @@ def _cast(array: Array, dtype: type, what: str) -> Array:
         raise DataError(f"{what} must be numbers: {describe_error(error)}") from None
 
 
-def check_csr_indices(indptr: Array, indices: Array, rows: int, columns: int) -> None:
-    """Raise unless ``indptr`` and ``indices`` are the index arrays of a CSR matrix of this shape."""
-    _check_index(indices, columns, "column")
-    whole = indptr.dtype.kind in "iu" and indptr.shape == (rows + 1,)
-    if not whole or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-        raise DataError(
-            f"a sparse matrix's indptr must be {rows + 1} whole numbers that rise from 0 to {len(indices)}, its entries"
-        )
-
-
-def _check_index(index: Array, size: int, what: str) -> None:
-    if index.ndim != 1 or index.dtype.kind not in "iu":
-        shape = " x ".join(map(str, index.shape))
-        raise DataError(f"a sparse matrix's {what}s must be a list of whole numbers, not {shape} of {index.dtype}")
-    if len(index) and not (index.min() >= 0 and index.max() < size):
-        worst = index.max() if index.max() >= size else index.min()
-        raise DataError(f"a sparse matrix of {size} {what}s has an entry in {what} {worst}")
-
-
-def _check_values(data: Array, index: Array) -> None:
-    if data.dtype.kind not in "biuf":
-        raise DataError(f"a sparse matrix must hold numbers, not {data.dtype}")
-    if data.shape != index.shape:
-        raise DataError(f"a sparse matrix has {len(index)} indices, and values of shape {data.shape}")
-
-
 def check_csr(data: Array, indices: Array, indptr: Array, shape: Any) -> sp.csr_array:
     """A CSR matrix of numbers from its parts, complete and consistent."""
-    data, indices, indptr = (as_array(part, "a sparse matrix's part") for part in (data, indices, indptr))
+    parts = CSR(*(as_array(part, "a sparse matrix's part") for part in (indptr, indices, data)))
     rows, columns = shape
-    check_csr_indices(indptr, indices, rows, columns)
-    _check_values(data, indices)
-    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+    check_form(parts, rows, "matrix", (np.integer, np.integer, _numeric(parts.weight)))
+    take_rows(parts._replace(weight=None), np.arange(rows), columns, _wrong, are_edges=False)
+    return sp.csr_array((parts.weight, parts.indices, parts.indptr), shape=(rows, columns))
 
 
 def _check_coo(data: Array, coords: Any, shape: Any) -> sp.coo_array:
     data, row, column = (as_array(part, "a sparse matrix's part") for part in (data, *coords))
     rows, columns = shape
-    for index, size, what in ((row, rows, "row"), (column, columns, "column")):
-        _check_index(index, size, what)
-        _check_values(data, index)
+    _numeric(data)
+    for name, index, size in (("row", row, rows), ("column", column, columns)):
+        if index.dtype.kind not in "iu" or index.ndim != 1 or index.shape != data.shape:
+            raise _wrong(f"{name}s", f"they must be {data.shape} whole numbers, not {index.dtype} of shape {index.shape}")
+        outside = (index < 0) | (index >= size)
+        if outside.any():
+            raise _wrong(f"{name}s", f"an entry is in {name} {index[np.argmax(outside)]} of {size}")
     return sp.coo_array((data, (row, column)), shape=(rows, columns))
+
+
+def _numeric(values: Array | None) -> type:
+    """The type of the values of a sparse matrix, which must be numbers."""
+    if values is None or values.dtype.kind not in "biuf":
+        raise DataError(f"a sparse matrix must hold numbers, not {values if values is None else values.dtype}")
+    return values.dtype.type
+
+
+def _wrong(part: str, what: str) -> DataError:
+    return DataError(f"matrix.{part}: {what}")
 
 
 def is_sparse(matrix: Any) -> bool:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_adjacency, as_array, as_float32
-from clnr.graph.csr import CSR, Array, Ways, draw_neighbours, take_rows, to_csr, transpose
+from clnr.graph.csr import CSR, Array, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
 from clnr.graph.digest import digest_in_memory
 from clnr.graph.validation import (
     Matrix,
@@ -22,7 +22,6 @@ from clnr.graph.validation import (
     as_ids,
     as_labels,
     as_node_indices,
-    check_edges,
     check_features,
     check_per_node,
 )
@@ -148,9 +147,14 @@ class Graph:
         if self.stored is not None:
             return
         check_features(self.features)
-        count = self.num_nodes
-        check_edges(self.incoming, count, "incoming")
-        check_edges(self.outgoing, count, "outgoing")
+        count, x = self.num_nodes, self.features
+        everyone = np.arange(count)
+        for what, edges in (("incoming", self.incoming), ("outgoing", self.outgoing)):
+            check_form(check_type(what, edges, CSR, "a CSR of edges", DataError), count, what)
+            self.take_edges(everyone, edges)
+        if self.sparse:
+            check_form(CSR(x.indptr, x.indices, x.data), count, "features", (np.integer, np.integer, np.float32))
+            self.take_sparse_features(everyone)
         if self.num_edges != len(self.outgoing.indices):
             raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.indices)} outgoing")
         for array in (self.labels, self.ids, *(self.split or ())):
@@ -162,7 +166,6 @@ class Graph:
         for part in self.split or ():
             as_node_indices(part, count, "a member of the split")
         check_type("a graph's name", self.name, str, "text", DataError)
-        x = self.features
         of_features = (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
         of_nodes = (*of_features, self.labels, self.ids, *(self.split or ()))
         for array in (*of_nodes, *self.incoming, *self.outgoing):
@@ -275,8 +278,9 @@ class Graph:
 
     def damaged(self, array: str, what: str) -> DataError:
         """The error of an array, as a folder calls it, whose content cannot be right."""
-        where = f"{self.name}, {array}" if self.stored is None else self.stored.path / f"{array}.bin"
-        return DataError(f"{where}: it is damaged, or was changed: {what}")
+        if self.stored is None:
+            return DataError(f"{array}: {what}")
+        return DataError(f"{self.stored.path / array}.bin: it is damaged, or was changed: {what}")
 
     def check_labels(self, labels: Array, first: int = 0) -> Array:
         """The labels of nodes from the ``first`` on, each of which must be that of a class, or -1."""

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.arrays import as_array, as_float32, as_int64, check_csr_indices, check_sparse, is_sparse, to_host
-from clnr.graph.csr import CSR, Array
+from clnr.graph.arrays import as_array, as_float32, as_int64, check_sparse, is_sparse, to_host
+from clnr.graph.csr import Array
 
 Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
 
@@ -22,23 +22,16 @@ def as_features(features: Any) -> Matrix:
         with np.errstate(over="ignore"):
             x = sp.csr_array(check_sparse(features, "features"), dtype=np.float32, copy=True)
         x.sum_duplicates()
-        values = x.data
     else:
-        values = x = as_float32(features, "features")
+        x = as_float32(features, "features")
         if x.ndim != 2:
             raise DataError(f"features must be a matrix with one row per node, not of shape {x.shape}")
-    finite = np.isfinite(values)
+    finite = np.isfinite(x.data if sp.issparse(x) else x)
     if not finite.all():
-        row, column = _position(x, int(np.argmin(finite)))
+        wrong = sp.csr_array((~finite, x.indices, x.indptr), shape=x.shape) if sp.issparse(x) else ~finite
+        row, column = (places[0] for places in wrong.nonzero())
         raise DataError(f"features must be finite in float32; row {row}, column {column} is not")
     return x
-
-
-def _position(x: Matrix, entry: int) -> tuple[int, int]:
-    """Row and column of the stored number with this offset."""
-    if not sp.issparse(x):
-        return divmod(entry, x.shape[1])
-    return int(np.searchsorted(x.indptr, entry, "right")) - 1, int(x.indices[entry])
 
 
 def as_node_indices(index: Any, count: int, what: str) -> Array:
@@ -65,8 +58,7 @@ def check_per_node(array: Array, count: int, what: str) -> Array:
 def as_labels(labels: Any, count: int) -> Array:
     """Class indices, -1 where unknown. A number far above all others is refused: it would allocate classes up to it."""
     array = check_per_node(as_int64(labels, "labels"), count, "labels")
-    most = _most_classes(count)
-    odd = np.flatnonzero((array < -1) | (array >= most))
+    odd = np.flatnonzero((array < -1) | (array >= _most_classes(count)))
     if odd.size:
         raise DataError(
             f"labels must number the classes 0, 1, 2 ..., with -1 where unknown: node {odd[0]} has {array[odd[0]]}, "
@@ -90,13 +82,11 @@ def as_ids(ids: Any, count: int) -> Array:
     array = ids.copy() if isinstance(ids, np.ndarray) else _as_equal_array(ids)
     names = check_per_node(array, count, "ids").tolist()
     try:
-        distinct = len(set(names))
-    except TypeError:
-        odd = next(name for name in names if not _hashable(name))
-        raise DataError(f"an id must be hashable, such as a number, text or a tuple, not {odd!r:.80}") from None
-    if distinct < count:
-        seen: set[Any] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        rows = {name: row for row, name in enumerate(names)}
+    except TypeError as error:
+        raise DataError(f"ids must be hashable, such as numbers, texts or tuples: {error}") from None
+    if len(rows) < count:
+        twice = next(name for row, name in enumerate(names) if rows[name] != row)
         raise DataError(f"ids must be distinct, but two nodes have {twice!r:.80}")
     return array
 
@@ -107,54 +97,14 @@ def _as_equal_array(ids: Any) -> Array:
         listed = to_host(ids).tolist() if hasattr(ids, "tolist") else list(ids)
     except TypeError:
         raise DataError(f"ids must be a list with one per node, not {ids!r:.80}") from None
-    objects = np.empty(len(listed), dtype=object)
-    for i, name in enumerate(listed):
-        objects[i] = name
-    if len({type(name) for name in listed}) != 1 or type(listed[0]) not in (int, str):
-        return objects
-    array = np.array(listed)
-    return array if array.tolist() == listed else objects
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    if {type(name) for name in listed} in ({int}, {str}) and (array := np.array(listed)).tolist() == listed:
+        return array
+    return np.fromiter(listed, object, len(listed))
 
 
 def check_features(x: Any) -> None:
     """Raise unless features have the form that compiled code depends on."""
-    if sp.issparse(x) and x.format == "csr":
-        check_csr_indices(x.indptr, x.indices, *x.shape)
-        values, shape = x.data, (len(x.indices),)
-    elif isinstance(x, np.ndarray) and x.ndim == 2:
-        values, shape = x, x.shape
-    else:
+    if not (isinstance(x, np.ndarray) or (sp.issparse(x) and x.format == "csr")) or x.ndim != 2:
         raise DataError(f"features must be a two-dimensional array or a CSR matrix, not a {type(x).__name__}")
-    if values.dtype != np.float32 or values.shape != shape:
-        raise DataError(f"features must be float32 of shape {shape}, not {values.dtype} of shape {values.shape}")
-
-
-def check_edges(edges: CSR, count: int, what: str) -> None:
-    """Raise unless edges are CSR arrays, each row sorted and without duplicates."""
-    try:
-        indptr, indices, weight = edges
-        check_csr_indices(indptr, indices, count, count)
-    except DataError as error:
-        raise DataError(f"{what} edges: {error}") from None
-    except (TypeError, ValueError, AttributeError):
-        raise DataError(f"{what} edges must be CSR: indptr, indices and weight, not {edges!r:.80}") from None
-    if indptr.dtype != np.int64 or indices.dtype != np.int32:
-        raise DataError(f"{what} edges must have an indptr of int64 and int32 indices, not {indptr.dtype} and {indices.dtype}")
-    follows = np.ones(len(indices) + 1, bool)
-    follows[1:-1] = indices[1:] > indices[:-1]
-    follows[indptr] = True
-    if not follows.all():
-        raise DataError(f"{what} edges must be sorted within each node, and none twice")
-    if weight is not None:
-        if not isinstance(weight, np.ndarray) or weight.dtype != np.float32 or weight.shape != indices.shape:
-            raise DataError(f"{what} edges must have weights of float32, one per edge")
-        if not (np.isfinite(weight).all() and (weight >= 0).all()):
-            raise DataError("edge weights, added up over duplicates, must be finite and not negative")
+    if x.dtype != np.float32:
+        raise DataError(f"features must be float32, not {x.dtype}")
