@@ -24,12 +24,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError, option
+from clnr.graph.arrays import check_class_count
 from clnr.graph.csr import CSR, Array
 from clnr.graph.digest import graph_arrays, graph_digest
 from clnr.graph.graph import Graph, Stored
 from clnr.graph.manifest import ARRAYS, MANIFEST, array_file, find_manifest
 from clnr.graph.stored_ids import StoredIds
-from clnr.graph.validation import check_class_count
 from clnr.support.arguments import check_choice
 from clnr.support.storage import check_count, check_version, errors_name, parse_json, read_stable, sha256
 

@@ -13,18 +13,20 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph import interop
-from clnr.graph.arrays import as_adjacency, as_array, as_float32
-from clnr.graph.csr import CSR, Array, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
-from clnr.graph.digest import digest_in_memory
-from clnr.graph.validation import (
+from clnr.graph.arrays import (
     Matrix,
+    as_adjacency,
+    as_array,
     as_features,
+    as_float32,
     as_ids,
     as_labels,
     as_node_indices,
     check_features,
     check_per_node,
 )
+from clnr.graph.csr import CSR, Array, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
+from clnr.graph.digest import digest_in_memory
 from clnr.support.arguments import check_type
 from clnr.support.storage import errors_name
 
@@ -362,7 +364,7 @@ class Graph:
 
     def to_pyg(self) -> Data:
         """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
-        return interop.to_pyg(self.features, self.edges(), self.labels, self.ids, self.split or ())
+        return interop.to_pyg(self)
 
     @classmethod
     def from_networkx(
@@ -381,8 +383,7 @@ class Graph:
 
     def to_networkx(self) -> networkx.Graph:
         """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
-        names = range(self.num_nodes) if self.ids is None else list(self.ids)
-        return interop.to_networkx(self.features, self.edges(), self.directed, self.labels, names)
+        return interop.to_networkx(self)
 
 
 def _split(split: Split, count: int) -> Split:
