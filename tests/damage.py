@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from clnr.embedding.store.artifact_files import DIGESTS
 from clnr.errors import ClnrError
-from clnr.graph.manifest import ARRAYS, MANIFEST, array_file
+from clnr.graph.folder import array_types
+from clnr.graph.manifest import MANIFEST, array_file
 from clnr.support.storage import sha256
 from tests.fuzz import examples
 
@@ -24,12 +25,6 @@ def unseal(folder: Path) -> Path:
     content = json.loads((folder / DIGESTS).read_text())
     (folder / DIGESTS).write_text(json.dumps(content | {"sha256": dict.fromkeys(content["sha256"])}))
     return folder
-
-
-def array_types(manifest: dict) -> dict[str, str]:
-    """The types of the arrays that a graph folder has."""
-    types = ARRAYS | {"features.values": manifest["feature_type"]}
-    return {name: dtype for name, dtype in types.items() if array_file(name) in manifest["files"]}
 
 
 def reseal(graph: Path) -> None:

@@ -26,12 +26,12 @@ from clnr.embedding.search.node_ids import NodeIds
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder import open_graph, verify
+from clnr.graph.folder import array_types, open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory, node_table, read_table_info
 from tests.apart import process_apart
-from tests.damage import array_types, changed_graph, fuzzed
+from tests.damage import changed_graph, fuzzed
 from tests.embedding.stages import test_graph_in_files
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.full]

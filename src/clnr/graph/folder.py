@@ -18,7 +18,7 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ from clnr.graph.digest import graph_arrays, graph_digest
 from clnr.graph.graph import Graph, Stored
 from clnr.graph.manifest import ARRAYS, MANIFEST, array_file, find_manifest
 from clnr.graph.stored_ids import StoredIds
-from clnr.support.arguments import check_choice
+from clnr.support.arguments import check_choice, check_type
 from clnr.support.storage import check_count, check_version, errors_name, parse_json, read_stable, sha256
 
 FORMAT_VERSION = 3
@@ -43,27 +43,10 @@ Files = Mapping[str, Callable[[Path], object]]
 """What writes each of other files, by its name."""
 
 
-class _FileInfo(NamedTuple):
-    """A file's size and the digest of its content."""
-
-    bytes: int
-    sha256: str
-
-
-class _Manifest(NamedTuple):
-    """What graph.json says, and the arrays whose files it lists, with the types of their numbers."""
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-    texts: Mapping[str, str]
-    files: Mapping[str, _FileInfo]
-    arrays: Mapping[str, np.dtype[Any]]
-
-    def size(self, name: str) -> int:
-        """How many numbers the file of an array has."""
-        return self.files[array_file(name)].bytes // self.arrays[name].itemsize
+def array_types(manifest: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
+    """The arrays whose files a manifest lists, and the types of their numbers."""
+    types = ARRAYS | {_FEATURES: check_choice("feature type", manifest["feature_type"], FEATURE_TYPES)}
+    return {name: np.dtype(dtype) for name, dtype in types.items() if array_file(name) in manifest["files"]}
 
 
 def check_nodes(count: int) -> None:
@@ -96,11 +79,11 @@ def open_graph(path: str | Path) -> Graph:
 
 def verify(path: Path, progress: Callable[[str], None] | None = None) -> None:
     """Read every file of a folder, and raise if one is not as it was written; ``progress`` is told each name before that."""
-    for name, (_, digest) in _read_manifest(path).files.items():
+    for name, info in _read_manifest(path)["files"].items():
         if progress is not None:
             progress(name)
         with errors_name(path / name):
-            if sha256(path / name) != digest:
+            if sha256(path / name) != info["sha256"]:
                 raise DataError("it is damaged, or was changed; write the folder again")
 
 
@@ -119,14 +102,14 @@ def check_unchanged(graph: Graph) -> None:
 
 
 def _open(path: Path) -> Graph:
-    manifest = _read_manifest(path)
-    for name, (size, _) in manifest.files.items():
+    manifest, arrays = _read_manifest(path), dict[str, Array]()
+    for name, info in manifest["files"].items():
         with errors_name(path / name):
-            if (there := (path / name).stat().st_size) != size:
-                raise DataError(f"it has {there:,} bytes instead of {size:,}: it is damaged, or was changed")
-    arrays = {
-        name: map_array(path / array_file(name), dtype, (manifest.size(name),)) for name, dtype in manifest.arrays.items()
-    }
+            if (there := (path / name).stat().st_size) != info["bytes"]:
+                raise DataError(f"it has {there:,} bytes instead of {info['bytes']:,}: it is damaged, or was changed")
+    for name, dtype in array_types(manifest).items():
+        file = array_file(name)
+        arrays[name] = map_array(path / file, dtype, (manifest["files"][file]["bytes"] // dtype.itemsize,))
     for name, entries in (
         *((f"{rows}.indptr", f"{rows}.indices") for rows in ("incoming", "outgoing", "features")),
         ("ids.offsets", "ids.text"),
@@ -137,14 +120,14 @@ def _open(path: Path) -> Graph:
     incoming = _edges(arrays, "incoming")
     texts = "ids.values" not in arrays
     return Graph(
-        features=_features(arrays, manifest),
+        features=_features(arrays, (manifest["nodes"], manifest["features"])),
         incoming=incoming,
         outgoing=_edges(arrays, "outgoing") if "outgoing.indptr" in arrays else incoming,
         labels=arrays.get("labels.values"),
         ids=StoredIds(arrays["ids.offsets"], arrays["ids.text"], path) if texts else arrays["ids.values"],
-        name=manifest.texts["name"],
-        facts=manifest.texts["facts"],
-        stored=Stored(path, manifest.texts["digest"], manifest.classes),
+        name=manifest["name"],
+        facts=manifest["facts"],
+        stored=Stored(path, manifest["digest"], manifest["classes"]),
     )
 
 
@@ -164,58 +147,54 @@ def _edges(arrays: Mapping[str, Array], way: str) -> CSR:
     return CSR(arrays[f"{way}.indptr"], arrays[f"{way}.indices"], arrays.get(f"{way}.weight"))
 
 
-def _features(arrays: Mapping[str, Array], manifest: _Manifest) -> Any:
+def _features(arrays: Mapping[str, Array], shape: tuple[int, int]) -> Any:
     if "features.indptr" not in arrays:
-        return arrays[_FEATURES].reshape(manifest.nodes, manifest.features)
-    matrix: Any = sp.csr_array((manifest.nodes, manifest.features), dtype=np.float32)
+        return arrays[_FEATURES].reshape(shape)
+    matrix: Any = sp.csr_array(shape, dtype=np.float32)
     # Its constructor would copy the indices, for one type of both.
     matrix.indptr, matrix.indices = (arrays[f"features.{part}"] for part in ("indptr", "indices"))
     matrix.data = arrays[_FEATURES]
     return matrix
 
 
-def _read_manifest(path: Path) -> _Manifest:
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """What graph.json says, checked: every array of a graph must be there, of the size that follows from the counts."""
     file = find_manifest(path)
     with errors_name(file):
-        content = parse_json(file.read_text(encoding="utf-8"))
-        check_version(content["form"], FORMAT_VERSION)
-        files = {name: _FileInfo(check_count(info["bytes"]), str(info["sha256"])) for name, info in content["files"].items()}
-        arrays = {name: np.dtype(dtype) for name, dtype in ARRAYS.items() if array_file(name) in files}
-        arrays[_FEATURES] = np.dtype(check_choice("feature type", content["feature_type"], FEATURE_TYPES))
-        counts: dict[str, Any] = {name: check_count(content[name]) for name in _COUNTS}
-        texts = {name: content[name] for name in ("name", "facts", "digest")}
-        manifest = _Manifest(**counts, texts=texts, files=files, arrays=arrays)
-        _check_manifest(manifest)
+        manifest = parse_json(file.read_text(encoding="utf-8"))
+        check_version(manifest["form"], FORMAT_VERSION)
+        nodes, edges, features, classes = (check_count(manifest[name]) for name in _COUNTS)
+        check_nodes(nodes)
+        check_class_count(classes, nodes)
+        for name in ("name", "facts", "digest"):
+            check_type(name, manifest[name], str, "text")
+        for name, info in manifest["files"].items():
+            check_count(info["bytes"])
+            if Path(name).name != name:
+                raise DataError(f"'{name}' is not the name of a file in this folder")
+        types, files = array_types(manifest), manifest["files"]
+        sizes = {name: files[array_file(name)]["bytes"] / dtype.itemsize for name, dtype in types.items()}
+        expected = _sizes(sizes, nodes, edges, features)
+        for name in (*expected, *sizes):
+            if sizes.get(name) != expected.get(name):
+                raise DataError(f"the array {name} is missing, or its size does not follow from the counts")
         return manifest
 
 
-def _check_manifest(manifest: _Manifest) -> None:
-    """Every array of a graph must be there, and of the size that follows from the counts."""
-    nodes, edges, arrays = manifest.nodes, manifest.edges, manifest.arrays
-    check_nodes(nodes)
-    check_class_count(manifest.classes, nodes)
-    if odd := [name for name in manifest.files if Path(name).name != name]:
-        raise DataError(f"'{odd[0]}' is not the name of a file in this folder")
-    if not all(isinstance(text, str) for text in manifest.texts.values()):
-        raise DataError(f"name, facts and digest are text, not {manifest.texts!r:.120}")
-    sizes = {_FEATURES: nodes * manifest.features}
-    for way in ("incoming", "outgoing")[: 1 + ("outgoing.indptr" in arrays)]:
+def _sizes(there: Mapping[str, float], nodes: int, edges: int, features: int) -> dict[str, float]:
+    """How many numbers each array must have, given those that are there."""
+    sizes: dict[str, float] = {_FEATURES: nodes * features}
+    for way in ("incoming", "outgoing")[: 1 + ("outgoing.indptr" in there)]:
         sizes |= {f"{way}.indptr": nodes + 1, f"{way}.indices": edges}
-        if "incoming.weight" in arrays:
+        if "incoming.weight" in there:
             sizes[f"{way}.weight"] = edges
-    if "features.indptr" in arrays:
-        entries = manifest.size("features.indices")
+    if "features.indptr" in there:
+        entries = there["features.indices"]
         sizes |= {"features.indptr": nodes + 1, "features.indices": entries, _FEATURES: entries}
-    if "ids.values" in arrays:
-        sizes["ids.values"] = nodes
-    else:
-        sizes |= {"ids.offsets": nodes + 1, "ids.text": manifest.size("ids.text")}
-    if "labels.values" in arrays:
+    if "labels.values" in there:
         sizes["labels.values"] = nodes
-    for name in (*sizes, *arrays):
-        there, bytes_ = manifest.files[array_file(name)].bytes, sizes.get(name, 0) * arrays[name].itemsize
-        if there != bytes_:
-            raise DataError(f"the array {name} has {there:,} bytes, and {bytes_:,} follow from the counts")
+    texts = {"ids.offsets": nodes + 1, "ids.text": there.get("ids.text", -1)}
+    return sizes | ({"ids.values": nodes} if "ids.values" in there else texts)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -227,10 +206,10 @@ class GraphWriter:
     def __init__(self, folder: Path, feature_type: str = "float32"):
         self.folder, self.feature_type = folder, feature_type
         self._digests: dict[str, str] = {}
-        self._files: dict[str, _FileInfo] = {}
+        self._files: dict[str, dict[str, Any]] = {}
 
     def _dtype(self, name: str) -> np.dtype[Any]:
-        return np.dtype(self.feature_type if name == _FEATURES else ARRAYS[name]).newbyteorder("<")
+        return np.dtype(self.feature_type if name == _FEATURES else ARRAYS[name])
 
     @contextmanager
     def array(self, name: str) -> Iterator[Callable[[Array], None]]:
@@ -253,26 +232,24 @@ class GraphWriter:
 
             yield append
             size = file.tell()
-        self._files[array_file(name)] = _FileInfo(size, total.hexdigest())
+        self._files[array_file(name)] = {"bytes": size, "sha256": total.hexdigest()}
         self._digests[name] = (as_read or total).hexdigest()
 
     def read_back(self, name: str) -> Array:
         """An array that is written, as one of one dimension."""
-        dtype = self._dtype(name)
-        return map_array(self.folder / array_file(name), dtype, (self._files[array_file(name)].bytes // dtype.itemsize,))
+        dtype, file = self._dtype(name), array_file(name)
+        return map_array(self.folder / file, dtype, (self._files[file]["bytes"] // dtype.itemsize,))
 
     def file(self, name: str) -> Path:
         """The path of another file; ``close`` takes its digest."""
-        self._files[name] = _FileInfo(0, "")
+        self._files[name] = {}
         return self.folder / name
 
     def close(self, *, nodes: int, features: int, classes: int, name: str, facts: str = "") -> None:
         """Write the manifest, without which nothing opens the folder; ``facts`` are those of a ``Graph``."""
         check_nodes(nodes)
-        for each, (_, digest) in self._files.items():
-            if not digest:
-                path = self.folder / each
-                self._files[each] = _FileInfo(path.stat().st_size, sha256(path))
+        for path in (self.folder / each for each, info in self._files.items() if not info):
+            self._files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
         counts = nodes, len(self.read_back("incoming.indices")), features, classes
         content = {
             "form": FORMAT_VERSION,
@@ -281,7 +258,7 @@ class GraphWriter:
             "feature_type": self.feature_type,
             "facts": facts,
             "digest": graph_digest(self._digests, features, facts),
-            "files": {each: info._asdict() for each, info in self._files.items()},
+            "files": self._files,
         }
         (self.folder / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
