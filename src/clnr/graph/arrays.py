@@ -73,7 +73,7 @@ def check_csr(data: Array, indices: Array, indptr: Array, shape: Any) -> sp.csr_
     """A CSR matrix of numbers from its parts, complete and consistent."""
     parts = CSR(*(as_array(part, "a sparse matrix's part") for part in (indptr, indices, data)))
     rows, columns = shape
-    check_form(parts, rows, "matrix", (np.integer, np.integer, _numeric(parts.weight)))
+    check_form(parts, rows, _wrong, (np.integer, np.integer, _numeric(parts.weight)))
     take_rows(parts._replace(weight=None), np.arange(rows), columns, _wrong, are_edges=False)
     return sp.csr_array((parts.weight, parts.indices, parts.indptr), shape=(rows, columns))
 

@@ -65,17 +65,20 @@ def transpose(edges: CSR) -> CSR:
     return _from_matrix(matrix, weight is not None)
 
 
-def check_form(rows: CSR, count: int, what: str, types: Sequence[type] = _TYPES) -> None:
-    """Raise unless arrays have the types and sizes of ``count`` rows; what is in them, ``take_rows`` checks."""
+def check_form(rows: CSR, count: int, damaged: Damaged, types: Sequence[type] = _TYPES) -> None:
+    """Raise unless arrays have the types and sizes of ``count`` rows, which end with the last entry.
+
+    What else is in them, ``take_rows`` checks.
+    """
     size = np.shape(rows.indices)[:1]
     for name, part, dtype, shape in zip(rows._fields, rows, types, [(count + 1,), size, size], strict=True):
         if part is None and name == "weight":
             continue
         if not isinstance(part, np.ndarray) or not np.issubdtype(part.dtype, dtype) or part.shape != shape:
             given = f"{part.dtype} of shape {part.shape}" if isinstance(part, np.ndarray) else type(part).__name__
-            raise DataError(f"{what}.{name} must be {dtype.__name__} of shape {shape}, not {given}")
+            raise damaged(name, f"it must be {dtype.__name__} of shape {shape}, and is {given}")
     if (ends := (rows.indptr[0], rows.indptr[-1])) != (0, size[0]):
-        raise DataError(f"{what}.indptr goes from {ends[0]} to {ends[1]} instead of from 0 to {size[0]}")
+        raise damaged("indptr", f"it goes from {ends[0]} to {ends[1]} instead of from 0 to {size[0]}")
 
 
 def take_rows(rows: CSR, nodes: Array, columns: int, damaged: Damaged, *, are_edges: bool = True) -> CSR:

@@ -110,13 +110,6 @@ def _open(path: Path) -> Graph:
     for name, dtype in array_types(manifest).items():
         file = array_file(name)
         arrays[name] = map_array(path / file, dtype, (manifest["files"][file]["bytes"] // dtype.itemsize,))
-    for name, entries in (
-        *((f"{rows}.indptr", f"{rows}.indices") for rows in ("incoming", "outgoing", "features")),
-        ("ids.offsets", "ids.text"),
-    ):
-        if name in arrays and (ends := (arrays[name][0], arrays[name][-1])) != (0, len(arrays[entries])):
-            wrong = f"it goes from {ends[0]} to {ends[1]} instead of from 0 to {len(arrays[entries])}"
-            raise DataError(f"{path / array_file(name)}: it is damaged, or was changed: {wrong}")
     incoming = _edges(arrays, "incoming")
     texts = "ids.values" not in arrays
     return Graph(

@@ -25,7 +25,7 @@ from clnr.graph.arrays import (
     check_features,
     check_per_node,
 )
-from clnr.graph.csr import CSR, Array, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
+from clnr.graph.csr import CSR, Array, Damaged, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
 from clnr.graph.digest import digest_in_memory
 from clnr.support.arguments import check_type
 from clnr.support.storage import errors_name
@@ -146,16 +146,19 @@ class Graph:
         )
 
     def __post_init__(self) -> None:
+        if self.stored is None:
+            check_features(self.features)
+        count = self.num_nodes
+        for what, edges in (("incoming", self.incoming), ("outgoing", self.outgoing)):
+            check_form(check_type(what, edges, CSR, "a CSR of edges", DataError), count, self._damaged_of(what))
+        if self.sparse:
+            check_form(_rows(self.features), count, self._damaged_of("features"), (np.integer, np.integer, np.floating))
         if self.stored is not None:
             return
-        check_features(self.features)
-        count, x = self.num_nodes, self.features
         everyone = np.arange(count)
-        for what, edges in (("incoming", self.incoming), ("outgoing", self.outgoing)):
-            check_form(check_type(what, edges, CSR, "a CSR of edges", DataError), count, what)
-            self.take_edges(everyone, edges)
+        self.take_edges(everyone, self.incoming)
+        self.take_edges(everyone, self.outgoing)
         if self.sparse:
-            check_form(CSR(x.indptr, x.indices, x.data), count, "features", (np.integer, np.integer, np.float32))
             self.take_sparse_features(everyone)
         if self.num_edges != len(self.outgoing.indices):
             raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.indices)} outgoing")
@@ -168,7 +171,7 @@ class Graph:
         for part in self.split or ():
             as_node_indices(part, count, "a member of the split")
         check_type("a graph's name", self.name, str, "text", DataError)
-        of_features = (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
+        of_features = _rows(self.features) if self.sparse else (self.features,)
         of_nodes = (*of_features, self.labels, self.ids, *(self.split or ()))
         for array in (*of_nodes, *self.incoming, *self.outgoing):
             if array is not None:
@@ -262,27 +265,24 @@ class Graph:
 
     def take_edges(self, nodes: Array, way: CSR) -> CSR:
         """Edges of some nodes by one end, in their order, checked."""
-        return self._taken("incoming" if way is self.incoming else "outgoing", way, nodes, self.num_nodes)
+        name = "incoming" if way is self.incoming else "outgoing"
+        return take_rows(way, nodes, self.num_nodes, self._damaged_of(name))
 
     def take_sparse_features(self, nodes: Array) -> sp.csr_array:
         """Features of some nodes, which are sparse, in their order, checked."""
-        x = self.features
-        indptr, indices, values = self._taken("features", CSR(x.indptr, x.indices, x.data), nodes, x.shape[1])
-        return sp.csr_array((values, indices, indptr), shape=(len(nodes), x.shape[1]))
-
-    def _taken(self, name: str, rows: CSR, nodes: Array, columns: int) -> CSR:
-        def damaged(part: str, what: str) -> DataError:
-            values = "weight" if are_edges else "values"
-            return self.damaged(f"{name}.{values if part == 'weight' else part}", what)
-
-        are_edges = name != "features"
-        return take_rows(rows, nodes, columns, damaged, are_edges=are_edges)
+        taken = take_rows(_rows(self.features), nodes, self.num_features, self._damaged_of("features"), are_edges=False)
+        return sp.csr_array((taken.weight, taken.indices, taken.indptr), shape=(len(nodes), self.num_features))
 
     def damaged(self, array: str, what: str) -> DataError:
         """The error of an array, as a folder calls it, whose content cannot be right."""
         if self.stored is None:
             return DataError(f"{array}: {what}")
         return DataError(f"{self.stored.path / array}.bin: it is damaged, or was changed: {what}")
+
+    def _damaged_of(self, rows: str) -> Damaged:
+        """The same of edges by one end, or of sparse features, for a part of a ``CSR``."""
+        values = "values" if rows == "features" else "weight"
+        return lambda part, what: self.damaged(f"{rows}.{values if part == 'weight' else part}", what)
 
     def check_labels(self, labels: Array, first: int = 0) -> Array:
         """The labels of nodes from the ``first`` on, each of which must be that of a class, or -1."""
@@ -384,6 +384,10 @@ class Graph:
     def to_networkx(self) -> networkx.Graph:
         """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
         return interop.to_networkx(self)
+
+
+def _rows(x: sp.csr_array) -> CSR:
+    return CSR(x.indptr, x.indices, x.data)
 
 
 def _split(split: Split, count: int) -> Split:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
+from clnr.graph.csr import CSR, Array, check_form
 from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ class StoredIds:
 
     def __init__(self, offsets: Array, text: Array, folder: Path):
         self._offsets, self._text, self._folder = offsets, text, folder
+        check_form(CSR(offsets, text, None), len(self), self._damaged, (np.int64, np.uint8, np.uint8))
+
+    def _damaged(self, part: str, what: str) -> DataError:
+        return DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: {what}")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -36,8 +40,7 @@ class StoredIds:
 
         starts, ends = self._offsets[rows], self._offsets[rows + 1]
         if not ((starts >= 0) & (starts <= ends) & (ends <= len(self._text))).all():
-            file = self._folder / "ids.offsets.bin"
-            raise DataError(f"{file}: it is damaged, or was changed: its numbers are not in order")
+            raise self._damaged("indptr", "its numbers are not in order")
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
         ids = pa.Array.from_buffers(pa.large_string(), len(self), buffers).take(pa.array(rows))
         with errors_name(self._folder / "ids.text.bin"):
