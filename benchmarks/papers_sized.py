@@ -100,20 +100,20 @@ def write_folder(folder: Path, nodes: int, dtype: str, seed: int = 0) -> None:
     def features(node: Array) -> Array:
         return np.random.default_rng([seed, int(node[0])]).standard_normal((len(node), FEATURES), np.float32)
 
-    with writer.array("ids.values", "int64") as append:
+    with writer.array("ids.values") as append:
         append(np.arange(nodes))
     with ThreadPoolExecutor() as pool:
         for make, writing in (
-            (neighbours, writer.array("incoming.indices", "int32")),
-            (features, writer.array("features.values", dtype, FEATURES)),
+            (neighbours, writer.array("incoming.indices")),
+            (features, writer.array("features.values")),
         ):
             with writing as append:
                 for first in range(0, len(parts), WAITING):
                     for values in pool.map(make, parts[first : first + WAITING]):
                         append(values)
-    with writer.array("incoming.indptr", "int64") as append:
+    with writer.array("incoming.indptr") as append:
         append(counts.cumsum())
-    writer.close(nodes=nodes, features=FEATURES, classes=0, directed=False, name="regular")
+    writer.close(nodes=nodes, features=FEATURES, classes=0, name="regular")
 
 
 def timed(words: list[str]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from clnr.embedding.store.artifact_files import DIGESTS
 from clnr.errors import ClnrError
+from clnr.graph.folder import array_types
 from clnr.graph.manifest import MANIFEST, array_file
 from clnr.support.storage import sha256
 from tests.fuzz import examples
@@ -37,13 +38,9 @@ def reseal(graph: Path) -> None:
 def rewritten(graph: Path, change: Callable[[dict[str, np.ndarray]], object], **counts: int) -> None:
     """Write a graph folder with some of its arrays changed, and other counts, as if the graph were such."""
     content = json.loads((graph / MANIFEST).read_text()) | counts
-    arrays = {
-        name: np.fromfile(graph / array_file(name), info["dtype"]).reshape(info["shape"])
-        for name, info in content["arrays"].items()
-    }
+    arrays = {name: np.fromfile(graph / array_file(name), dtype) for name, dtype in array_types(content).items()}
     change(arrays)
     for name, array in arrays.items():
-        content["arrays"][name] = {"dtype": array.dtype.name, "shape": array.shape}
         array.tofile(graph / array_file(name))
     (graph / MANIFEST).write_text(json.dumps(content))
     reseal(graph)
@@ -176,7 +173,7 @@ def renumbered(draw, content: bytes, dtype: str, nodes: int) -> bytes:
         return content
     first = draw(st.integers(0, len(values) - 1))
     last = draw(st.sampled_from([first + 1, first + 1, first + 3, len(values)]))
-    if dtype in ("float32", "float16"):
+    if values.dtype.kind == "f":
         with np.errstate(over="ignore"):
             values[first:last] = draw(st.sampled_from(ODD_NUMBERS))
     else:
@@ -192,15 +189,15 @@ def changed_graph(draw, folder: Path) -> dict[str, bytes]:
     names = sorted(path.name for path in folder.iterdir())
     for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)):
         content = (folder / name).read_bytes()
-        array = manifest["arrays"].get(name.removesuffix(".bin"))
+        dtype = array_types(manifest).get(name.removesuffix(".bin"))
         first = draw(st.integers(0, len(content)))
         zeros = content[:first] + bytes(len(content) - first)
         other = (folder / draw(st.sampled_from(names))).read_bytes()
         ways = [damaged(content), NOTHING, st.sampled_from([zeros, other, content[::-1]])]
         # As long as it was, so that no size gives it away.
         ways += [damaged(content).map(functools.partial(_fitted, len(content)))]
-        if array is not None:
-            ways += [renumbered(content, array["dtype"], manifest["nodes"])] * 6
+        if dtype is not None:
+            ways += [renumbered(content, dtype, manifest["nodes"])] * 6
         elif name == MANIFEST:
             ways += [edited(manifest).map(as_json)] * 8
         made[name] = draw(st.one_of(ways))

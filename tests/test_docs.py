@@ -47,9 +47,12 @@ def tables(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-def test_the_tutorials_commands_work_in_their_order(clnr, tables):
+def test_the_tutorials_commands_work_in_their_order_and_print_what_it_shows(clnr, tables):
     lines = [line for _, block in blocks("tutorial.md", "console") for line in block.splitlines()]
     assert len(lines) == 6
+    ((_, shown),) = blocks("tutorial.md", "text")
+    said = clnr("embed", "--edges", "trades.csv", "--nodes", "people.csv", "--dry-run").out
+    assert [line for line in shown.splitlines() if line.removesuffix("...") not in said] == []
     for line in lines:
         program, *words = shlex.split(line)
         assert program == "clnr"
@@ -59,22 +62,6 @@ def test_the_tutorials_commands_work_in_their_order(clnr, tables):
     for name in re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \|", (DOCS / "tutorial.md").read_text(), re.MULTILINE):
         for file in re.findall(r"`([\w.]+)`", name):
             assert (tables / "valley" / file).is_file()
-
-
-@pytest.mark.full
-def test_what_the_tutorial_shows_is_what_is_said(clnr, tables):
-    ((_, shown),) = blocks("tutorial.md", "text")
-    said = clnr("embed", "--edges", "trades.csv", "--nodes", "people.csv", "--dry-run").out
-    for line in shown.splitlines():
-        assert line.removesuffix("...") in said
-
-
-@pytest.mark.full
-def test_the_tutorials_python_runs(tables, capsys):
-    """On a smaller graph in place of the built-in one."""
-    for _, block in blocks("tutorial.md", "python"):
-        exec(compile(block.replace('load("toy")', "small"), "tutorial.md", "exec"), {"small": tiny(nodes=90, edges=200)})
-    assert capsys.readouterr().out
 
 
 @pytest.mark.full
@@ -92,11 +79,8 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_the_readme_fits_two_screens():
+def test_the_readme_fits_two_screens_and_the_citation_names_this_version():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
-
-
-def test_the_citation_names_this_version():
     assert f"\nversion: {clnr.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
@@ -115,13 +99,14 @@ def test_the_python_of_the_page_on_reproducing_runs(capsys):
 
 
 @pytest.mark.full
-def test_the_python_of_the_page_on_methods_runs(tmp_path, monkeypatch, capsys):
-    """On a small graph in place of the built-in one."""
+def test_the_python_of_the_tutorial_and_of_the_page_on_methods_runs(tables, capsys):
+    """On smaller graphs in place of the built-in one."""
     pytest.importorskip("torch_geometric")
-    monkeypatch.chdir(tmp_path)
-    ((_, block),) = blocks("methods.md", "python")
-    exec(compile(block.replace('load("toy")', "small"), "methods.md", "exec"), {"small": tiny()})
-    assert capsys.readouterr().out == "(40, 64)\n"
+    for page, small in (("tutorial.md", tiny(nodes=90, edges=200)), ("methods.md", tiny())):
+        for _, block in blocks(page, "python"):
+            exec(compile(block.replace('load("toy")', "small"), page, "exec"), {"small": small})
+        printed = capsys.readouterr().out
+    assert printed == "(40, 64)\n"
 
 
 def as_parquet(csv: str, name: str) -> None:
@@ -254,10 +239,17 @@ def test_links_lead_somewhere_and_lines_and_options_are_right(page):
     assert page == "CHANGELOG.md" or {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known
 
 
-def test_the_api_page_has_every_public_name():
+def test_the_api_page_has_every_public_name_and_what_pages_import_is_there():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     for name in clnr.__all__:
         assert name == "__version__" or re.search(rf"^::: clnr\.{name}$|`clnr\.{name}`", text, re.MULTILINE), name
+    shown = {f"from {module} import {name}" for module, name in re.findall(r"^::: (clnr[\w.]*)\.(\w+)$", text, re.MULTILINE)}
+    # A line of Python, maybe with names in parentheses on several lines.
+    imports = re.compile(r"^ *(from clnr[\w.]* import (?:\([^)]*\)|[\w, ]+))$", re.MULTILINE)
+    shown |= {line for page in PAGES for line in imports.findall((ROOT / page).read_text(encoding="utf-8"))}
+    assert len(shown) > 20
+    for line in shown:
+        exec(line, {})
 
 
 def rows_of(page: str) -> list[list[str]]:

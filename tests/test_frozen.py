@@ -14,7 +14,7 @@ from clnr import METHODS, load, recipe_for
 from clnr.engine import Reference
 from clnr.nn.objectives import StepContext
 from tests import frozen
-from tests.cases import in_tiers
+from tests.cases import ONE_FOR_EACH_OBJECTIVE, in_tiers
 from tests.session_folders import made_once, run_module
 
 CPU = torch.device("cpu")
@@ -81,8 +81,9 @@ def device_graph():
     return Reference(CPU).to_device(load("toy"))
 
 
-def test_every_method_is_frozen():
+def test_every_method_is_frozen_and_every_objective_has_one_in_make_test():
     assert FROZEN.keys() == METHODS.keys()
+    assert {METHODS[name].objective for name in ONE_FOR_EACH_OBJECTIVE} == {each.objective for each in METHODS.values()}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -111,21 +111,6 @@ def test_no_name_of_a_module_occurs_twice():
     assert len(list(SOURCE.glob("*.py"))) <= 5
 
 
-def test_the_ways_to_name_a_module_are_seen():
-    script = """
-if TYPE_CHECKING:
-    from clnr.graph import Graph
-else:
-    Graph = import_module("clnr.graph.graph").Graph
-def call():
-    '''As clnr.engine does.'''
-    from clnr import rng
-    return ["-c", f"from clnr.cli.app import app; {1}"]
-"""
-    seen = [name for node in walk(ast.parse(script)) for name in named(node)]
-    assert seen == ["clnr.graph", "clnr.graph.graph", "clnr.rng", "clnr.cli.app"]
-
-
 def test_the_picture_of_the_layers_is_that_of_the_imports():
     from tests.layer_picture import parts, picture
 

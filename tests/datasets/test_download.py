@@ -48,37 +48,28 @@ def places(tmp_path, monkeypatch, home) -> dict[str, Path]:
 # -- where files are -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("holding", [["--data-root", "CLNR_DATA", "cache"], ["CLNR_DATA", "cache"], ["cache"]])
-def test_the_given_folder_comes_before_clnr_data_before_the_cache(places, holding):
-    for place in holding:
-        put(places[place], *LAYOUT[0])
-    expected = [places[holding[0]] / name for name in LAYOUT[0]]
-    assert locate("set", LAYOUT, URLS, places["--data-root"], no_fetch) == expected
-
-
-def test_the_first_layout_that_is_complete_counts(places):
+def test_the_first_complete_layout_counts_of_the_given_folder_clnr_data_and_the_cache(places):
     """A file alone is no layout, and a folder in a file's place is no file."""
-    put(places["--data-root"], LAYOUT[0][0])
-    (places["--data-root"] / LAYOUT[0][1]).mkdir()
-    expected = put(places["CLNR_DATA"], *LAYOUT[0])
-    assert locate("set", LAYOUT, URLS, places["--data-root"], no_fetch) == expected
-    packed = put(places["--data-root"], "Set/packed.zip")
-    assert locate("set", OTHER, URLS, places["--data-root"], no_fetch) == packed
+    given = places["--data-root"]
+    put(given, LAYOUT[0][0])
+    (given / LAYOUT[0][1]).mkdir()
+    for place in ("cache", "CLNR_DATA"):
+        expected = put(places[place], *LAYOUT[0])
+        assert locate("set", LAYOUT, URLS, given, no_fetch) == expected
+    packed = put(given, "Set/packed.zip")
+    assert locate("set", OTHER, URLS, given, no_fetch) == packed
     put(places["CLNR_DATA"], "Set/packed.zip")
     assert locate("set", OTHER, URLS, None, no_fetch) == expected
 
 
-@pytest.mark.parametrize(("what", "kind"), [("--data-root", "missing"), ("CLNR_DATA", "a file")])
-def test_a_root_that_is_no_folder_is_refused_by_name(tmp_path, monkeypatch, what, kind):
-    place = tmp_path / "place"
-    if kind == "a file":
-        place.write_text("")
-    if what == "CLNR_DATA":
-        monkeypatch.setenv("CLNR_DATA", str(place))
-    with pytest.raises(
-        DataError, match=f"{what.strip('-').replace('-', '_')} names {re.escape(str(place))}, which is not a folder"
-    ):
-        locate("set", LAYOUT, URLS, place if what == "--data-root" else None, no_fetch)
+@pytest.mark.parametrize("what", ["data_root", "CLNR_DATA"])
+def test_a_root_that_is_no_folder_is_refused_by_name(tmp_path, monkeypatch, what):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "missing", tmp_path / "file"):
+        if what == "CLNR_DATA":
+            monkeypatch.setenv("CLNR_DATA", str(place))
+        with pytest.raises(DataError, match=f"{what} names {re.escape(str(place))}, which is not a folder"):
+            locate("set", LAYOUT, URLS, place if what == "data_root" else None, no_fetch)
 
 
 def test_what_is_missing_is_fetched_into_the_cache_and_what_is_there_is_not(places):
@@ -269,24 +260,17 @@ def test_a_fault_that_does_not_pass_ends_after_the_tries_and_a_lasting_refusal_a
         assert len(BODY) // 3 < len(part) < len(BODY)
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.parametrize(
     ("url", "proxy"),
     [
-        *((url, "") for url in ("http://127.0.0.1:{}/file.bin", "http://127.0.0.1:1:1/", "nonsense://127.0.0.1/x")),
-        *(("http://127.0.0.1:{}/x", proxy) for proxy in ("http://[::1", "http://127.0.0.1:none", "socks5://127.0.0.1:1080")),
+        *((url, "") for url in ("http://127.0.0.1:1/x", "http://127.0.0.1:1:1/", "nonsense://127.0.0.1/x")),
+        *(("http://127.0.0.1:1/x", proxy) for proxy in ("http://[::1", "http://127.0.0.1:none", "socks5://127.0.0.1:1080")),
     ],
 )
 def test_a_url_or_a_proxy_that_leads_nowhere_is_a_data_error(serve, target, monkeypatch, url, proxy):
     if proxy:
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", "")
-    url = url.format(closed_port())
     with pytest.raises(DataError, match=f"{re.escape(url)} failed"):
         download(url, target, tries=2, pause=0.01)
     assert left(target) == set()
@@ -294,10 +278,7 @@ def test_a_url_or_a_proxy_that_leads_nowhere_is_a_data_error(serve, target, monk
 
 def test_a_server_that_says_nothing_is_a_data_error(target, monkeypatch):
     monkeypatch.setattr("clnr.datasets.download._TIMEOUT_SECONDS", 0.2)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listening,
-        pytest.raises(DataError, match="timed out"),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(DataError, match="timed out"):
         download(f"http://127.0.0.1:{listening.getsockname()[1]}/file.bin", target, tries=2, pause=0.01)
     assert not target.exists()
 

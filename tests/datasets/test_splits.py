@@ -71,11 +71,9 @@ def test_a_published_split_is_kept_for_every_seed_and_else_a_random_one_is_made(
 
 @pytest.mark.parametrize(
     ("split", "words"),
-    [
-        (Split(np.array([0]), np.array([], dtype=int), np.array([1])), "made has no validation nodes"),
-        (Split(np.array([0]), np.array([1]), np.array([2, 5])), "made has test nodes without a label"),
-    ],
+    [(([0], [], [1]), "made has no validation nodes"), (([0], [1], [2, 5]), "made has test nodes without a label")],
 )
 def test_a_published_split_that_cannot_be_evaluated_is_a_data_error(split, words):
+    split = Split(*(np.array(part, int) for part in split))
     with pytest.raises(DataError, match=words):
         split_of(dataclasses.replace(labelled(20, unlabelled=(5,)), split=split), 0)

@@ -13,14 +13,11 @@ from tests.conftest import tiny
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
-def test_it_is_the_lower_median(count):
+def test_the_median_weight_is_the_lower_median_and_1_without_weights(count):
     weights = np.random.default_rng(count).random(count, np.float32)
     assert median_weight(weights) == statistics.median_low(weights.tolist())
     assert median_weight(np.repeat(weights, 2)) == median_weight(weights)
-
-
-def test_without_weights_it_is_1():
-    assert median_weight(None) == median_weight(np.empty(0, np.float32)) == 1
+    assert median_weight(None) == median_weight(weights[:0]) == 1
 
 
 def test_of_many_some_parts_are_looked_at(monkeypatch):

@@ -73,39 +73,24 @@ def test_the_callers_arrays_stay_theirs():
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_scipy_there_and_back(form):
-    graph = tiny(**form)
-    adjacency = graph.to_scipy()
+def test_scipy_pyg_and_networkx_there_and_back(form):
+    pytest.importorskip("torch_geometric")
+    names, split = [f"node-{i}" for i in range(40)], Split(np.arange(5), np.arange(5, 9), np.arange(9, 30))
+    graph = dataclasses.replace(tiny(**form), split=split, ids=np.array(names, dtype=object))
+    adjacency, data, network = graph.to_scipy(), graph.to_pyg(), graph.to_networkx()
     for source, target, weight in edge_set(graph):
         assert adjacency[source, target] == pytest.approx(weight)
+    assert (data.num_nodes, data.train_mask.sum()) == (40, 5)
+    assert (network.is_directed(), list(network.nodes)) == (graph.directed, names)
     same(graph, Graph.from_scipy(adjacency, graph.features))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_pyg_there_and_back(form):
-    pytest.importorskip("torch_geometric")
-    graph = dataclasses.replace(tiny(**form), split=Split(np.arange(5), np.arange(5, 9), np.arange(9, 30)))
-    data = graph.to_pyg()
-    assert data.num_nodes == 40
-    assert data.train_mask.sum() == 5
-    back = Graph.from_pyg(data)
-    same(graph, back)
-    assert back.sparse == graph.sparse
-    np.testing.assert_array_equal(graph.labels, back.labels)
-    for one, other in zip(graph.split, back.split, strict=True):
+    of_pyg, of_networkx = Graph.from_pyg(data), Graph.from_networkx(network, labels="label")
+    for back in (of_pyg, of_networkx):
+        same(graph, back)
+        assert list(back.ids) == names
+        np.testing.assert_array_equal(graph.labels, back.labels)
+    assert of_pyg.sparse == graph.sparse
+    for one, other in zip(graph.split, of_pyg.split, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_networkx_there_and_back(form):
-    graph = dataclasses.replace(tiny(**form), ids=np.array([f"node-{i}" for i in range(40)], dtype=object))
-    network = graph.to_networkx()
-    assert network.is_directed() == graph.directed
-    assert list(network.nodes)[:2] == ["node-0", "node-1"]
-    back = Graph.from_networkx(network, labels="label")
-    same(graph, back)
-    assert back.ids.tolist() == graph.ids.tolist()
-    np.testing.assert_array_equal(graph.labels, back.labels)
 
 
 def test_networkx_loops_and_tuples_for_names():
@@ -126,23 +111,6 @@ def test_rows_summing_to_one():
         before, after = dense(graph.features), dense(graph.row_normalize().features)
         total = before.sum(1, keepdims=True)
         np.testing.assert_allclose(after, before / np.where(total == 0, 1, total), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"source": [0, 9]}, "node 9, but nodes go from 0 to 3"),
-        ({"source": [0]}, "1 sources but 2 targets"),
-        ({"weight": [1]}, "2 edges but 1 weights"),
-        ({"weight": [1, np.nan]}, "finite and not negative"),
-        ({"features": [[1.0], [np.inf], [0.0], [0.0]]}, "row 1, column 0"),
-        ({"features": sp.csr_array(np.array([[0, 1.0], [0, np.nan], [0, 0], [0, 0]]))}, "row 1, column 1"),
-        ({"split": Split(np.array([0]), np.array([0]), np.array([1]))}, "twice"),
-    ],
-)
-def test_bad_input_says_what_is_wrong(change, words):
-    with pytest.raises(DataError, match=words):
-        Graph.from_edges(**{"source": [0, 1], "target": [1, 2], "features": X, **change})
 
 
 # -- what PyG, networkx and SciPy have that is not used, or is not in order ------------------------------------------------
@@ -175,15 +143,6 @@ def test_masks_that_make_no_one_split_are_left_out_and_said(masks):
         assert Graph.from_pyg(data(**masks)).split is None
 
 
-def test_a_pyg_graph_of_several_kinds_is_refused():
-    mixed = pytest.importorskip("torch_geometric.data").HeteroData()
-    mixed["a"].x = torch.eye(3)
-    with pytest.raises(DataError, match="to_homogeneous"):
-        Graph.from_pyg(mixed)
-    with pytest.raises(DataError, match="to_homogeneous"):
-        as_table_graph(mixed)
-
-
 def network(**about):
     import networkx
 
@@ -206,6 +165,16 @@ def torch_graph(**changes):
     return made
 
 
+def kinds():
+    mixed = pytest.importorskip("torch_geometric.data").HeteroData()
+    mixed["a"].x = torch.eye(3)
+    return mixed
+
+
+def edges(**changed):
+    return Graph.from_edges(**{"source": [0, 1], "target": [1, 2], "features": X, **changed})
+
+
 LARGE = np.uint64(2**64 - 1)
 WRONG_EDGES = {
     "features": [None, 5, "x", np.array([[object()]]), np.zeros((2, 2, 2)), [[1], [1, 2]], np.eye(4) * 1j, {}, [[2**2000]] * 4],
@@ -224,7 +193,7 @@ WRONG_EDGES = {
 def test_a_wrong_argument_of_from_edges_is_named(argument):
     for value in WRONG_EDGES[argument]:
         with pytest.raises(DataError) as caught:
-            Graph.from_edges(**{"source": [0, 1], "target": [1, 2], "features": X, argument: value})
+            edges(**{argument: value})
         assert argument in str(caught.value) or argument[:-1] in str(caught.value), value
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 400
@@ -233,11 +202,21 @@ def test_a_wrong_argument_of_from_edges_is_named(argument):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: edges(source=[0, 9]), "node 9, but nodes go from 0 to 3"),
+        (lambda: edges(source=[0]), "1 sources but 2 targets"),
+        (lambda: edges(weight=[1]), "2 edges but 1 weights"),
+        (lambda: edges(weight=[1, np.nan]), "finite and not negative"),
+        (lambda: edges(target=[1, 1], source=[0, 0], weight=[3e38, 3e38]), "added up"),
+        (lambda: edges(features=[[1.0], [np.inf], [0.0], [0.0]]), "row 1, column 0"),
+        (lambda: edges(features=sp.csr_array([[0, 1.0], [0, np.nan], [0, 0], [0, 0]])), "row 1, column 1"),
+        (lambda: edges(split=Split(np.array([0]), np.array([0]), np.array([1]))), "twice"),
         (lambda: Graph.from_scipy(None, X), "adjacency"),
         (lambda: Graph.from_scipy(np.zeros((4, 3)), X), "square"),
         (lambda: Graph.from_scipy(sp.eye_array(3).tocsr(), X), "3 x 3, but there are 4 rows"),
         (lambda: Graph.from_scipy(sp.eye_array(4).tocsr() * -1, X), "weights"),
         (lambda: Graph.from_pyg(None), "PyG"),
+        (lambda: Graph.from_pyg(kinds()), "to_homogeneous"),
+        (lambda: as_table_graph(kinds()), "to_homogeneous"),
         (lambda: Graph.from_pyg(torch_graph(x=None)), "needs both x and edge_index"),
         (lambda: Graph.from_pyg(torch_graph(y="x")), "labels"),
         (lambda: Graph.from_pyg(torch_graph(edge_weight="x")), "weights"),
@@ -251,15 +230,10 @@ def test_a_wrong_argument_of_from_edges_is_named(argument):
         (lambda: tiny().named(5), "name"),
     ],
 )
-def test_wrong_arguments_of_the_others_are_named(make, words):
+def test_what_is_wrong_is_named(make, words):
     with pytest.raises(DataError, match=words) as caught:
         make()
     assert "\n" not in str(caught.value)
-
-
-def test_weights_that_add_up_to_infinity_are_refused():
-    with pytest.raises(DataError, match="added up"):
-        Graph.from_edges([0, 0], [1, 1], X, weight=[3e38, 3e38])
 
 
 def test_ids_stay_what_they_were():

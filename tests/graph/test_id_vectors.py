@@ -27,11 +27,8 @@ def test_marks_are_normal_numbers_that_follow_from_the_id():
     assert abs(np.corrcoef(marks) - np.eye(500)).max() < 0.6
     again = marked(np.array(["node 7", "other"], object))
     assert np.array_equal(again[0], marks[7])
-    assert len(np.unique(marks, axis=0)) == 500
-
-
-def test_an_id_has_its_mark_whether_it_is_a_number_or_a_text():
     assert np.array_equal(marked(np.array([7, -1])), marked(np.array(["7", "-1"], object)))
+    assert len(np.unique(marks, axis=0)) == 500
 
 
 def test_vectors_of_any_width_begin_alike():

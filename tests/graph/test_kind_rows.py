@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler, normalize
 
-from clnr.graph.kind_rows import KindScale, kind_cosines, sparse_unit
+from clnr.evaluation.link_prediction import kind_cosines
+from clnr.graph.kind_rows import KindScale, sparse_unit
 
 random = np.random.default_rng(0)
 Z = random.normal(2, 3, (30, 6)).astype(np.float32)

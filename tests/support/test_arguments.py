@@ -129,10 +129,3 @@ def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
             except Exception as error:
                 raw.append(f"{argument}={what}: {type(error).__name__}: {error}")
     assert raw == []
-
-
-def test_an_error_is_one_line_of_bounded_length():
-    message = str(ClnrError("a\n  b\n" + "x" * 100_000 + "the end"))
-    assert message.startswith("a b xxx")
-    assert message.endswith("the end")
-    assert len(message) == 1000

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from clnr.errors import shorten
+from clnr.errors import ClnrError, shorten
 from clnr.experiments.run_cache import RunCache
 from clnr.support.humanize import escape_control
 from tests.cli.test_cmd_embed import SMALL
@@ -41,12 +41,14 @@ def test_control_characters_are_written_out_and_other_text_is_as_it_was():
         assert escape_control(text) == text
 
 
-@pytest.mark.parametrize("length", [0, 19, 20, 21, 1000])
-def test_text_is_shortened_in_the_middle(length):
+@pytest.mark.parametrize("length", [0, 19, 20, 21, 1000, 100_000])
+def test_text_is_shortened_in_the_middle_and_an_error_is_one_line(length):
     text = "".join(chr(ord("a") + i % 26) for i in range(length))
-    short = shorten(text, 20)
+    short, message = shorten(text, 20), str(ClnrError(f"a\n  b\n{text}"))
     assert len(short) == min(length, 20)
     assert short == text or (text.startswith(short[:8]) and text.endswith(short[-7:]) and " ... " in short)
+    assert message.startswith("a b")
+    assert len(message) == min(length + 4 if length else 3, 1000)
 
 
 @pytest.fixture

@@ -26,16 +26,8 @@ def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):
     assert said[1].startswith("CLNR on 9 nodes: epoch 20 of 1,000")
     assert 40 < len(said) < 60  # Ever more rarely: 1,000 s would be 100 lines at 10 s each.
     assert "epoch 1,000" not in said[-1]
-
-
-def test_a_short_training_and_a_quiet_one_say_nothing(clock, capsys):
     with Bar(None, quiet=True).training("CLNR", 9) as on_epoch:
         assert on_epoch is None
-    with Bar(None, quiet=False).training("CLNR", 9) as on_epoch:
-        for epoch in range(1, 10):
-            clock[0] += 1
-            on_epoch(epoch, 1.0)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_without_a_terminal_a_long_download_says_how_far_it_is(clock):

@@ -119,7 +119,7 @@ def test_a_link_to_a_folder_stays_one_and_a_finished_folder_takes_its_place(tmp_
     assert (content(tmp_path / "real"), there(tmp_path)) == ({"b": "2"}, ["link", "real"])
 
 
-def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
+def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for name in ("full", "foreign", "odd"):
@@ -141,17 +141,13 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
     ):
         with pytest.raises(ClnrError):
             write(path, force, a="1")
+    monkeypatch.chdir(tmp_path / "full")
+    with pytest.raises(ClnrError, match="working directory"):
+        check_folder(tmp_path / "full", True, OWN)
     # By name it could be ours, by content it is not.
     with pytest.raises(ClnrError, match="holds 'a'"):
         check_folder(tmp_path / "odd", True, OwnFiles(OWN.patterns, lambda folder: False))
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
-    with pytest.raises(ClnrError, match="working directory"):
-        check_folder(tmp_path, True, OWN)
 
 
 @pytest.mark.parametrize(("force", "name"), [(False, "notes.txt"), (True, "notes.txt"), (False, "a")])

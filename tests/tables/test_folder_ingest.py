@@ -134,7 +134,7 @@ def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
 def test_numbers_beyond_their_type_are_refused(tmp_path):
     with (
         pytest.raises(DataError, match="too large for float16"),
-        GraphWriter(tmp_path, "float16").array("features.values", "float16", 1) as append,
+        GraphWriter(tmp_path, "float16").array("features.values") as append,
     ):
         append(np.array([[np.finfo(np.float32).max]]))
 

@@ -15,8 +15,8 @@ from clnr import rng
 from clnr.engine.sparse_matrix import Keeper, SparseMatrix, to_scipy, to_sparse_matrix
 from clnr.errors import MethodError
 from clnr.graph import Graph
+from clnr.graph.arrays import Matrix
 from clnr.graph.csr import Array, are_among
-from clnr.graph.validation import Matrix
 
 ReadFeatures = Callable[[Array], Any]
 """Reads the features of some nodes as float32: an array or a sparse one."""

@@ -1,4 +1,4 @@
-"""Arrays and sparse matrices from what users pass: NumPy, SciPy and torch, lists, columns of data frames.
+"""Arrays, features, labels and ids from what users pass: NumPy, SciPy and torch, lists, columns of data frames.
 
 Compiled loops trust index arrays, so these are checked completely first. SciPy's own check is not enough: where the
 last entry of ``indptr`` is 0 it looks at nothing else, and its conversions of damaged matrices read out of bounds.
@@ -14,8 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
+from clnr.graph.csr import CSR, Array, check_form, take_rows
 from clnr.support.humanize import describe_error
+
+Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
+
+_FINE_CLASSES = 1000  # Class indices below this are fine however few nodes there are.
 
 
 def is_tensor(values: Any) -> bool:
@@ -65,48 +69,37 @@ def _cast(array: Array, dtype: type, what: str) -> Array:
         raise DataError(f"{what} must be numbers: {describe_error(error)}") from None
 
 
-def check_csr_indices(indptr: Array, indices: Array, rows: int, columns: int) -> None:
-    """Raise unless ``indptr`` and ``indices`` are the index arrays of a CSR matrix of this shape."""
-    _check_index(indices, columns, "column")
-    whole = indptr.dtype.kind in "iu" and indptr.shape == (rows + 1,)
-    if not whole or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-        raise DataError(
-            f"a sparse matrix's indptr must be {rows + 1} whole numbers that rise from 0 to {len(indices)}, its entries"
-        )
-
-
-def _check_index(index: Array, size: int, what: str) -> None:
-    if index.ndim != 1 or index.dtype.kind not in "iu":
-        shape = " x ".join(map(str, index.shape))
-        raise DataError(f"a sparse matrix's {what}s must be a list of whole numbers, not {shape} of {index.dtype}")
-    if len(index) and not (index.min() >= 0 and index.max() < size):
-        worst = index.max() if index.max() >= size else index.min()
-        raise DataError(f"a sparse matrix of {size} {what}s has an entry in {what} {worst}")
-
-
-def _check_values(data: Array, index: Array) -> None:
-    if data.dtype.kind not in "biuf":
-        raise DataError(f"a sparse matrix must hold numbers, not {data.dtype}")
-    if data.shape != index.shape:
-        raise DataError(f"a sparse matrix has {len(index)} indices, and values of shape {data.shape}")
-
-
 def check_csr(data: Array, indices: Array, indptr: Array, shape: Any) -> sp.csr_array:
     """A CSR matrix of numbers from its parts, complete and consistent."""
-    data, indices, indptr = (as_array(part, "a sparse matrix's part") for part in (data, indices, indptr))
+    parts = CSR(*(as_array(part, "a sparse matrix's part") for part in (indptr, indices, data)))
     rows, columns = shape
-    check_csr_indices(indptr, indices, rows, columns)
-    _check_values(data, indices)
-    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+    check_form(parts, rows, _wrong, (np.integer, np.integer, _numeric(parts.weight)))
+    take_rows(parts._replace(weight=None), np.arange(rows), columns, _wrong, are_edges=False)
+    return sp.csr_array((parts.weight, parts.indices, parts.indptr), shape=(rows, columns))
 
 
 def _check_coo(data: Array, coords: Any, shape: Any) -> sp.coo_array:
     data, row, column = (as_array(part, "a sparse matrix's part") for part in (data, *coords))
     rows, columns = shape
-    for index, size, what in ((row, rows, "row"), (column, columns, "column")):
-        _check_index(index, size, what)
-        _check_values(data, index)
+    _numeric(data)
+    for name, index, size in (("row", row, rows), ("column", column, columns)):
+        if index.dtype.kind not in "iu" or index.ndim != 1 or index.shape != data.shape:
+            raise _wrong(f"{name}s", f"they must be {data.shape} whole numbers, not {index.dtype} of shape {index.shape}")
+        outside = (index < 0) | (index >= size)
+        if outside.any():
+            raise _wrong(f"{name}s", f"an entry is in {name} {index[np.argmax(outside)]} of {size}")
     return sp.coo_array((data, (row, column)), shape=(rows, columns))
+
+
+def _numeric(values: Array | None) -> type:
+    """The type of the values of a sparse matrix, which must be numbers."""
+    if values is None or values.dtype.kind not in "biuf":
+        raise DataError(f"a sparse matrix must hold numbers, not {values if values is None else values.dtype}")
+    return values.dtype.type
+
+
+def _wrong(part: str, what: str) -> DataError:
+    return DataError(f"matrix.{part}: {what}")
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -148,3 +141,100 @@ def as_adjacency(matrix: Any) -> sp.coo_array:
     if entries.shape[0] != entries.shape[1]:
         raise DataError(f"the adjacency matrix must be square, and is {entries.shape[0]} x {entries.shape[1]}")
     return entries
+
+
+# -- of a graph ----------------------------------------------------------------------------------------------------------
+
+
+def as_features(features: Any) -> Matrix:
+    """A copy of features as float32, dense or CSR; all must be finite."""
+    if is_sparse(features):
+        with np.errstate(over="ignore"):
+            x = sp.csr_array(check_sparse(features, "features"), dtype=np.float32, copy=True)
+        x.sum_duplicates()
+    else:
+        x = as_float32(features, "features")
+        if x.ndim != 2:
+            raise DataError(f"features must be a matrix with one row per node, not of shape {x.shape}")
+    finite = np.isfinite(x.data if sp.issparse(x) else x)
+    if not finite.all():
+        wrong = sp.csr_array((~finite, x.indices, x.indptr), shape=x.shape) if sp.issparse(x) else ~finite
+        row, column = (places[0] for places in wrong.nonzero())
+        raise DataError(f"features must be finite in float32; row {row}, column {column} is not")
+    return x
+
+
+def as_node_indices(index: Any, count: int, what: str) -> Array:
+    """Node indices as int64, each from 0 to ``count - 1``."""
+    array = as_array(index, what)
+    if array.ndim != 1:
+        raise DataError(f"{what} must be a one-dimensional list of node indices, not an array of shape {array.shape}")
+    if array.dtype.kind == "b" and array.size:
+        raise DataError(f"{what} must be a node's index, not True or False as in a mask")
+    array = as_int64(array, what)
+    if array.size and not (array.min() >= 0 and array.max() < count):
+        worst = int(array.max()) if array.max() >= count else int(array.min())
+        raise DataError(f"{what} is node {worst}, but nodes go from 0 to {count - 1}")
+    return array
+
+
+def check_per_node(array: Array, count: int, what: str) -> Array:
+    """An array that must have one entry per node."""
+    if array.shape != (count,):
+        raise DataError(f"there are {count} nodes but {what} of shape {array.shape}")
+    return array
+
+
+def as_labels(labels: Any, count: int) -> Array:
+    """Class indices, -1 where unknown. A number far above all others is refused: it would allocate classes up to it."""
+    array = check_per_node(as_int64(labels, "labels"), count, "labels")
+    odd = np.flatnonzero((array < -1) | (array >= _most_classes(count)))
+    if odd.size:
+        raise DataError(
+            f"labels must number the classes 0, 1, 2 ..., with -1 where unknown: node {odd[0]} has {array[odd[0]]}, "
+            f"and there are {count} nodes"
+        )
+    return array
+
+
+def _most_classes(count: int) -> int:
+    return max(count, _FINE_CLASSES)
+
+
+def check_class_count(classes: int, count: int) -> None:
+    """Refuse more classes than ``count`` nodes can have."""
+    if classes > _most_classes(count):
+        raise DataError(f"{classes:,} classes are too many for {count:,} nodes")
+
+
+def as_ids(ids: Any, count: int) -> Array:
+    """One id per node: distinct and hashable; a list of tuples stays one."""
+    array = ids.copy() if isinstance(ids, np.ndarray) else _as_equal_array(ids)
+    names = check_per_node(array, count, "ids").tolist()
+    try:
+        rows = {name: row for row, name in enumerate(names)}
+    except TypeError as error:
+        raise DataError(f"ids must be hashable, such as numbers, texts or tuples: {error}") from None
+    if len(rows) < count:
+        twice = next(name for row, name in enumerate(names) if rows[name] != row)
+        raise DataError(f"ids must be distinct, but two nodes have {twice!r:.80}")
+    return array
+
+
+def _as_equal_array(ids: Any) -> Array:
+    """A one-dimensional array whose entries equal the given ones: of numbers, of text, or else of objects."""
+    try:
+        listed = to_host(ids).tolist() if hasattr(ids, "tolist") else list(ids)
+    except TypeError:
+        raise DataError(f"ids must be a list with one per node, not {ids!r:.80}") from None
+    if {type(name) for name in listed} in ({int}, {str}) and (array := np.array(listed)).tolist() == listed:
+        return array
+    return np.fromiter(listed, object, len(listed))
+
+
+def check_features(x: Any) -> None:
+    """Raise unless features have the form that compiled code depends on."""
+    if not (isinstance(x, np.ndarray) or (sp.issparse(x) and x.format == "csr")) or x.ndim != 2:
+        raise DataError(f"features must be a two-dimensional array or a CSR matrix, not a {type(x).__name__}")
+    if x.dtype != np.float32:
+        raise DataError(f"features must be float32, not {x.dtype}")

@@ -16,6 +16,7 @@ Damaged = Callable[[str, str], DataError]
 """Makes the error of an array of a CSR, by its name, and of what is wrong."""
 Ways = Sequence[tuple[Array, Array]]
 """Edges by one end, or by each: ``indptr`` and ``indices``, as of ``CSR``; arrays may be mapped."""
+_TYPES = (np.int64, np.int32, np.float32)
 _WEIGHT_SAMPLES, _SAMPLE_WEIGHTS = 64, 1 << 16
 _SAMPLED_NEIGHBORS = 64
 
@@ -50,6 +51,8 @@ def to_csr(row: Array, column: Array, weight: Array | None, count: int) -> CSR:
     matrix = sp.coo_array((values, (row, column)), shape=(count, count)).tocsr()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
+    if not np.isfinite(matrix.data).all():
+        raise DataError("the weights of an edge, added up over duplicates, are more than float32 holds")
     return _from_matrix(matrix, weight is not None)
 
 
@@ -60,6 +63,22 @@ def transpose(edges: CSR) -> CSR:
     matrix = sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1,) * 2).T.tocsr()
     matrix.sort_indices()
     return _from_matrix(matrix, weight is not None)
+
+
+def check_form(rows: CSR, count: int, damaged: Damaged, types: Sequence[type] = _TYPES) -> None:
+    """Raise unless arrays have the types and sizes of ``count`` rows, which end with the last entry.
+
+    What else is in them, ``take_rows`` checks.
+    """
+    size = np.shape(rows.indices)[:1]
+    for name, part, dtype, shape in zip(rows._fields, rows, types, [(count + 1,), size, size], strict=True):
+        if part is None and name == "weight":
+            continue
+        if not isinstance(part, np.ndarray) or not np.issubdtype(part.dtype, dtype) or part.shape != shape:
+            given = f"{part.dtype} of shape {part.shape}" if isinstance(part, np.ndarray) else type(part).__name__
+            raise damaged(name, f"it must be {dtype.__name__} of shape {shape}, and is {given}")
+    if (ends := (rows.indptr[0], rows.indptr[-1])) != (0, size[0]):
+        raise damaged("indptr", f"it goes from {ends[0]} to {ends[1]} instead of from 0 to {size[0]}")
 
 
 def take_rows(rows: CSR, nodes: Array, columns: int, damaged: Damaged, *, are_edges: bool = True) -> CSR:

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from clnr.graph.csr import CSR, Array
+from clnr.graph.csr import Array
+from clnr.graph.manifest import ARRAYS
 
-# The types in which arrays enter the digest; all others enter it as int64.
-_TYPES = {"incoming.indices": "int32", "incoming.weight": "float32", "ids.text": "uint8"}
-_TYPES |= {"features.indices": "int32", "features.values": "float32"}
-_NUMBERS_AT_A_TIME = 1 << 20
+
+def graph_arrays(graph: Any) -> dict[str, Array]:
+    """The arrays of a graph by the names, and of the types, that they have in a graph folder."""
+    x, arrays = graph.features, dict[str, Array | None]()
+    for way, edges in zip(("incoming", "outgoing"), graph.edges_by_end, strict=False):
+        arrays |= {f"{way}.{part}": values for part, values in edges._asdict().items()}
+    if graph.sparse:
+        arrays |= {"features.indptr": x.indptr, "features.indices": x.indices}
+    arrays["features.values"] = x.data if graph.sparse else x
+    arrays |= {**_id_arrays(graph.node_ids), "labels.values": graph.labels}
+    return {name: np.ascontiguousarray(part, ARRAYS[name]) for name, part in arrays.items() if part is not None}
 
 
 def graph_digest(arrays: Mapping[str, str], features: int, facts: str) -> str:
@@ -26,27 +33,15 @@ def graph_digest(arrays: Mapping[str, str], features: int, facts: str) -> str:
     return hashlib.sha256("\n".join([*lines, str(features), facts]).encode()).hexdigest()
 
 
-def digests_of(features: Any, incoming: CSR, ids: Array, more: Mapping[str, Array | None]) -> dict[str, str]:
-    """The digests of a graph's arrays in memory, by the names that they have in a graph folder."""
-    parts: dict[str, Array | None] = {f"incoming.{name}": part for name, part in incoming._asdict().items()}
-    if sp.issparse(features):
-        parts |= {"features.indptr": features.indptr, "features.indices": features.indices}
-    parts["features.values"] = features.data if sp.issparse(features) else features
-    parts |= {**id_arrays(ids), **more}
-    return {name: _digest(part, name) for name, part in parts.items() if part is not None}
+def digest_in_memory(graph: Any) -> str:
+    """The digest of a graph in memory, with its split, which no folder has."""
+    split = {} if graph.split is None else {part: nodes.astype("<i8") for part, nodes in graph.split._asdict().items()}
+    arrays = {name: hashlib.sha256(part.data).hexdigest() for name, part in (graph_arrays(graph) | split).items()}
+    return graph_digest(arrays, graph.num_features, graph.facts)
 
 
-def _digest(array: Array, name: str) -> str:
-    dtype = np.dtype(_TYPES.get(name, "int64")).newbyteorder("<")
-    total, rows = hashlib.sha256(), max(1, _NUMBERS_AT_A_TIME // max(1, array[:1].size))
-    for start in range(0, len(array), rows):
-        part = np.ascontiguousarray(array[start : start + rows], dtype)
-        total.update(part.reshape(-1).view(np.uint8).data)
-    return total.hexdigest()
-
-
-def id_arrays(ids: Array) -> dict[str, Array]:
-    """Ids as a graph folder has them, numbers or text in one piece; other objects by type and ``repr``."""
+def _id_arrays(ids: Array) -> dict[str, Array]:
+    """Numbers, or text in one piece; other objects by type and ``repr``."""
     if ids.dtype.kind in "iu":
         return {"ids.values": ids}
     texts = [each if isinstance(each, str) else f"\0{type(each).__name__} {each!r}" for each in ids.tolist()]

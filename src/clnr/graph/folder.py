@@ -1,6 +1,6 @@
 """A graph as a folder: flat little-endian arrays in files of their own, memory-mapped when they are read.
 
-graph.json                          sizes and types of all arrays; size and SHA-256 of each file: written last
+graph.json                          counts; size and SHA-256 of each file: written last
 incoming.indptr.bin, .indices.bin   edges by target, and .weight.bin where they have weights
 outgoing.indptr.bin, ...            the same edges by source; left out where the graph is undirected
 features.values.bin                 one row per node; sparse ones also have .indptr.bin and .indices.bin
@@ -18,60 +18,35 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError, option
+from clnr.graph.arrays import check_class_count
 from clnr.graph.csr import CSR, Array
-from clnr.graph.digest import graph_digest, id_arrays
+from clnr.graph.digest import graph_arrays, graph_digest
 from clnr.graph.graph import Graph, Stored
 from clnr.graph.manifest import ARRAYS, MANIFEST, array_file, find_manifest
 from clnr.graph.stored_ids import StoredIds
-from clnr.graph.validation import check_class_count
+from clnr.support.arguments import check_choice, check_type
 from clnr.support.storage import check_count, check_version, errors_name, parse_json, read_stable, sha256
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MOST_NODES = 2**31 - 1
 """The most nodes of a graph: places and rows of nodes are 32-bit numbers. Edges are counted in 64 bits."""
 FEATURE_TYPES = ("float32", "float16")
-_NUMPY_TYPES = {"float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+_FEATURES = "features.values"
+_COUNTS = ("nodes", "edges", "features", "classes")
 Files = Mapping[str, Callable[[Path], object]]
 """What writes each of other files, by its name."""
 
 
-class _ArrayInfo(NamedTuple):
-    """The type of an array's numbers, and its shape."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(_NUMPY_TYPES[self.dtype]).itemsize
-
-
-class _FileInfo(NamedTuple):
-    """A file's size and the digest of its content."""
-
-    bytes: int
-    sha256: str
-
-
-class _Manifest(NamedTuple):
-    """What graph.json says."""
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-    directed: bool
-    name: str
-    facts: str
-    digest: str
-    arrays: Mapping[str, _ArrayInfo]
-    files: Mapping[str, _FileInfo]
+def array_types(manifest: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
+    """The arrays whose files a manifest lists, and the types of their numbers."""
+    types = ARRAYS | {_FEATURES: check_choice("feature type", manifest["feature_type"], FEATURE_TYPES)}
+    return {name: np.dtype(dtype) for name, dtype in types.items() if array_file(name) in manifest["files"]}
 
 
 def check_nodes(count: int) -> None:
@@ -86,7 +61,7 @@ def check_nodes(count: int) -> None:
 def is_graph_folder(path: Path) -> bool:
     """Whether a folder has a manifest such as ours; its arrays may be damaged."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        return "incoming.indptr" in json.loads((path / MANIFEST).read_text(encoding="utf-8"))["arrays"]
+        return array_file("incoming.indptr") in json.loads((path / MANIFEST).read_text(encoding="utf-8"))["files"]
     return False
 
 
@@ -104,21 +79,20 @@ def open_graph(path: str | Path) -> Graph:
 
 def verify(path: Path, progress: Callable[[str], None] | None = None) -> None:
     """Read every file of a folder, and raise if one is not as it was written; ``progress`` is told each name before that."""
-    for name, (_, digest) in _read_manifest(path).files.items():
+    for name, info in _read_manifest(path)["files"].items():
         if progress is not None:
             progress(name)
         with errors_name(path / name):
-            if sha256(path / name) != digest:
+            if sha256(path / name) != info["sha256"]:
                 raise DataError("it is damaged, or was changed; write the folder again")
 
 
 def open_unchanged(path: Path, digest: str) -> Graph | None:
     """The graph in a folder; None if it is not there, or is another one than that of a digest."""
-    try:
+    with suppress(DataError):
         graph = open_graph(path)
-    except DataError:
-        return None
-    return graph if graph.digest == digest else None
+        return graph if graph.digest == digest else None
+    return None
 
 
 def check_unchanged(graph: Graph) -> None:
@@ -128,119 +102,92 @@ def check_unchanged(graph: Graph) -> None:
 
 
 def _open(path: Path) -> Graph:
-    manifest = _read_manifest(path)
-    for name, (size, _) in manifest.files.items():
+    manifest, arrays = _read_manifest(path), dict[str, Array]()
+    for name, info in manifest["files"].items():
         with errors_name(path / name):
-            if (there := (path / name).stat().st_size) != size:
-                raise DataError(f"it has {there:,} bytes instead of {size:,}: it is damaged, or was changed")
-    arrays = {name: map_array(path / array_file(name), *info) for name, info in manifest.arrays.items()}
-    for name in ("incoming.indptr", "outgoing.indptr", "features.indptr", "ids.offsets"):
-        if name in arrays:
-            entries = "ids.text" if name == "ids.offsets" else name.replace("indptr", "indices")
-            first, last, count = arrays[name][0], arrays[name][-1], len(arrays[entries])
-            if (first, last) != (0, count):
-                wrong = f"it goes from {first} to {last} instead of from 0 to {count}"
-                raise DataError(f"{path / array_file(name)}: it is damaged, or was changed: {wrong}")
+            if (there := (path / name).stat().st_size) != info["bytes"]:
+                raise DataError(f"it has {there:,} bytes instead of {info['bytes']:,}: it is damaged, or was changed")
+    for name, dtype in array_types(manifest).items():
+        file = array_file(name)
+        arrays[name] = map_array(path / file, dtype, (manifest["files"][file]["bytes"] // dtype.itemsize,))
     incoming = _edges(arrays, "incoming")
     texts = "ids.values" not in arrays
     return Graph(
-        features=_features(arrays, manifest),
+        features=_features(arrays, (manifest["nodes"], manifest["features"])),
         incoming=incoming,
-        outgoing=_edges(arrays, "outgoing") if manifest.directed else incoming,
+        outgoing=_edges(arrays, "outgoing") if "outgoing.indptr" in arrays else incoming,
         labels=arrays.get("labels.values"),
         ids=StoredIds(arrays["ids.offsets"], arrays["ids.text"], path) if texts else arrays["ids.values"],
-        name=manifest.name,
-        facts=manifest.facts,
-        stored=Stored(path, manifest.digest, manifest.classes),
+        name=manifest["name"],
+        facts=manifest["facts"],
+        stored=Stored(path, manifest["digest"], manifest["classes"]),
     )
 
 
-def map_array(path: Path, dtype: str, shape: tuple[int, ...]) -> Array:
+def map_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
     """An array in a file, which cannot be written to; its pages are read when they are touched."""
     with errors_name(path):
         if 0 in shape:
-            values = np.empty(shape, _NUMPY_TYPES[dtype])
+            values = np.empty(shape, dtype)
             values.flags.writeable = False
             return values
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(pages, _NUMPY_TYPES[dtype]).reshape(shape)
+        return np.frombuffer(pages, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
 def _edges(arrays: Mapping[str, Array], way: str) -> CSR:
     return CSR(arrays[f"{way}.indptr"], arrays[f"{way}.indices"], arrays.get(f"{way}.weight"))
 
 
-def _features(arrays: Mapping[str, Array], manifest: _Manifest) -> Any:
+def _features(arrays: Mapping[str, Array], shape: tuple[int, int]) -> Any:
     if "features.indptr" not in arrays:
-        return arrays["features.values"]
-    matrix: Any = sp.csr_array((manifest.nodes, manifest.features), dtype=np.float32)
+        return arrays[_FEATURES].reshape(shape)
+    matrix: Any = sp.csr_array(shape, dtype=np.float32)
     # Its constructor would copy the indices, for one type of both.
     matrix.indptr, matrix.indices = (arrays[f"features.{part}"] for part in ("indptr", "indices"))
-    matrix.data = arrays["features.values"]
+    matrix.data = arrays[_FEATURES]
     return matrix
 
 
-def _read_manifest(path: Path) -> _Manifest:
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """What graph.json says, checked: every array of a graph must be there, of the size that follows from the counts."""
     file = find_manifest(path)
     with errors_name(file):
-        content = parse_json(file.read_text(encoding="utf-8"))
-        check_version(content["form"], FORMAT_VERSION)
-        arrays = {
-            str(name): _ArrayInfo(str(info["dtype"]), tuple(check_count(each) for each in info["shape"]))
-            for name, info in content["arrays"].items()
-        }
-        files = {
-            str(name): _FileInfo(check_count(info["bytes"]), str(info["sha256"])) for name, info in content["files"].items()
-        }
-        counts: dict[str, Any] = {name: check_count(content[name]) for name in ("nodes", "edges", "features", "classes")}
-        others = {name: content[name] for name in ("directed", "name", "facts", "digest")}
-        manifest = _Manifest(**counts, **others, arrays=arrays, files=files)
-        _check_manifest(manifest)
+        manifest = parse_json(file.read_text(encoding="utf-8"))
+        check_version(manifest["form"], FORMAT_VERSION)
+        nodes, edges, features, classes = (check_count(manifest[name]) for name in _COUNTS)
+        check_nodes(nodes)
+        check_class_count(classes, nodes)
+        for name in ("name", "facts", "digest"):
+            check_type(name, manifest[name], str, "text")
+        for name, info in manifest["files"].items():
+            check_count(info["bytes"])
+            if Path(name).name != name:
+                raise DataError(f"'{name}' is not the name of a file in this folder")
+        types, files = array_types(manifest), manifest["files"]
+        sizes = {name: files[array_file(name)]["bytes"] / dtype.itemsize for name, dtype in types.items()}
+        expected = _sizes(sizes, nodes, edges, features)
+        for name in (*expected, *sizes):
+            if sizes.get(name) != expected.get(name):
+                raise DataError(f"the array {name} is missing, or its size does not follow from the counts")
         return manifest
 
 
-def _check_manifest(manifest: _Manifest) -> None:
-    """Every array must be there, of the size that follows from the counts, and of the type that is read."""
-    check_nodes(manifest.nodes)
-    check_class_count(manifest.classes, manifest.nodes)
-    for each in manifest.files:
-        if Path(each).name != each:
-            raise DataError(f"'{each}' is not the name of a file in this folder")
-    texts = manifest.name, manifest.facts, manifest.digest
-    if not isinstance(manifest.directed, bool) or not all(isinstance(each, str) for each in texts):
-        given = f"{manifest.directed!r:.40}, {texts!r:.120}"
-        raise DataError(f"directed is true or false, and name, facts and digest are text, not {given}")
-    arrays, nodes = manifest.arrays, manifest.nodes
-    expected = dict[str, tuple[tuple[str, ...], tuple[int, ...]]]()
-    for way in ("incoming", "outgoing")[: 1 + manifest.directed]:
-        expected |= {f"{way}.indptr": (("int64",), (nodes + 1,)), f"{way}.indices": (("int32",), (manifest.edges,))}
-        if "incoming.weight" in arrays:
-            expected[f"{way}.weight"] = ("float32",), (manifest.edges,)
-    if "features.indptr" in arrays:
-        entries = _length(arrays, "features.indices")
-        expected |= {"features.indptr": (("int64",), (nodes + 1,)), "features.indices": (("int32",), entries)}
-        expected["features.values"] = FEATURE_TYPES, entries
-    else:
-        expected["features.values"] = FEATURE_TYPES, (nodes, manifest.features)
-    if "ids.values" in arrays:
-        expected["ids.values"] = ("int64",), (nodes,)
-    else:
-        expected |= {"ids.offsets": (("int64",), (nodes + 1,)), "ids.text": (("uint8",), _length(arrays, "ids.text"))}
-    if "labels.values" in arrays:
-        expected["labels.values"] = ("int64",), (nodes,)
-    for name, (types, shape) in expected.items():
-        info = arrays.get(name)
-        if info is None or info.dtype not in types or info.shape != shape:
-            raise DataError(f"the array {name} is not {' or '.join(types)} of shape {shape}, but {info}")
-        if manifest.files.get(array_file(name), _FileInfo(-1, "")).bytes != info.bytes:
-            raise DataError(f"the file of {name} does not have {info.bytes:,} bytes")
-    if odd := sorted(arrays.keys() - expected.keys()):
-        raise DataError(f"the array {odd[0]} is not one of a graph")
-
-
-def _length(arrays: Mapping[str, _ArrayInfo], name: str) -> tuple[int, ...]:
-    return arrays[name].shape[:1] if name in arrays else (-1,)
+def _sizes(there: Mapping[str, float], nodes: int, edges: int, features: int) -> dict[str, float]:
+    """How many numbers each array must have, given those that are there."""
+    sizes: dict[str, float] = {_FEATURES: nodes * features}
+    for way in ("incoming", "outgoing")[: 1 + ("outgoing.indptr" in there)]:
+        sizes |= {f"{way}.indptr": nodes + 1, f"{way}.indices": edges}
+        if "incoming.weight" in there:
+            sizes[f"{way}.weight"] = edges
+    if "features.indptr" in there:
+        entries = there["features.indices"]
+        sizes |= {"features.indptr": nodes + 1, "features.indices": entries, _FEATURES: entries}
+    if "labels.values" in there:
+        sizes["labels.values"] = nodes
+    texts = {"ids.offsets": nodes + 1, "ids.text": there.get("ids.text", -1)}
+    return sizes | ({"ids.values": nodes} if "ids.values" in there else texts)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -251,88 +198,71 @@ class GraphWriter:
 
     def __init__(self, folder: Path, feature_type: str = "float32"):
         self.folder, self.feature_type = folder, feature_type
-        self._arrays: dict[str, _ArrayInfo] = {}
         self._digests: dict[str, str] = {}
-        self._files: dict[str, _FileInfo] = {}
+        self._files: dict[str, dict[str, Any]] = {}
+
+    def _dtype(self, name: str) -> np.dtype[Any]:
+        return np.dtype(self.feature_type if name == _FEATURES else ARRAYS[name])
 
     @contextmanager
-    def array(self, name: str, dtype: str, width: int | None = None) -> Iterator[Callable[[Array], None]]:
-        """Open one of ``ARRAYS``, with ``width`` columns, or one-dimensional; what is yielded appends to it."""
-        assert name in ARRAYS
-        total, count = hashlib.sha256(), 0
+    def array(self, name: str) -> Iterator[Callable[[Array], None]]:
+        """Open one of ``ARRAYS``; what is yielded appends numbers, or rows of them, to it."""
+        dtype, total = self._dtype(name), hashlib.sha256()
         # Of what is read back, which enters the digest of the graph.
-        as_read = hashlib.sha256() if dtype == "float16" else None
+        as_read = hashlib.sha256() if dtype.itemsize == 2 else None
         with (self.folder / array_file(name)).open("wb") as file:
 
             def append(values: Array) -> None:
-                nonlocal count
                 with np.errstate(over="ignore"):
-                    stored = np.ascontiguousarray(values, _NUMPY_TYPES[dtype])
-                if dtype in FEATURE_TYPES and not np.isfinite(stored).all():
+                    stored = np.ascontiguousarray(values, dtype)
+                if name == _FEATURES and not np.isfinite(stored).all():
                     raise DataError(f"a feature is too large for {dtype}; choose float32 ({option('dtype')})")
                 content = stored.reshape(-1).data.cast("B") if stored.size else b""
                 file.write(content)
                 total.update(content)
                 if as_read is not None:
                     as_read.update(stored.astype(np.float32).reshape(-1).view(np.uint8).data)
-                count += len(stored)
 
             yield append
             size = file.tell()
-        self._arrays[name] = _ArrayInfo(dtype, (count,) if width is None else (count, width))
-        self._files[array_file(name)] = _FileInfo(size, total.hexdigest())
+        self._files[array_file(name)] = {"bytes": size, "sha256": total.hexdigest()}
         self._digests[name] = (as_read or total).hexdigest()
 
     def read_back(self, name: str) -> Array:
-        """An array that is written."""
-        return map_array(self.folder / array_file(name), *self._arrays[name])
+        """An array that is written, as one of one dimension."""
+        dtype, file = self._dtype(name), array_file(name)
+        return map_array(self.folder / file, dtype, (self._files[file]["bytes"] // dtype.itemsize,))
 
     def file(self, name: str) -> Path:
         """The path of another file; ``close`` takes its digest."""
-        self._files[name] = _FileInfo(0, "")
+        self._files[name] = {}
         return self.folder / name
 
-    def close(self, *, nodes: int, features: int, classes: int, directed: bool, name: str, facts: str = "") -> None:
+    def close(self, *, nodes: int, features: int, classes: int, name: str, facts: str = "") -> None:
         """Write the manifest, without which nothing opens the folder; ``facts`` are those of a ``Graph``."""
         check_nodes(nodes)
-        for each, (_, digest) in self._files.items():
-            if not digest:
-                path = self.folder / each
-                self._files[each] = _FileInfo(path.stat().st_size, sha256(path))
+        for path in (self.folder / each for each, info in self._files.items() if not info):
+            self._files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        counts = nodes, len(self.read_back("incoming.indices")), features, classes
         content = {
             "form": FORMAT_VERSION,
             "name": name,
-            "nodes": nodes,
-            "edges": self._arrays["incoming.indices"].shape[0],
-            "features": features,
-            "classes": classes,
-            "directed": directed,
+            **dict(zip(_COUNTS, counts, strict=True)),
+            "feature_type": self.feature_type,
             "facts": facts,
             "digest": graph_digest(self._digests, features, facts),
-            "arrays": {each: info._asdict() for each, info in self._arrays.items()},
-            "files": {each: info._asdict() for each, info in self._files.items()},
+            "files": self._files,
         }
         (self.folder / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def write_graph(graph: Graph, folder: Path, feature_type: str = "float32", files: Files | None = None) -> None:
     """Write a graph into an empty folder, with other ``files`` beside it; ids that are no numbers become text."""
-    writer, x = GraphWriter(folder, feature_type), graph.features
-    arrays: dict[str, tuple[str, Array]] = {}
-    for way, edges in zip(("incoming", "outgoing"), graph.edges_by_end, strict=False):
-        arrays |= {f"{way}.indptr": ("int64", edges.indptr), f"{way}.indices": ("int32", edges.indices)}
-        if edges.weight is not None:
-            arrays[f"{way}.weight"] = "float32", edges.weight
-    if graph.sparse:
-        arrays |= {"features.indptr": ("int64", x.indptr), "features.indices": ("int32", x.indices)}
-    arrays["features.values"] = feature_type, x.data if graph.sparse else x
-    arrays |= {name: ("uint8" if name == "ids.text" else "int64", part) for name, part in id_arrays(graph.node_ids).items()}
-    if graph.labels is not None:
-        arrays["labels.values"] = "int64", graph.labels
-    for name, (dtype, values) in arrays.items():
-        with writer.array(name, dtype, None if values.ndim == 1 else values.shape[1]) as append:
+    writer = GraphWriter(folder, feature_type)
+    for name, values in graph_arrays(graph).items():
+        with writer.array(name) as append:
             append(values)
     for name, write in (files or {}).items():
         write(writer.file(name))
     sizes = {"nodes": graph.num_nodes, "features": graph.num_features, "classes": graph.num_classes}
-    writer.close(**sizes, directed=graph.directed, name=graph.name, facts=graph.facts)
+    writer.close(**sizes, name=graph.name, facts=graph.facts)

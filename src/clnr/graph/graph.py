@@ -13,19 +13,20 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph import interop
-from clnr.graph.arrays import as_adjacency, as_array, as_float32
-from clnr.graph.csr import CSR, Array, Ways, draw_neighbours, take_rows, to_csr, transpose
-from clnr.graph.digest import digests_of, graph_digest
-from clnr.graph.validation import (
+from clnr.graph.arrays import (
     Matrix,
+    as_adjacency,
+    as_array,
     as_features,
+    as_float32,
     as_ids,
     as_labels,
     as_node_indices,
-    check_edges,
     check_features,
     check_per_node,
 )
+from clnr.graph.csr import CSR, Array, Damaged, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
+from clnr.graph.digest import digest_in_memory
 from clnr.support.arguments import check_type
 from clnr.support.storage import errors_name
 
@@ -145,12 +146,20 @@ class Graph:
         )
 
     def __post_init__(self) -> None:
+        if self.stored is None:
+            check_features(self.features)
+        count = self.num_nodes
+        for what, edges in (("incoming", self.incoming), ("outgoing", self.outgoing)):
+            check_form(check_type(what, edges, CSR, "a CSR of edges", DataError), count, self._damaged_of(what))
+        if self.sparse:
+            check_form(_rows(self.features), count, self._damaged_of("features"), (np.integer, np.integer, np.floating))
         if self.stored is not None:
             return
-        check_features(self.features)
-        count = self.num_nodes
-        check_edges(self.incoming, count, "incoming")
-        check_edges(self.outgoing, count, "outgoing")
+        everyone = np.arange(count)
+        self.take_edges(everyone, self.incoming)
+        self.take_edges(everyone, self.outgoing)
+        if self.sparse:
+            self.take_sparse_features(everyone)
         if self.num_edges != len(self.outgoing.indices):
             raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.indices)} outgoing")
         for array in (self.labels, self.ids, *(self.split or ())):
@@ -162,8 +171,7 @@ class Graph:
         for part in self.split or ():
             as_node_indices(part, count, "a member of the split")
         check_type("a graph's name", self.name, str, "text", DataError)
-        x = self.features
-        of_features = (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
+        of_features = _rows(self.features) if self.sparse else (self.features,)
         of_nodes = (*of_features, self.labels, self.ids, *(self.split or ()))
         for array in (*of_nodes, *self.incoming, *self.outgoing):
             if array is not None:
@@ -220,11 +228,7 @@ class Graph:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that makes it another graph for its user, ids included; but not its own name."""
-        if self.stored is not None:
-            return self.stored.digest
-        more = {"labels.values": self.labels, **({} if self.split is None else self.split._asdict())}
-        arrays = digests_of(self.features, self.incoming, self.node_ids, more)
-        return graph_digest(arrays, self.num_features, self.facts)
+        return digest_in_memory(self) if self.stored is None else self.stored.digest
 
     def named(self, name: str) -> Graph:
         """The same graph under another name."""
@@ -261,26 +265,24 @@ class Graph:
 
     def take_edges(self, nodes: Array, way: CSR) -> CSR:
         """Edges of some nodes by one end, in their order, checked."""
-        return self._taken("incoming" if way is self.incoming else "outgoing", way, nodes, self.num_nodes)
+        name = "incoming" if way is self.incoming else "outgoing"
+        return take_rows(way, nodes, self.num_nodes, self._damaged_of(name))
 
     def take_sparse_features(self, nodes: Array) -> sp.csr_array:
         """Features of some nodes, which are sparse, in their order, checked."""
-        x = self.features
-        indptr, indices, values = self._taken("features", CSR(x.indptr, x.indices, x.data), nodes, x.shape[1])
-        return sp.csr_array((values, indices, indptr), shape=(len(nodes), x.shape[1]))
-
-    def _taken(self, name: str, rows: CSR, nodes: Array, columns: int) -> CSR:
-        def damaged(part: str, what: str) -> DataError:
-            values = "weight" if are_edges else "values"
-            return self.damaged(f"{name}.{values if part == 'weight' else part}", what)
-
-        are_edges = name != "features"
-        return take_rows(rows, nodes, columns, damaged, are_edges=are_edges)
+        taken = take_rows(_rows(self.features), nodes, self.num_features, self._damaged_of("features"), are_edges=False)
+        return sp.csr_array((taken.weight, taken.indices, taken.indptr), shape=(len(nodes), self.num_features))
 
     def damaged(self, array: str, what: str) -> DataError:
         """The error of an array, as a folder calls it, whose content cannot be right."""
-        where = f"{self.name}, {array}" if self.stored is None else self.stored.path / f"{array}.bin"
-        return DataError(f"{where}: it is damaged, or was changed: {what}")
+        if self.stored is None:
+            return DataError(f"{array}: {what}")
+        return DataError(f"{self.stored.path / array}.bin: it is damaged, or was changed: {what}")
+
+    def _damaged_of(self, rows: str) -> Damaged:
+        """The same of edges by one end, or of sparse features, for a part of a ``CSR``."""
+        values = "values" if rows == "features" else "weight"
+        return lambda part, what: self.damaged(f"{rows}.{values if part == 'weight' else part}", what)
 
     def check_labels(self, labels: Array, first: int = 0) -> Array:
         """The labels of nodes from the ``first`` on, each of which must be that of a class, or -1."""
@@ -362,7 +364,7 @@ class Graph:
 
     def to_pyg(self) -> Data:
         """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
-        return interop.to_pyg(self.features, self.edges(), self.labels, self.ids, self.split or ())
+        return interop.to_pyg(self)
 
     @classmethod
     def from_networkx(
@@ -381,8 +383,11 @@ class Graph:
 
     def to_networkx(self) -> networkx.Graph:
         """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
-        names = range(self.num_nodes) if self.ids is None else list(self.ids)
-        return interop.to_networkx(self.features, self.edges(), self.directed, self.labels, names)
+        return interop.to_networkx(self)
+
+
+def _rows(x: sp.csr_array) -> CSR:
+    return CSR(x.indptr, x.indices, x.data)
 
 
 def _split(split: Split, count: int) -> Split:

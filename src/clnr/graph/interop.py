@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.arrays import as_array
-from clnr.graph.csr import Array
-from clnr.graph.validation import Matrix
 from clnr.support.arguments import check_type
 from clnr.support.optional import import_optional
 
@@ -20,7 +16,6 @@ if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
-Edges = tuple[Array, Array, Array | None]  # Source, target and weight of each.
 _MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
 
@@ -50,13 +45,13 @@ def from_pyg(data: Data) -> dict[str, Any]:
     }
 
 
-def to_pyg(x: Matrix, edges: Edges, labels: Array | None, ids: Array | None, split: Iterable[Array]) -> Data:
-    """Features, edges, labels, ids and split as PyG's ``Data``."""
+def to_pyg(graph: Any) -> Data:
+    """A ``Graph`` as PyG's ``Data``."""
     import torch
 
     pyg = import_optional("torch_geometric.data", "conversion to PyG", "pyg")
-    source, target, weight = edges
-    if sp.issparse(x):
+    x, (source, target, weight) = graph.features, graph.edges()
+    if graph.sparse:
         indptr, indices = (torch.from_numpy(part.astype(np.int64)) for part in (x.indptr, x.indices))
         with warnings.catch_warnings():  # torch announces once that sparse CSR tensors are in beta, and unchecked.
             warnings.filterwarnings("ignore", "Sparse ", UserWarning)
@@ -66,11 +61,11 @@ def to_pyg(x: Matrix, edges: Edges, labels: Array | None, ids: Array | None, spl
     data = pyg.Data(x=features, edge_index=torch.from_numpy(np.stack([source, target])))
     if weight is not None:
         data.edge_weight = torch.from_numpy(weight.copy())
-    if labels is not None:
-        data.y = torch.from_numpy(labels.copy())
-    if ids is not None:
-        data.ids = ids
-    for part, nodes in zip(_MASK_NAMES, split, strict=False):
+    if graph.labels is not None:
+        data.y = torch.from_numpy(graph.labels.copy())
+    if graph.ids is not None:
+        data.ids = graph.ids
+    for part, nodes in zip(_MASK_NAMES, graph.split or (), strict=False):
         mask = torch.zeros(x.shape[0], dtype=torch.bool)
         mask[torch.from_numpy(nodes.copy())] = True
         data[part] = mask
@@ -104,14 +99,14 @@ def from_networkx(graph: networkx.Graph, features: str, labels: str | None, weig
     }
 
 
-def to_networkx(x: Matrix, edges: Edges, directed: bool, labels: Array | None, names: Sequence[Any]) -> networkx.Graph:
-    """Features, edges, labels and names as ``networkx.Graph``, or ``DiGraph`` where directed."""
+def to_networkx(graph: Any) -> networkx.Graph:
+    """A ``Graph`` as ``networkx.Graph``, or ``DiGraph`` where directed; its ids are the names of nodes."""
     networkx = import_optional("networkx", "conversion to networkx")
-    out = networkx.DiGraph() if directed else networkx.Graph()
-    x = x.toarray() if sp.issparse(x) else x
+    out = networkx.DiGraph() if graph.directed else networkx.Graph()
+    x, names = graph.features.toarray() if graph.sparse else graph.features, graph.node_ids.tolist()
     for i, name in enumerate(names):
-        out.add_node(name, x=x[i], **({} if labels is None else {"label": int(labels[i])}))
-    source, target, weight = edges
+        out.add_node(name, x=x[i], **({} if graph.labels is None else {"label": int(graph.labels[i])}))
+    source, target, weight = graph.edges()
     for e, (i, j) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
         out.add_edge(names[i], names[j], **({} if weight is None else {"weight": float(weight[e])}))
     return out

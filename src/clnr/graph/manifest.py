@@ -7,12 +7,11 @@ from pathlib import Path
 from clnr.errors import DataError
 
 MANIFEST = "graph.json"
-ARRAYS = (
-    *(f"{way}.{part}" for way in ("incoming", "outgoing") for part in ("indptr", "indices", "weight")),
-    *(f"features.{part}" for part in ("indptr", "indices", "values")),
-    *("ids.values", "ids.offsets", "ids.text", "labels.values"),
-)
-"""The names of all arrays that a graph folder may have."""
+_PARTS = {"indptr": "<i8", "indices": "<i4", "weight": "<f4"}
+ARRAYS = {f"{way}.{part}": dtype for way in ("incoming", "outgoing") for part, dtype in _PARTS.items()}
+ARRAYS |= {"features.indptr": "<i8", "features.indices": "<i4", "features.values": "<f4"}
+ARRAYS |= {"ids.values": "<i8", "ids.offsets": "<i8", "ids.text": "|u1", "labels.values": "<i8"}
+"""All arrays that a graph folder may have, and the types of their numbers; those of features may be float16."""
 
 
 def array_file(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
+from clnr.graph.csr import CSR, Array, check_form
 from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ class StoredIds:
 
     def __init__(self, offsets: Array, text: Array, folder: Path):
         self._offsets, self._text, self._folder = offsets, text, folder
+        check_form(CSR(offsets, text, None), len(self), self._damaged, (np.int64, np.uint8, np.uint8))
+
+    def _damaged(self, part: str, what: str) -> DataError:
+        return DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: {what}")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -30,33 +34,22 @@ class StoredIds:
     def shape(self) -> tuple[int]:
         return (len(self),)
 
-    def part(self, start: int, stop: int) -> pyarrow.Array:
-        """The ids of a range of nodes, checked."""
+    def take(self, rows: Array) -> pyarrow.Array:
+        """The ids of some nodes as Arrow text, checked."""
         import pyarrow as pa
 
-        offsets = self._offsets[start : stop + 1]
-        first, last = int(offsets[0]), int(offsets[-1])
-        if not (0 <= first <= last <= len(self._text) and (np.diff(offsets) >= 0).all()):
-            raise DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: its numbers are not in order")
-        buffers = [None, pa.py_buffer(offsets - first), pa.py_buffer(self._text[first:last].tobytes())]
-        ids = pa.Array.from_buffers(pa.large_string(), stop - start, buffers)
+        starts, ends = self._offsets[rows], self._offsets[rows + 1]
+        if not ((starts >= 0) & (starts <= ends) & (ends <= len(self._text))).all():
+            raise self._damaged("indptr", "its numbers are not in order")
+        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
+        ids = pa.Array.from_buffers(pa.large_string(), len(self), buffers).take(pa.array(rows))
         with errors_name(self._folder / "ids.text.bin"):
             ids.validate(full=True)
         return ids
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice) and index.step in (None, 1):
-            start, stop, _ = index.indices(len(self))
-            return self.part(start, max(start, stop)).to_numpy(zero_copy_only=False)
-        rows = np.arange(len(self))[index] if isinstance(index, slice) else np.asarray(index)
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        starts, ends = self._offsets[rows].reshape(-1), self._offsets[rows + 1].reshape(-1)
-        if not ((starts >= 0) & (starts <= ends) & (ends <= len(self._text))).all():
-            raise DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: its numbers are not in order")
-        ids = np.empty(rows.size, object)
-        with errors_name(self._folder / "ids.text.bin"):
-            for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-                ids[i] = self._text[start:end].tobytes().decode()
+        rows = np.arange(*index.indices(len(self))) if isinstance(index, slice) else np.asarray(index)
+        ids = self.take(rows.reshape(-1)).to_numpy(zero_copy_only=False)
         return ids.reshape(rows.shape) if rows.ndim else ids[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

@@ -91,8 +91,6 @@ class WeightFeatures(Input):
         import scipy.sparse as sp
         import torch
 
-        from clnr.graph.rarity import idf
-
         weight, centre, bag = np.ones(features, np.float32), np.zeros(features, np.float32), False
         if self.feature_weights != "none":
             present, total, negative, sparse = np.zeros(features, np.int64), np.zeros(features), False, False
@@ -103,7 +101,8 @@ class WeightFeatures(Input):
                 negative = negative or bool(values.size and values.min() < 0)
             bag = present.sum() <= _BAG * nodes * features and not negative
             if bag:
-                weight = idf(present, nodes).astype(np.float32)
+                # As scikit-learn's TfidfTransformer(smooth_idf=True).
+                weight = (np.log((1 + nodes) / (1 + present)) + 1).astype(np.float32)
             elif not sparse and nodes:
                 mean = total / nodes
                 centre, spread = mean.astype(np.float32), np.sqrt(_squares(blocks, mean) / nodes)

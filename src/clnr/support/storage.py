@@ -268,16 +268,15 @@ def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
         before = _identity(folder, name)
         try:
             content = read()
+            if _identity(folder, name) == before:
+                return content
         except ClnrError:
             # Where a system cannot exchange two folders, there is none for a moment.
             real = resolve_path(folder)
-            if not real.exists() and temporary_path(real, "old").is_dir():
-                time.sleep(_RETRY_SECONDS)
-            elif _identity(folder, name) == before:
+            is_renamed = not real.exists() and temporary_path(real, "old").is_dir()
+            if not is_renamed and _identity(folder, name) == before:
                 raise
-        else:
-            if _identity(folder, name) == before:
-                return content
+            time.sleep(_RETRY_SECONDS)
     raise DataError(f"{folder}: another process keeps rewriting it; try again later")
 
 

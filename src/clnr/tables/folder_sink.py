@@ -11,13 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
+from clnr.graph.csr import CSR, Array
 from clnr.graph.folder import GraphWriter, check_nodes
 from clnr.support.humanize import gigabytes, plural
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.node_columns import column_sql, label_sql
 from clnr.tables.columns.structural import (
-    DEGREES,
     NODES_AT_A_TIME,
     StructuralFeatures,
     log_degree,
@@ -76,7 +75,7 @@ class FolderSink(GraphSink):
         check_nodes(self._count)
         batches = stream_arrow(self._db, "SELECT id FROM ids ORDER BY i", "nodes")
         if as_integers:
-            with self._writer.array("ids.values", "int64") as append:
+            with self._writer.array("ids.values") as append:
                 for (ids,) in batches:
                     append(ids.to_numpy())
         else:
@@ -86,7 +85,7 @@ class FolderSink(GraphSink):
     def _write_texts(self, batches: Iterator[list[Any]]) -> None:
         import pyarrow as pa
 
-        with self._writer.array("ids.offsets", "int64") as append, self._writer.array("ids.text", "uint8") as append_text:
+        with self._writer.array("ids.offsets") as append, self._writer.array("ids.text") as append_text:
             append(np.zeros(1, np.int64))
             total = 0
             for (ids,) in batches:
@@ -116,9 +115,9 @@ class FolderSink(GraphSink):
 
     def _write_csr(self, name: str, batches: Iterator[list[Any]], weighted: bool) -> int:
         """Edges that come in the order of rows and columns; returns their number."""
-        parts = {"indptr": "int64", "indices": "int32"} | ({"weight": "float32"} if weighted else {})
+        parts = CSR._fields if weighted else CSR._fields[:2]
         with contextlib.ExitStack() as stack:
-            ends, *columns = [stack.enter_context(self._writer.array(f"{name}.{part}", parts[part])) for part in parts]
+            ends, *columns = [stack.enter_context(self._writer.array(f"{name}.{part}")) for part in parts]
             ends(np.zeros(1, np.int64))
             total, node = 0, 0
             for row, *values in batches:
@@ -142,23 +141,22 @@ class FolderSink(GraphSink):
     def take_labels(self, node_table: Table | None, label: str | None) -> None:
         if node_table is None or label is None:
             return
-        with self._writer.array("labels.values", "int64") as append:
+        with self._writer.array("labels.values") as append:
             for (classes,) in stream_arrow(self._db, label_sql(node_table, label), node_table.name):
                 append(classes.to_numpy())
 
     def take_features(self, loaded: Loaded, encoder: FeatureEncoder) -> list[str]:
         assert loaded.node_table is not None
         blocks = self._counted(encoder.blocks(self._db, loaded.node_table, loaded.matrix))
-        feature_type = self._writer.feature_type
         if not encoder.sparse:
-            with self._writer.array("features.values", feature_type, encoder.width) as append:
+            with self._writer.array("features.values") as append:
                 for block in blocks:
                     append(block)
             return []
         with (
-            self._writer.array("features.indptr", "int64") as ends,
-            self._writer.array("features.indices", "int32") as indices,
-            self._writer.array("features.values", feature_type) as values,
+            self._writer.array("features.indptr") as ends,
+            self._writer.array("features.indices") as indices,
+            self._writer.array("features.values") as values,
         ):
             ends(np.zeros(1, np.int64))
             total = 0
@@ -191,7 +189,7 @@ class FolderSink(GraphSink):
 
         if structure is None:
             structure = StructuralFeatures.fit_parts(columns(), self._count)
-        with self._writer.array("features.values", self._writer.feature_type, DEGREES) as append:
+        with self._writer.array("features.values") as append:
             for each in columns():
                 append(structure.features(each))
         return structure
@@ -236,7 +234,6 @@ class FolderSink(GraphSink):
             nodes=self._count,
             features=info.feature_encoder.width,
             classes=len(info.classes),
-            directed=self._directed,
             name=self._arguments.graph_name,
             facts=info.facts,
         )

@@ -20,7 +20,7 @@ def system(root, path, files):
 
 
 def one(quota):
-    return {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": 100000}
+    return {"cpu/job/cpu.cfs_quota_us": quota, "cpu/job/cpu.cfs_period_us": 100000}
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def one(quota):
         ("0::/", {"cpu.max": "50000 100000"}, 1),
         ("0::/job/step", {"job/step/cpu.max": "800000 100000", "job/cpu.max": "300000 100000"}, 3),
         # Version 1, alone and with others.
-        ("4:cpu:/job", {f"cpu/job/{name}": value for name, value in one(400000).items()}, 4),
-        ("4:cpu:/job", {f"cpu/job/{name}": value for name, value in one(-1).items()}, 64),
+        ("4:cpu:/job", one(400000), 4),
+        ("4:cpu:/job", one(-1), 64),
         # More than there are, and what is not as it should be.
         ("0::/", {"cpu.max": "9900000 100000"}, 64),
         ("0::/", {"cpu.max": "much"}, 64),

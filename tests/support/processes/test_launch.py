@@ -22,15 +22,11 @@ def _no_workers(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_process_by_itself_has_no_place(monkeypatch):
+def test_only_torchrun_and_ours_say_the_place_of_a_process(monkeypatch):
     assert Place.from_environment() is None
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert Place.from_environment() is None  # Some clusters set these for other reasons: nobody says where to meet.
-
-
-def test_torchrun_says_the_place(monkeypatch):
     for name, value in zip(VARIABLES, ("3", "4", "1", "2", "host"), strict=True):
+        # Some clusters set the others for other reasons: nobody says where to meet.
+        assert Place.from_environment() is None
         monkeypatch.setenv(name, value)
     assert Place.from_environment() == Place(rank=3, size=4, local_rank=1, local_size=2)
     assert (launched_here(), rendezvous_url()) == (False, "env://")

@@ -53,7 +53,7 @@ class NodeIds:
         import pyarrow as pa
 
         if isinstance(self.values, StoredIds):
-            return self.values.part(start, stop).cast(pa.string())
+            return self.values.take(np.arange(start, stop)).cast(pa.string())
         values = self.values[start:stop]
         return pa.array(values).cast(pa.string()) if values.dtype == np.int64 else arrow_texts(map(text_of, values.tolist()))
 

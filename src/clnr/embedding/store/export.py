@@ -73,7 +73,7 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from clnr.graph.validation import as_ids
+    from clnr.graph.arrays import as_ids
 
     table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     vector = table["vector"].type

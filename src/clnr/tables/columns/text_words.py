@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.graph.csr import Array
-from clnr.graph.rarity import idf
 
 Split = Callable[[Any], tuple[Array, Array, Any]]
 """What ``split_words`` does, with words or with something else."""
@@ -171,7 +170,9 @@ def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int, split: Spl
         others = np.minimum(texts, np.bincount(bucket, counts[rest], buckets))
     kept_words = words.take(pa.array(kept))
     order = pc.sort_indices(kept_words).to_numpy()
-    weights = idf(np.concatenate([counts[kept][order], others]), texts)
+    frequencies = np.concatenate([counts[kept][order], others])
+    # As scikit-learn's TfidfVectorizer(smooth_idf=True).
+    weights = np.log((1 + texts) / (1 + frequencies)) + 1
     return Vocabulary(tuple(kept_words.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
 
 
