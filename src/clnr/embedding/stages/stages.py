@@ -188,8 +188,6 @@ class Score(Stage):
         with enough_memory(), job.settings.engine.use_threads():
             samples = job.graph.samples(job.model, job.vectors, job.link_rows, job.baselines)
             job.scored = score(samples, job.model, job.settings)
-        if not job.settings.workers.alone:
-            job.log(f"this worker sent {job.settings.workers.sent / 1e6:,.1f} MB to others")
 
 
 class TakeBest(Stage):
