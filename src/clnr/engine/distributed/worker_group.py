@@ -104,21 +104,17 @@ class WorkerGroup(Workers):
         return 1 / counts[torch.searchsorted(every, own_nodes)].to(wide)
 
     def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
-        versions = {"version of clnr": __version__, "version of torch": torch.__version__}
-        own = json.loads(json.dumps({**about(), **versions}))
-        first = self.broadcast_object(own)
-        if differs := [name for name in first if own[name] != first[name]]:
-            raise DataError(
-                f"workers 0 and {self.rank} do not have the same {', '.join(differs)}; start all of them with the same command "
-                "on the same data"
-            )
+        description = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
+        first, *others = [json.loads(each) for each in self._said_by_all(json.dumps(description))]
+        for rank, other in enumerate(others, 1):
+            if differs := [name for name in first if other[name] != first[name]]:
+                raise DataError(
+                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
+                    "on the same data"
+                )
 
     def broadcast_object(self, value: Plain) -> Plain:
-        name = f"said {next(self._names)}"
-        with self._together():
-            if self.first:
-                self.store.set(name, json.dumps(value))
-            return json.loads(self._awaited(name, 0))
+        return json.loads(self._said_by_all(json.dumps(value))[0])
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         with self._together():
@@ -134,13 +130,17 @@ class WorkerGroup(Workers):
                 yield taken - 1
 
     def all_reduce_min(self, number: int) -> int:
-        name = f"here {next(self._names)}"
+        return min(map(int, self._said_by_all(str(int(number)))))
+
+    def _said_by_all(self, text: str) -> list[str]:
+        """What each worker says, in the order of rank; the others are waited for while they are alive."""
+        name = f"said {next(self._names)}"
         with self._together():
-            self.store.set(f"{name} {self.rank}", str(int(number)))
-            return min(int(self._awaited(f"{name} {rank}", rank)) for rank in range(self.size))
+            self.store.set(f"{name} {self.rank}", text)
+            return [self._awaited(f"{name} {rank}", rank) for rank in range(self.size)]
 
     def _awaited(self, key: str, rank: int) -> str:
-        """What a worker leaves in the store, once it is there; the worker may take long, while it is alive."""
+        """What a worker leaves in the store, once it is there."""
         beat, since, pause = b"", time.monotonic(), _POLL_SECONDS / 64
         while not self.store.check([key]):
             if self.store.check(["error"]):
