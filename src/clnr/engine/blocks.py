@@ -280,8 +280,27 @@ def averaging_rows(device_graph: DeviceGraph, nodes: Array) -> CSRArrays:
     ways = [_other_rows(graph, way, nodes) for way in graph.edges_by_end]
     rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
     held = _held_places(rows, nodes, device_graph.held_out)
-    gone = np.bincount(np.searchsorted(rows.indptr, held, "right"), minlength=len(rows.indptr)).cumsum()
-    return _average(rows.indptr - gone, np.delete(rows.indices, held), np.delete(rows.data, held))
+    indptr, columns, weights = _without(rows.indptr, rows.indices, rows.data, held)
+    counts = np.diff(indptr)
+    degree = np.bincount(np.repeat(np.arange(len(counts)), counts), weights, minlength=len(counts))
+    share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
+    values = (np.repeat(share, counts) * weights).astype(np.float32)
+    return CSRArrays(indptr.astype(np.int64), columns.astype(np.int32), values)
+
+
+def _other_rows(graph: Graph, way: Any, nodes: Array) -> sp.csr_array:
+    """Edges of some nodes to others, in one direction."""
+    indptr, columns, values = graph.take_edges(nodes, way)
+    values = np.ones(len(columns), np.float32) if values is None else values
+    loops = np.flatnonzero(np.repeat(nodes, np.diff(indptr)) == columns)
+    indptr, columns, values = _without(indptr, columns, values, loops)
+    return sp.csr_array((values, columns, indptr), shape=(len(nodes), graph.num_nodes))
+
+
+def _without(indptr: Array, columns: Array, values: Array, places: Array) -> tuple[Array, Array, Array]:
+    """A CSR matrix without the entries in these places."""
+    gone = np.bincount(np.searchsorted(indptr, places, "right"), minlength=len(indptr)).cumsum()
+    return indptr - gone, np.delete(columns, places), np.delete(values, places)
 
 
 def _held_places(matrix: sp.csr_array, nodes: Array, held_out: Array) -> Array:
@@ -297,23 +316,3 @@ def _held_places(matrix: sp.csr_array, nodes: Array, held_out: Array) -> Array:
         at = start + np.searchsorted(matrix.indices[start:stop], column)
         found += [at] if at < stop and matrix.indices[at] == column else []
     return np.array(found, np.int64)
-
-
-def _average(indptr: Array, columns: Array, weights: Array) -> CSRArrays:
-    counts = np.diff(indptr)
-    degree = np.bincount(np.repeat(np.arange(len(counts)), counts), weights, minlength=len(counts))
-    share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
-    values = (np.repeat(share, counts) * weights).astype(np.float32)
-    return CSRArrays(indptr.astype(np.int64), columns.astype(np.int32), values)
-
-
-def _other_rows(graph: Graph, way: Any, nodes: Array) -> sp.csr_array:
-    """Edges of some nodes to others, in one direction."""
-    indptr, columns, values = graph.take_edges(nodes, way)
-    values = np.ones(len(columns), np.float32) if values is None else values
-    loops = np.flatnonzero(np.repeat(nodes, np.diff(indptr)) == columns)
-    if len(loops):
-        rows = np.searchsorted(indptr, loops, "right") - 1
-        indptr = indptr - np.bincount(rows + 1, minlength=len(indptr)).cumsum()
-        columns, values = np.delete(columns, loops), np.delete(values, loops)
-    return sp.csr_array((values, columns, indptr), shape=(len(nodes), graph.num_nodes))
