@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,12 +136,11 @@ class Settings:
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
 
-    def checkpoint_of(self, graph: str, recipe: Recipe, log: Callable[[str], None]) -> Checkpoint | None:
+    def checkpoint_of(self, graph: str, recipe: Recipe) -> Checkpoint | None:
         """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
         if self.checkpoint is None:
             return None
-        say = log if self.engine.device.type == "cpu" else None
-        return Checkpoint(self.checkpoint, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
+        return Checkpoint(self.checkpoint, self.fingerprint(graph, recipe), self.resume, self.engine.choices)
 
     def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
         """All that decides the result on the graph with a digest; with another, nothing can be resumed."""

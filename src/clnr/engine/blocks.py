@@ -42,8 +42,6 @@ ChangeRows = Callable[[Any, Array], Any]
 class BlockEngine(SparseEngine):
     """A sparse engine that also multiplies by matrices of some nodes, and so computes rows of a graph in blocks."""
 
-    computes_blocks = True
-
     @abstractmethod
     def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> Matrix:
         """A matrix from the host, ready to multiply."""
@@ -86,10 +84,10 @@ class BlockEngine(SparseEngine):
 def frontier_of(view: View, nodes: Array) -> Frontier:
     """The nodes that some nodes reach in a view, found by a CPU, and maybe read ahead."""
     ahead = view.device_graph.made.get(_READ_AHEAD_KEY)
-    return _unread(view, nodes) if ahead is None else ahead.frontier(view, nodes)
+    return _unread(view, nodes, set()) if ahead is None else ahead.frontier(view, nodes)
 
 
-def _unread(view: View, nodes: Array, asked: set[tuple[str, int]] | None = None) -> Frontier:
+def _unread(view: View, nodes: Array, asked: set[tuple[str, int]]) -> Frontier:
     """A frontier of some nodes of a view, of which nothing is read yet; it notes what it is asked for."""
     own_rates = view.drop is not None and isinstance(view.drop.rate, Tensor)
     if own_rates or view.propagation_matrix is not None:

@@ -256,8 +256,6 @@ def _path(folder: Graph) -> Path:
 def _check_from_files(folder: Graph, settings: Settings, recipe: Recipe, model: Model) -> None:
     """Fail if a method must see all of the graph at once, with advice."""
     needs = f"{gigabytes(_in_memory(folder, settings, recipe))} would be needed in memory, and it cannot work from files"
-    if not settings.engine.computes_blocks:
-        raise MethodError(f"{_path(folder)}: {needs}: that needs numba, and on a GPU also Triton")
     reason = model.whole_graph_reason(folder.num_nodes)
     if recipe.edge_noise:
         reason = "edge_noise changes edges"

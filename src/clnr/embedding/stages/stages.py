@@ -86,7 +86,7 @@ class Train(KeptStage):
 
     def run(self, job: Job) -> None:
         settings = job.settings
-        checkpoint = settings.checkpoint_of(job.graph.digest, job.recipe, job.log)
+        checkpoint = settings.checkpoint_of(job.graph.digest, job.recipe)
         if checkpoint is not None and settings.resume:
             path = checkpoint.path
             missing = f"there is no checkpoint {path}: training starts from scratch"

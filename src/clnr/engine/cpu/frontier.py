@@ -18,14 +18,12 @@ class Frontier:
 
     Nodes are in the order of their distance, so that those within fewer hops, and their rows of the matrix, come first.
     A node's degree is that in the whole view: it follows from the node's own edges.
-
-    Where it is given ``asked``, it notes there what it was asked for.
+    It notes in ``asked`` what it was asked for.
     """
 
-    def __init__(self, view: View, wanted: Array, kept: MatrixRows, asked: set[tuple[str, int]] | None = None):
-        self.asked: set[tuple[str, int]] = set() if asked is None else asked
+    def __init__(self, view: View, wanted: Array, kept: MatrixRows, asked: set[tuple[str, int]]):
+        self._view, self._kept, self._asked = view, kept, asked
         self._features: dict[int, Tensor | sp.csr_array] = {}
-        self._view, self._kept = view, kept
         self._nodes, self._sizes = wanted, [len(wanted)]
         self._sums = np.empty(0, np.float32)
         self._entries = CSRArrays(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
@@ -33,14 +31,14 @@ class Frontier:
 
     def nodes(self, hops: int) -> Array:
         """The nodes within ``hops`` hops."""
-        self.asked.add(("nodes", hops))
+        self._asked.add(("nodes", hops))
         while len(self._sizes) <= hops:
             self._step()
         return self._nodes[: self._sizes[hops]]
 
     def matrix(self, hops: int) -> CSRArrays:
         """What propagates from the nodes within ``hops`` hops to those within one hop fewer."""
-        self.asked.add(("matrix", hops))
+        self._asked.add(("matrix", hops))
         self.nodes(hops)
         if self._matrix is None:
             if self._view.propagation_matrix is None:
@@ -54,7 +52,7 @@ class Frontier:
 
     def features(self, hops: int) -> Tensor | sp.csr_array:
         """The features of the nodes within ``hops`` hops, as ``DeviceGraph.feature_rows`` has them."""
-        self.asked.add(("features", hops))
+        self._asked.add(("features", hops))
         nodes = self.nodes(hops)
         if hops not in self._features:
             further = [self._features[each] for each in self._features if each > hops]
