@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -192,26 +192,19 @@ def train_all(
         on_device = starts[0].device_graph.device == engine.device
         step = CudaGraphStep(train_states, engine, workers.alone and on_device and model.encoder.pure)
         with engine.own_stream(), engine.reading_ahead(starts[0].device_graph):
-            for epochs in _train(step, buffer, recipe, progress, begun):
+            for done in range(begun + 1, recipe.epochs + 1):
+                step()
                 if checkpoint is not None and checkpoint.is_due():
-                    checkpoint.save(epochs, train_states[0].state)
+                    checkpoint.save(done, train_states[0].state)
+                history = buffer.poll(done)
+                if history is None:
+                    continue
+                if progress is not None and history[0, 0, -1].isfinite():
+                    progress(done, float(history[0, 0, -1]))
+                # All have diverged, or run out of patience.
+                if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in history):
+                    break
     return train_states, buffer
-
-
-def _train(
-    step: CudaGraphStep, buffer: MetricBuffer, recipe: Recipe, progress: ProgressCallback | None, begun: int
-) -> Iterator[int]:
-    """Train from epoch ``begun`` on, until patience ends or losses are not finite; yields the number of epochs done."""
-    for epoch in range(begun, recipe.epochs):
-        step()
-        yield epoch + 1
-        history = buffer.poll(epoch + 1)
-        if history is None:
-            continue
-        if progress is not None and history[0, 0, -1].isfinite():
-            progress(epoch + 1, float(history[0, 0, -1]))
-        if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in history):
-            return
 
 
 def _failure(losses: Tensor, recipe: Recipe) -> TrainingError | None:
