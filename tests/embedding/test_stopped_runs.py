@@ -109,6 +109,6 @@ def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkey
 
 @pytest.mark.parametrize("choices", [{}, [], "x", {"device": "cpu", "precision": "x", "threads": None}])
 def test_choices_that_nobody_wrote_are_refused_in_one_line(tmp_path, choices):
-    Checkpoint(tmp_path / "state", {}, False, None, choices).save(1, {"written": torch.ones(2, 3)})
+    Checkpoint(tmp_path / "state", {}, False, choices).save(1, {"written": torch.ones(2, 3)})
     with pytest.raises(DataError, match=f"^{tmp_path / 'state'}: .*$"):
         as_begun(settings(resume=True, checkpoint=tmp_path / "state"))

@@ -1,15 +1,12 @@
-import json
-
 import pytest
 import torch
 
 from clnr.engine import cpu_engine, gpu_engine
-from clnr.engine.cpu.threads import use_threads
 from clnr.errors import ClnrError, DataError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.nn.objectives import Supervision
-from clnr.training.checkpoint import Checkpoint, _digest, check_checkpoint, remove_checkpoint
+from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 from clnr.training.loop import fit
 from tests.cases import in_tiers
 from tests.conftest import tiny
@@ -24,8 +21,8 @@ def saved(tmp_path, about=ABOUT, state=STATE):
     return tmp_path / "state"
 
 
-def loaded(path, about=ABOUT, **more):
-    return Checkpoint(path, about, resume=True, **more).load()
+def loaded(path, about=ABOUT):
+    return Checkpoint(path, about, resume=True).load()
 
 
 class Killed(BaseException):
@@ -129,52 +126,6 @@ def test_a_file_that_was_cut_is_refused(tmp_path):
             loaded(path)
 
 
-def kept(tmp_path, done=4):
-    """A state as a training has left it, with what is told of it, to be changed and written again."""
-    import safetensors.torch
-
-    path = tmp_path / "state"
-    recipe = recipe_of(METHODS["CLNR"]).but(patience=5)
-    with pytest.raises(Killed):
-        trained(METHODS["CLNR"], recipe, Mortal(path, done, resume=False))
-
-    def written(state, **changes):
-        now = {name: value for name, value in (told | changes).items() if value is not None}
-        path.write_bytes(safetensors.torch.save(state, {"clnr": json.dumps(now)}))
-        return lambda: trained(METHODS["CLNR"], recipe, Checkpoint(path, ABOUT, resume=True))
-
-    with safetensors.safe_open(path, "pt") as file:
-        told = json.loads(file.metadata()["clnr"])
-    return safetensors.torch.load(path.read_bytes()), written
-
-
-def test_a_state_that_lacks_a_tensor_or_has_another_is_refused(tmp_path):
-    state, written = kept(tmp_path)
-    assert len(state) > 12
-
-    def again(changed):
-        return written(changed, digest=_digest(4, ABOUT, changed))
-
-    for name, value in state.items():
-        others = [value[None], value.repeat(2, *[1] * max(0, value.dim() - 1)), value.double(), value.to(torch.bool)]
-        for other in [None, *others]:
-            changed = {**state, name: other} if other is not None else {key: state[key] for key in state if key != name}
-            with pytest.raises(
-                DataError, match=f"does not fit this training: '{name}' is (not there|of another shape or type)"
-            ):
-                again(changed)()
-    with pytest.raises(DataError, match="'more' is not of this model"):
-        again({**state, "more": torch.ones(3)})()
-    again(state)()
-
-
-@pytest.mark.parametrize("done", [-1, 10, 10**30, 1.5, "4", None, True, [4]])
-def test_a_state_of_no_epoch_is_refused(done, tmp_path):
-    state, written = kept(tmp_path)
-    with pytest.raises(DataError, match=r"of epoch|not a number of epochs|'done'"):
-        written(state, done=done, digest=_digest(done, ABOUT, state))()
-
-
 def test_a_flipped_bit_is_noticed(tmp_path):
     state = STATE | {"parameters.x": torch.arange(12.0).reshape(3, 4), "waited": torch.tensor(3)}
     path = saved(tmp_path, state=state)
@@ -217,28 +168,7 @@ def test_a_name_that_is_too_long_is_refused(tmp_path):
         check_checkpoint(tmp_path / ("x" * 245))
 
 
-def test_a_newer_form_is_refused(tmp_path):
-    import safetensors.torch
-
-    told = {"form": 99, "done": 1, "about": ABOUT}
-    (tmp_path / "state").write_bytes(safetensors.torch.save(STATE, {"clnr": json.dumps(told)}))
-    with pytest.raises(DataError, match="format is version 99"):
-        loaded(tmp_path / "state")
-
-
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path):
     path = saved(tmp_path)
     Checkpoint(path, ABOUT, resume=False).save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
     assert loaded(path)[0] == 1
-
-
-def test_another_number_of_threads_is_told(tmp_path):
-    said = []
-    with use_threads(1):
-        path = saved(tmp_path)
-        loaded(path, say=said.append)
-    assert said == []
-    with use_threads(2):
-        loaded(path, say=said.append)
-    (line,) = said
-    assert "began with 1 thread and continues with 2" in line

@@ -23,6 +23,10 @@ LABELS = torch.arange(40) % 3
 LESSON = Supervision(torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
 
 
+# Enough epochs that patience ends.
+SAMPLED = {"sampled_nodes": 10, "moments": "sampled", "epochs": 200, "learning_rate": 0.05, "patience": 10}
+
+
 def training(recipe=SMALL, method=CLNR, engine=None, progress=None, seed=0):
     engine = engine or cpu_engine()
     supervision = Supervision(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
@@ -76,24 +80,21 @@ def assert_same(fitted, expected):
         *((name, {"learning_rate": 0.05, "patience": 3}) for name in ("CLNR", "BGRL", "DGI", "GCN")),
         *((name, {}) for name in ("CLNR", "BGRL", "DGI", "GCN")),
         ("BGRL", {"weight_decay": 0.1}),
+        *(
+            pytest.param(name, SAMPLED | {"max_neighbors": most}, marks=pytest.mark.full)
+            for name, most in (("CLNR", 0), ("CLNR-mix", 2), ("CCA-SSG", 2), ("BGRL", 0))
+        ),
     ],
     ids=str,
 )
 def test_it_is_adam_on_the_models_loss(name, change):
-    recipe = Recipe(hidden=16, dimension=8, epochs=20, **change)
-    assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("name", "most"), [("CLNR", 0), ("CLNR-mix", 2), ("CCA-SSG", 2), ("BGRL", 0)])
-def test_sampled_steps_learn_and_stop_early(name, most):
-    """What stops them is the loss of the sampled nodes."""
-    sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
-    recipe = SMALL.but(epochs=200, learning_rate=0.05, patience=10, **sampled)
+    """Where steps are sampled, what stops them is the loss of the sampled nodes."""
+    recipe = Recipe(**{"hidden": 16, "dimension": 8, "epochs": 20, **change})
     fitted = training(recipe, METHODS[name], seed=3)
     assert_same(fitted, by_hand(recipe, METHODS[name], 3))
-    assert len(fitted.losses) < 200
-    assert fitted.losses.min() < fitted.losses[0] - 0.1 * fitted.losses[0].abs()
+    if recipe.moments == "sampled":
+        assert len(fitted.losses) < 200
+        assert fitted.losses.min() < fitted.losses[0] - 0.1 * fitted.losses[0].abs()
 
 
 def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_towards_zero():
@@ -189,9 +190,8 @@ def test_the_first_epochs_do_not_count_in_the_median():
 
 @pytest.mark.parametrize("patience", [0, 5])
 def test_no_epochs_leave_the_initial_weights(patience):
-    recipe = Recipe(hidden=16, dimension=8, epochs=0, patience=patience)
-    fitted = training(recipe)
-    start = CLNR.build(recipe).init(12, 0)
+    fitted = training(SMALL.but(epochs=0, patience=patience))
+    start = CLNR.build(SMALL).init(12, 0)
     assert all(torch.equal(value, start[name]) for name, value in fitted.parameters.items())
     assert fitted.epoch_ms is None
 
@@ -261,30 +261,21 @@ def test_side_by_side_each_is_what_it_would_be_alone(name, patience, sampled):
         assert (fitted.parallel_seeds, alone.parallel_seeds) == (3, 1)
 
 
-def test_what_fails_does_so_alone(monkeypatch):
+def test_what_fails_does_so_alone_and_all_together_end_early(monkeypatch):
     """A loss that is not finite ends one training, not those beside it."""
-    whole = Model.loss
+    whole, steps = Model.loss, []
 
     def loss(self, parameters, step):
-        return whole(self, parameters, step) * (math.nan if step.seed == 1 and step.epoch == 3 else 1)
+        steps.append((step.seed, step.epoch))
+        return whole(self, parameters, step) * (math.nan if step.seed % 2 and step.epoch == 3 else 1)
 
     monkeypatch.setattr(Model, "loss", loss)
+    assert all(isinstance(each, TrainingError) for each in parallel_seeds(CLNR, (1, 3)))
+    assert steps[-2:] == [(1, 3), (3, 3)]
     one, broken, other = parallel_seeds(CLNR, (0, 1, 2))
     assert isinstance(broken, TrainingError)
     assert "epoch 4 of 25" in str(broken)
     assert len(one.losses) == len(other.losses) == 25
-
-
-def test_all_failing_end_early(monkeypatch):
-    steps = []
-
-    def loss(self, parameters, step):
-        steps.append(step.seed)
-        return sum(value.sum() for value in parameters.values()) * math.nan
-
-    monkeypatch.setattr(Model, "loss", loss)
-    assert all(isinstance(each, TrainingError) for each in parallel_seeds(CLNR, (0, 1)))
-    assert steps == [0, 1]
 
 
 CHANGES = [

@@ -119,7 +119,6 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
 
 def work_on_ray(config: Mapping[str, Any]) -> str:
     """What each worker does; returns what it has printed."""
-    from clnr.engine.distributed.worker_group import is_loss
     from clnr.engine.distributed.worker_session import joined, named
 
     place, options, printed = Place.from_environment(), config["options"], io.StringIO()
@@ -132,5 +131,5 @@ def work_on_ray(config: Mapping[str, Any]) -> str:
                 # Without what reads the options of a command line.
                 inspect.unwrap(getattr(importlib.import_module(module), name))(**options)
         except Exception as error:
-            raise (LostWorker if is_loss(error) else ClnrError)(str(named(error, place))) from None
+            raise (LostWorker if isinstance(error, LostWorker) else ClnrError)(str(named(error, place))) from None
     return printed.getvalue()

@@ -143,8 +143,7 @@ class Settings:
         if self.resume and bar is not None:
             missing = f"there is no checkpoint {path}: training starts from scratch"
             bar.note(f"resuming from {path}" if path.is_file() else missing)
-        say = bar.note if bar is not None and self.engine.device.type == "cpu" else None
-        return Checkpoint(path, self.fingerprint(graph, recipe), self.resume, say, self.engine.choices)
+        return Checkpoint(path, self.fingerprint(graph, recipe), self.resume, self.engine.choices)
 
     def fingerprint(self, graph: str, recipe: Recipe) -> dict[str, Any]:
         """All that decides the result on the graph with a digest; with another, nothing can be resumed."""

@@ -71,18 +71,9 @@ class Engine(ABC):
         return {"device": self.device.type, "precision": self.precision, "threads": self.threads, "most_threads": most}
 
     @property
-    def thread_rule(self) -> str | None:
-        """How many threads of the CPU a training takes, or at most; None on a GPU, whose results do not depend on it."""
-        if self.device.type != "cpu":
-            return None
-        return f"up to {self._usable_threads}" if self.threads is None else str(self.threads)
-
-    @property
     def _usable_threads(self) -> int:
         return min(usable_threads(), self.most_threads or usable_threads())
 
-    computes_blocks = False
-    """Whether it trains on and embeds graphs of which only some rows are computed at a time."""
     gathers_rows = True
     """Whether it copies the rows of a file that a product with them takes."""
 

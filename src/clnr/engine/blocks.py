@@ -24,9 +24,9 @@ from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.cpu.threads import share_rows
 from clnr.engine.operators import Operators
 from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
-from clnr.engine.view import DeviceGraph, Mask, ReadFeatures, View
+from clnr.engine.view import NO_PAIRS, DeviceGraph, Mask, ReadFeatures, View
 from clnr.graph import Graph
-from clnr.graph.csr import Array, are_among
+from clnr.graph.csr import Array, are_among, find_edges
 
 # Steps of a dense product that take about as long as adding one number of a row that an edge points to.
 _STEPS_PER_GATHER = 8
@@ -41,8 +41,6 @@ ChangeRows = Callable[[Any, Array], Any]
 
 class BlockEngine(SparseEngine):
     """A sparse engine that also multiplies by matrices of some nodes, and so computes rows of a graph in blocks."""
-
-    computes_blocks = True
 
     @abstractmethod
     def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> Matrix:
@@ -86,10 +84,10 @@ class BlockEngine(SparseEngine):
 def frontier_of(view: View, nodes: Array) -> Frontier:
     """The nodes that some nodes reach in a view, found by a CPU, and maybe read ahead."""
     ahead = view.device_graph.made.get(_READ_AHEAD_KEY)
-    return _unread(view, nodes) if ahead is None else ahead.frontier(view, nodes)
+    return _unread(view, nodes, set()) if ahead is None else ahead.frontier(view, nodes)
 
 
-def _unread(view: View, nodes: Array, asked: set[tuple[str, int]] | None = None) -> Frontier:
+def _unread(view: View, nodes: Array, asked: set[tuple[str, int]]) -> Frontier:
     """A frontier of some nodes of a view, of which nothing is read yet; it notes what it is asked for."""
     own_rates = view.drop is not None and isinstance(view.drop.rate, Tensor)
     if own_rates or view.propagation_matrix is not None:
@@ -204,11 +202,9 @@ class FrontierOperators(MatrixOperators):
 def in_blocks(graph: Graph, loop_weight: float = 1.0, held_out: Array | None = None) -> DeviceGraph:
     """A graph on the host of which rows of some nodes are computed, without the edges that are held out."""
     read = graph.take_sparse_features if graph.sparse else functools.partial(_dense_features, graph)
-    rows: dict[str, Any] = {"read": read, "read_width": graph.num_features}
-    if held_out is not None:
-        held_out.flags.writeable = False
-        rows["held_out"] = held_out
-    return DeviceGraph(graph, torch.device("cpu"), loop_weight, **rows)
+    held_out = NO_PAIRS if held_out is None else held_out
+    held_out.flags.writeable = False
+    return DeviceGraph(graph, torch.device("cpu"), loop_weight, held_out, read=read, read_width=graph.num_features)
 
 
 def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
@@ -277,43 +273,23 @@ def averaging_rows(device_graph: DeviceGraph, nodes: Array) -> CSRArrays:
     Of two directions the larger weight counts; self-loops and edges that are held out do not.
     """
     graph = device_graph.graph
-    ways = [_other_rows(graph, way, nodes) for way in graph.edges_by_end]
+    ways = [_stored_rows(graph, way, nodes) for way in graph.edges_by_end]
     rows = ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
-    held = _held_places(rows, nodes, device_graph.held_out)
-    gone = np.bincount(np.searchsorted(rows.indptr, held, "right"), minlength=len(rows.indptr)).cumsum()
-    return _average(rows.indptr - gone, np.delete(rows.indices, held), np.delete(rows.data, held))
-
-
-def _held_places(matrix: sp.csr_array, nodes: Array, held_out: Array) -> Array:
-    """Where edges that are held out are among the entries of a matrix with a row for each of some nodes."""
-    if not len(nodes):
-        return np.empty(0, np.int64)
-    count = matrix.shape[1]
-    first, last = np.searchsorted(held_out, [nodes[0] * count, (nodes[-1] + 1) * count])
-    rows, columns = np.divmod(held_out[first:last], count)
-    here, found = are_among(rows, nodes), []
-    for row, column in zip(np.searchsorted(nodes, rows[here]), columns[here], strict=True):
-        start, stop = matrix.indptr[row : row + 2]
-        at = start + np.searchsorted(matrix.indices[start:stop], column)
-        found += [at] if at < stop and matrix.indices[at] == column else []
-    return np.array(found, np.int64)
-
-
-def _average(indptr: Array, columns: Array, weights: Array) -> CSRArrays:
+    kept = np.repeat(nodes, np.diff(rows.indptr)) != rows.indices
+    row, column = np.divmod(device_graph.held_out, graph.num_nodes)
+    here = are_among(row, nodes)
+    places = find_edges(rows.indptr, rows.indices, np.searchsorted(nodes, row[here]), column[here])
+    kept[places[places >= 0]] = False
+    indptr, columns, weights = np.concatenate([[0], np.cumsum(kept)])[rows.indptr], rows.indices[kept], rows.data[kept]
     counts = np.diff(indptr)
     degree = np.bincount(np.repeat(np.arange(len(counts)), counts), weights, minlength=len(counts))
     share = np.where(degree > 0, np.maximum(degree, 1e-30) ** -1.0, 0).astype(np.float32)
     values = (np.repeat(share, counts) * weights).astype(np.float32)
-    return CSRArrays(indptr.astype(np.int64), columns.astype(np.int32), values)
+    return CSRArrays(indptr, columns.astype(np.int32), values)
 
 
-def _other_rows(graph: Graph, way: Any, nodes: Array) -> sp.csr_array:
-    """Edges of some nodes to others, in one direction."""
+def _stored_rows(graph: Graph, way: Any, nodes: Array) -> sp.csr_array:
+    """Edges of some nodes, in one direction."""
     indptr, columns, values = graph.take_edges(nodes, way)
     values = np.ones(len(columns), np.float32) if values is None else values
-    loops = np.flatnonzero(np.repeat(nodes, np.diff(indptr)) == columns)
-    if len(loops):
-        rows = np.searchsorted(indptr, loops, "right") - 1
-        indptr = indptr - np.bincount(rows + 1, minlength=len(indptr)).cumsum()
-        columns, values = np.delete(columns, loops), np.delete(values, loops)
     return sp.csr_array((values, columns, indptr), shape=(len(nodes), graph.num_nodes))

@@ -67,10 +67,7 @@ def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> 
     try:
         engine = choose(begun["device"], precision, begun["threads"] if asked.threads is None else asked.threads)
     except DeviceError as error:
-        raise DeviceError(
-            f"this run was started on {begun['device']} in {begun['precision']} and can only resume there: {error}; to start "
-            f"again here, leave out {option('resume', True)}"
-        ) from None
+        raise DeviceError(f"this run was started on {begun['device']} in {begun['precision']}: {error}") from None
     engine.asked, most, here = asked, begun["most_threads"], usable_threads()
     if engine.threads is None and most is not None:
         if most > here and alone:

@@ -26,15 +26,13 @@ class IdentityKey:
     """
 
     def __init__(self, *objects: object):
-        self._objects = objects
+        self._objects, self._ids = objects, tuple(map(id, objects))
 
     def __hash__(self) -> int:
-        return hash(tuple(map(id, self._objects)))
+        return hash(self._ids)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IdentityKey) or len(other._objects) != len(self._objects):
-            return False
-        return all(mine is theirs for mine, theirs in zip(self._objects, other._objects, strict=True))
+        return isinstance(other, IdentityKey) and self._ids == other._ids
 
 
 class Streams:

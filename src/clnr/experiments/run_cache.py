@@ -31,7 +31,7 @@ def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Eng
     """The key of a run: of its fingerprint, threads and hardware."""
     from clnr.support.machine import environment
 
-    where = {"threads": engine.thread_rule, "hardware": environment.hardware(engine.device)}
+    where = {"choices": engine.choices, "hardware": environment.hardware(engine.device)}
     return key_of(fingerprint(graph.digest, method, recipe, seed, engine, **where))
 
 

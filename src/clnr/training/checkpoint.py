@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +14,24 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError, option
-from clnr.support.humanize import plural
-from clnr.support.storage import check_version, lock, resolve_path, temporary_path, write_bytes
+from clnr.support.storage import lock, resolve_path, temporary_path, write_bytes
 from clnr.training.fingerprint import differences
 
-FORMAT_VERSION = 1
 _METADATA_KEY = "clnr"
 
 
 class Checkpoint:
     """A file with the state of one training, to which the training loop saves it once in so many ``seconds``.
 
-    It is overwritten unless it is to ``resume``. A checkpoint of any training but that of ``about`` is refused, and where one
-    had another number of threads, ``say`` is told, as last bits differ. ``choices`` of the engine are kept for ``begun_with``.
+    It is overwritten unless it is to ``resume``. A checkpoint of any training but that of ``about``, which is as JSON reads it
+    back, is refused. ``choices`` of the engine are kept for ``begun_with``.
     """
 
     seconds: float = 60.0
 
-    def __init__(
-        self,
-        path: Path,
-        about: Mapping[str, object],
-        resume: bool,
-        say: Callable[[str], None] | None = None,
-        choices: Mapping[str, object] | None = None,
-    ):
-        self.path, self._resume, self._say, self._choices = path, resume, say, choices
+    def __init__(self, path: Path, about: Mapping[str, Any], resume: bool, choices: Mapping[str, object] | None = None):
+        self.path, self._about, self._resume, self._choices = path, about, resume, choices
         self._saved = time.monotonic()
-        # As it will be read back.
-        self._about = json.loads(json.dumps(about))
 
     def load(self) -> tuple[int, Mapping[str, Tensor]] | None:
         """The number of epochs done and the state after them; None to start from scratch."""
@@ -53,12 +42,9 @@ class Checkpoint:
         try:
             with safetensors.safe_open(str(self.path), "pt") as file:
                 metadata = json.loads(file.metadata()[_METADATA_KEY])
-                check_version(metadata["form"], FORMAT_VERSION)
                 # Copied: the file is written again while they are in use.
                 state = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-            done, about, threads = metadata["done"], dict(metadata["about"]), int(metadata["threads"])
-            if type(done) is not int:
-                raise ValueError(f"{done!r} is not a number of epochs")
+            done, about = metadata["done"], metadata["about"]
             if metadata["digest"] != _digest(done, about, state):
                 raise ValueError("it is damaged")
         except Exception as error:
@@ -67,12 +53,6 @@ class Checkpoint:
         if differs := differences(about, self._about):
             again = f"start again without {option('resume', True)}"
             raise DataError(f"{self.path} belongs to another training: {differs}; undo that, or {again}")
-        now = torch.get_num_threads()
-        if self._say is not None and threads != now:
-            self._say(
-                f"training began with {plural(threads, 'thread')} and continues with {now}: only the last bits of the result "
-                f"will differ; threads={threads} keeps them"
-            )
         return done, state
 
     def is_due(self) -> bool:
@@ -88,9 +68,7 @@ class Checkpoint:
             return
         host = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         digest = _digest(done, self._about, host)
-        threads = torch.get_num_threads()
-        metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest, "threads": threads}
-        metadata["choices"] = self._choices
+        metadata = {"done": done, "about": self._about, "digest": digest, "choices": self._choices}
         check_checkpoint(self.path)
         write_bytes(self.path, safetensors.torch.save(host, {_METADATA_KEY: json.dumps(metadata)}))
         self._saved = time.monotonic()

@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,15 +54,15 @@ class MetricBuffer:
     """Losses and criteria of the epochs of several trainings, and the times of the epochs.
 
     They are written on the device to ``history``: [trainings, 2, epochs]; those ``begun`` were done before, in another process.
-    With ``same_everywhere``, all processes of a training know the same after the same epoch, so that they stop alike.
+    Of a GPU the host reads what was there ten epochs ago, which is what all processes of a training know: they stop alike.
     """
 
-    def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0, same_everywhere: bool = False):
-        self._begun, self._same_everywhere = begun, same_everywhere
+    def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0):
+        self._begun = begun
         self.history = torch.zeros(train_states, 2, epochs, device=device)
         self._cuda = device.type == "cuda"
         self._host = torch.zeros(train_states, 2, epochs, pin_memory=self._cuda)
-        self._arrived: tuple[int, torch.cuda.Event] | None = None
+        self._arriving: tuple[int, torch.cuda.Event] | None = None
         self._marks: list[float | torch.cuda.Event] = []
         self._mark()
 
@@ -80,23 +80,16 @@ class MetricBuffer:
         if not self._cuda:
             return self.history[..., :done]
         known = None
-        if self._arrived is not None and self._has_arrived(done, self._arrived[1]):
-            known = self._host[..., : self._arrived[0]].clone()
-            self._arrived = None
-        if self._arrived is None and done % _EPOCHS_PER_POLL == 0:
+        if done % _EPOCHS_PER_POLL == 0:
+            if self._arriving is not None:
+                before, event = self._arriving
+                event.synchronize()
+                known = self._host[..., :before].clone()
             self._host.copy_(self.history, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
-            self._arrived = (done, event)
+            self._arriving = (done, event)
         return known
-
-    def _has_arrived(self, done: int, event: torch.cuda.Event) -> bool:
-        if not self._same_everywhere:
-            return event.query()
-        if done % _EPOCHS_PER_POLL:
-            return False
-        event.synchronize()
-        return True
 
     def close(self) -> Tensor:
         """The whole history, after the last epoch; only here the device is waited for."""
@@ -126,23 +119,9 @@ def fit(
     checkpoint: Checkpoint | None = None,
     workers: Workers = ALONE,
 ) -> TrainingResult:
-    """Train a model on a graph on a device.
+    """``fit_all`` of one training on a graph on the engine's device; an error is raised.
 
-    The loop never waits for the device: losses stay there, and ``progress`` is called when they arrive.
-
-    Args:
-        model: What to train; without an objective its parameters stay as initialised.
-        engine: Where to compute.
-        device_graph: The graph on that engine's device.
-        recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
-        seed: Decides initial weights, views and sampled nodes.
-        progress: Called now and then with the number of epochs done and the latest known loss.
-        supervision: Labels, for a supervised objective.
-        checkpoint: Saves the state now and then; training resumes from what it has.
-        workers: Those that share the training, of which this is the first; the others call ``train_all``.
-
-    Raises:
-        TrainingError: A loss was not finite.
+    Of workers that share it, this is the first; the others call ``train_all``.
     """
     start = StepContext(engine, device_graph, seed, 0, recipe.epochs, supervision, workers)
     (fitted,) = fit_all(model, recipe, [start], progress, checkpoint)
@@ -158,14 +137,16 @@ def fit_all(
     progress: ProgressCallback | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> list[TrainingResult | TrainingError]:
-    """``fit`` for several seeds in parallel, each with the result that it has alone; errors are returned, not raised.
+    """Train a model for several seeds in parallel, each with the result that it has alone, or its error.
+
+    The loop never waits for the last epochs: losses stay on the device, and ``progress`` is called when they arrive.
 
     Args:
-        model: What to train.
-        recipe: The hyper-parameters.
-        starts: The context of each first step: its graph, seed and supervision; all on one engine.
-        progress: Called with the loss of the first one.
-        checkpoint: Saves the state of the first one; only for a single training.
+        model: What to train; without an objective its parameters stay as initialised.
+        recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
+        starts: The context of each first step, all on one engine. Seeds decide initial weights, views and sampled nodes.
+        progress: Called now and then with the number of epochs done and the latest known loss of the first one.
+        checkpoint: Saves the state of a single training now and then; it resumes from what that has.
     """
     engine, device_graph = starts[0].engine, starts[0].device_graph
     size = Size(device_graph.graph.num_nodes, device_graph.graph.num_edges, device_graph.num_features, 0)
@@ -201,7 +182,7 @@ def train_all(
     learns = model.objective is not None and any(fresh)
     begun, state = (checkpoint.load() if checkpoint is not None and learns else None) or (0, None)
     begun = workers.broadcast_object(begun)
-    buffer = MetricBuffer(recipe.epochs if learns else 0, len(starts), engine.device, begun, not workers.alone)
+    buffer = MetricBuffer(recipe.epochs if learns else 0, len(starts), engine.device, begun)
     train_states = [TrainState(model, recipe, *each) for each in zip(fresh, starts, buffer.history, strict=True)]
     if begun or state is not None:
         # Only the first worker has the state yet.
@@ -211,26 +192,19 @@ def train_all(
         on_device = starts[0].device_graph.device == engine.device
         step = CudaGraphStep(train_states, engine, workers.alone and on_device and model.encoder.pure)
         with engine.own_stream(), engine.reading_ahead(starts[0].device_graph):
-            for epochs in _train(step, buffer, recipe, progress, begun):
+            for done in range(begun + 1, recipe.epochs + 1):
+                step()
                 if checkpoint is not None and checkpoint.is_due():
-                    checkpoint.save(epochs, train_states[0].state)
+                    checkpoint.save(done, train_states[0].state)
+                history = buffer.poll(done)
+                if history is None:
+                    continue
+                if progress is not None and history[0, 0, -1].isfinite():
+                    progress(done, float(history[0, 0, -1]))
+                # All have diverged, or run out of patience.
+                if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in history):
+                    break
     return train_states, buffer
-
-
-def _train(
-    step: CudaGraphStep, buffer: MetricBuffer, recipe: Recipe, progress: ProgressCallback | None, begun: int
-) -> Iterator[int]:
-    """Train from epoch ``begun`` on, until patience ends or losses are not finite; yields the number of epochs done."""
-    for epoch in range(begun, recipe.epochs):
-        step()
-        yield epoch + 1
-        history = buffer.poll(epoch + 1)
-        if history is None:
-            continue
-        if progress is not None and history[0, 0, -1].isfinite():
-            progress(epoch + 1, float(history[0, 0, -1]))
-        if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in history):
-            return
 
 
 def _failure(losses: Tensor, recipe: Recipe) -> TrainingError | None:

@@ -12,10 +12,9 @@ from torch import Tensor
 from clnr.engine import Engine
 from clnr.engine.dense import AdamTensors, Dense
 from clnr.engine.streams import runs_without_sync
-from clnr.errors import DataError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
-from clnr.nn.layers import Parameters, misfit
+from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext
 
 _EAGER_EPOCHS = 2
@@ -123,17 +122,9 @@ class TrainState:
             state |= {f"best.{name}": value for name, value in self._best.state.items()}
         return state | {"written": self._history}
 
-    def load_state(self, state: Mapping[str, Tensor], done: int) -> None:
-        """Take over the state of another training after ``done`` epochs; a ``DataError`` if it does not fit this one."""
-        epochs = self._history.shape[1]
-        if not 0 <= done <= epochs:
-            raise DataError(f"the checkpoint does not fit this training: it is of epoch {done} of {epochs}")
-        if wrong := misfit(self.state, state):
-            raise DataError(f"the checkpoint does not fit this training: {wrong}")
-        self._put(state, done)
-
     @torch.no_grad()
-    def _put(self, state: Mapping[str, Tensor], epoch: int | Tensor) -> None:
+    def load_state(self, state: Mapping[str, Tensor], epoch: int | Tensor) -> None:
+        """Take over the state of this training after so many epochs."""
         for name, value in self.state.items():
             value.copy_(state[name])
         if isinstance(self._step.epoch, Tensor):
@@ -145,7 +136,7 @@ class TrainState:
         """Copy all that an epoch changes; the returned function restores it."""
         state = {name: value.clone() for name, value in self.state.items()}
         epoch = self._step.epoch.clone() if isinstance(self._step.epoch, Tensor) else self._step.epoch
-        return lambda: self._put(state, epoch)
+        return lambda: self.load_state(state, epoch)
 
     def step(self) -> None:
         """One epoch."""

@@ -5,19 +5,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.engine import View, choose, cpu_engine, unit_rows
 from clnr.engine import choice as module
+from clnr.engine import choose, cpu_engine, unit_rows
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.errors import DeviceError
-from clnr.experiments.learn import supervision_of
-from clnr.methods import METHODS
-from clnr.methods.recipe import Recipe
-from clnr.training.loop import fit
 from tests import oracles
-from tests.cases import in_tiers
-from tests.conftest import tiny
 
 ASKED = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
 NARROW = CompiledEngine(torch.bfloat16)
@@ -38,14 +32,12 @@ def cpuinfo(tmp_path, monkeypatch):
     return write
 
 
-def test_auto_is_bfloat16_on_a_cpu_with_amx_alone(cpuinfo, tmp_path):
+def test_auto_is_bfloat16_on_a_cpu_with_amx_alone(cpuinfo, tmp_path, monkeypatch):
     assert module.preferred_dtype(cpuinfo(AMX)) == torch.bfloat16
     for text in OTHERS:
         assert module.preferred_dtype(cpuinfo(text)) == torch.float32
     assert module.preferred_dtype(tmp_path / "nothing") == torch.float32
-
-
-def test_amx_is_not_enough_without_what_uses_it(cpuinfo, monkeypatch):
+    # AMX is not enough without what uses it.
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert module.preferred_dtype(cpuinfo(AMX)) == torch.float32
 
@@ -128,24 +120,3 @@ def test_the_contrastive_loss_and_its_gradient_are_near(temperature, large, monk
     assert float(exact) == pytest.approx(oracle, rel=1e-5)
     assert float(near) == pytest.approx(oracle, rel=1e-3, abs=1e-3)
     assert float((other - slope).norm()) < 0.01 * float(slope.norm())
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", in_tiers())
-def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkeypatch):
-    monkeypatch.setattr(CompiledEngine, "dense_above", 1.0)
-    method, graph = METHODS[name], tiny(sparse=sparse)
-    recipe = Recipe(
-        hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2, reduced=4, walk_columns=2, walk_steps=2
-    )
-    supervision = supervision_of(graph, 0, torch.device("cpu"))[0] if method.supervised else None
-    losses = []
-    for engine in (cpu_engine(), NARROW):
-        model = method.build(recipe)
-        _, device_graph = model.fit_inputs(engine.to_device(graph), engine)
-        fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
-        losses.append(fitted.losses)
-        z = model.embed(fitted.parameters, engine.float32, View(device_graph))
-        assert z.dtype == torch.float32
-        assert z.isfinite().all()
-    torch.testing.assert_close(*losses, rtol=2e-2, atol=2e-2)

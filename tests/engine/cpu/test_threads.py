@@ -55,7 +55,8 @@ def test_the_number_that_was_asked_for_is_taken_for_small_work_too(monkeypatch):
         with engine.use_threads(seconds) as count:
             assert count == torch.get_num_threads() == 5
     monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
-    assert (choose("cpu", "bfloat16", 5).float32.threads, engine.thread_rule, cpu_engine().thread_rule) == (5, "5", "up to 16")
+    chosen = [each.choices for each in (choose("cpu", "bfloat16", 5).float32, engine, cpu_engine())]
+    assert [(each["threads"], each["most_threads"]) for each in chosen] == [(5, None), (5, None), (None, 16)]
 
 
 def test_a_gpu_leaves_threads_alone_unless_some_are_asked_for():
@@ -63,7 +64,7 @@ def test_a_gpu_leaves_threads_alone_unless_some_are_asked_for():
     engine = KernelEngine(torch.device("cpu"), torch.bfloat16)
     engine.device = torch.device("cuda")
     with engine.use_threads(0.0) as count:
-        assert (count, torch.get_num_threads(), engine.thread_rule) == (None, 16, None)
+        assert (count, torch.get_num_threads(), engine.choices["most_threads"]) == (None, 16, None)
     engine.threads = 3
     with engine.use_threads(0.0):
         assert torch.get_num_threads() == 3

@@ -71,27 +71,6 @@ def test_gradients_equal_differences(kind, layers):
     assert differentiable(lambda weights: encoder(weights, exact(SMALL)), parameters)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("form", FORMS)
-def test_gcn_equals_pygs(layers, form):
-    GCNConv = pytest.importorskip("torch_geometric.nn").GCNConv
-
-    graph = tiny(**form)
-    encoder = GCN(layers, 7, 5)
-    parameters = encoder.init(graph.num_features, KEY)
-    source, target, weight = graph.edges()
-    edge_index = torch.tensor(np.stack([source, target]))
-    weights = None if weight is None else torch.tensor(weight)
-    h = torch.tensor(oracles.dense(graph.features), dtype=torch.float32)
-    for layer in range(layers):
-        h = h.relu() if layer else h
-        convolution = GCNConv(h.shape[1], parameters[f"{layer}.weight"].shape[1])
-        convolution.lin.weight.data = parameters[f"{layer}.weight"].T
-        convolution.bias.data = parameters[f"{layer}.bias"]
-        h = convolution(h, edge_index, weights)
-    torch.testing.assert_close(encoder(parameters, operators(graph)), h, rtol=1e-4, atol=1e-5)
-
-
 def test_dropout_is_between_the_layers_of_a_gcn():
     graph, rate, key = tiny(), 0.5, rng.key(3, "d")
     parameters = jittered(GCN(3, 6, 4).init(graph.num_features, KEY))

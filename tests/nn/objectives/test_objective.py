@@ -26,20 +26,13 @@ SAMPLED = [NTXent, CCA, Bootstrap, Infomax]
 
 @pytest.mark.parametrize("objective", SAMPLED)
 def test_sampled_nodes_are_those_of_chance_and_differ_by_epoch(objective):
+    """Of so many nodes or fewer all are taken, which are none in particular; of all moments only NT-Xent takes a sample."""
     seen = set()
     for epoch in (0, 1, 40, torch.tensor(40)):
         nodes = objective(sampled_nodes=9, moments="sampled").nodes(40, step(epoch, seed=3))
         assert torch.equal(nodes, rng.sample(3, int(epoch), 1000, 40, 9, torch.device("cpu")))
         seen.add(tuple(nodes.tolist()))
     assert len(seen) == 3
-
-
-@pytest.mark.parametrize("sampled", [0, 40, 1024])
-@pytest.mark.parametrize("objective", SAMPLED)
-def test_all_nodes_are_none_in_particular(objective, sampled):
-    assert objective(sampled_nodes=sampled, moments="sampled").nodes(40, step()) is None
-
-
-@pytest.mark.parametrize("objective", SAMPLED)
-def test_with_the_moments_of_all_nodes_only_nt_xent_takes_a_sample(objective):
+    for sampled in (0, 40, 1024):
+        assert objective(sampled_nodes=sampled, moments="sampled").nodes(40, step()) is None
     assert (objective(sampled_nodes=9).nodes(40, step()) is not None) is (objective is NTXent)

@@ -187,8 +187,6 @@ def _check_from_files(nodes: Nodes, settings: Settings, recipe: Recipe, model: M
     reason = model.whole_graph_reason(graph.num_nodes)
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
-    if not settings.engine.computes_blocks:
-        reason = "that needs numba, and on a GPU also Triton"
     if reason is not None:
         assert graph.stored is not None
         needs = f"{settings.method.name} needs {gigabytes(bound)} in memory, and cannot work from files"

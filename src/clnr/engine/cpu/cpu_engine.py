@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,13 +29,8 @@ class CompiledMatrix(FusedMatrix, Features):
     """A matrix without what one view drops; ``build`` makes it, and given True its transpose, when a gradient needs that."""
 
     def __init__(self, build: Callable[[bool], CSRArrays], shape: tuple[int, int]):
-        self._build = build
-        self._shape = shape
-        self._forward = build(False)
-
-    @cached_property
-    def _transposed(self) -> CSRArrays:
-        return self._build(True)
+        self.arrays, self._shape = functools.cache(build), shape
+        self.arrays(False)
 
     def multiply(
         self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
@@ -46,14 +40,10 @@ class CompiledMatrix(FusedMatrix, Features):
     def some_rows(self, rows: Tensor | slice, h: Tensor) -> Tensor:
         if isinstance(rows, slice) or h.requires_grad:
             return super().some_rows(rows, h)
-        return self._forward.rows(rows.numpy()).multiply(h.contiguous(), False, None, None)
-
-    def arrays(self, transposed: bool) -> CSRArrays:
-        """The matrix or its transpose."""
-        return self._transposed if transposed else self._forward
+        return self.arrays(False).rows(rows.numpy()).multiply(h.contiguous())
 
     def to_dense(self) -> Tensor:
-        indptr, columns, values = self._forward
+        indptr, columns, values = self.arrays(False)
         return torch.from_numpy(sp.csr_array((values, columns, indptr), shape=self._shape).toarray())
 
 

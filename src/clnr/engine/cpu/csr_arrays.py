@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,19 +72,15 @@ class CSRArrays(NamedTuple):
         turned = sp.csr_array((self.values, self.columns, self.indptr), shape=shape).tocsc()
         return CSRArrays(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
 
-    def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
+    def multiply(self, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; in the type of h."""
-        width, kernels = h.shape[1], numba_kernels()
-        out = empty_rows(len(self.indptr) - 1, width, h.device)
         above = _NO_MASK if mask is None else _numbers(mask)
-        arguments = (*self, _numbers(h), relu, _bias(bias, h), above, out.numpy())
-        share_rows(self.indptr, kernels.multiply, *arguments, width=width)
-        return out.to(h.dtype)
+        return self.multiply_array(_numbers(h), relu, bias, above).to(h.dtype)
 
-    def multiply_array(self, rows: Array, relu: bool) -> Tensor:
-        """S f(h) for rows h of float32 that may be in a file, which are read where they are."""
-        out, kernels = empty_rows(len(self.indptr) - 1, rows.shape[1], torch.device("cpu")), numba_kernels()
-        arguments = (*self, rows, relu, np.zeros(rows.shape[1], np.float32), _NO_MASK, out.numpy())
+    def multiply_array(self, rows: Array, relu: bool, bias: Tensor | None = None, above: Array = _NO_MASK) -> Tensor:
+        """The same in float32, of rows that may be in a file, which are read where they are."""
+        kernels, out = numba_kernels(), empty_rows(len(self.indptr) - 1, rows.shape[1], torch.device("cpu"))
+        arguments = (*self, rows, relu, _bias(bias, out), above, out.numpy())
         share_rows(self.indptr, kernels.multiply, *arguments, width=rows.shape[1])
         return out
 
@@ -107,76 +102,16 @@ def _bias(bias: Tensor | None, h: Tensor) -> Array:
     return np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
 
 
-def allocated(counts: Array) -> CSRArrays:
-    """Room for ``counts`` entries in each row."""
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    return CSRArrays(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
-
-
 def structure(x: SparseMatrix, transposed: bool) -> tuple[Array, Array]:
     """``indptr`` and columns of a matrix or its transpose."""
     indptr, columns = (x.transposed_indptr, x.transposed_columns) if transposed else (x.indptr, x.columns)
     return indptr.numpy(force=True), columns.numpy(force=True)
 
 
-class KeptRows(ABC):
-    """Rows of the matrix that a view propagates by, without what the view drops."""
+class MatrixRows:
+    """Rows of the matrix that a view propagates by, or of its transpose, without what the view drops."""
 
-    @abstractmethod
-    def count(self, rows: Array) -> tuple[Array, Array]:
-        """How many entries of each of these rows are kept, and the sum of their values."""
-
-    def sums(self, rows: Array) -> Array:
-        """The sum of the values of the kept entries of each of these rows."""
-        return self.count(rows)[1]
-
-    @abstractmethod
-    def fill(self, rows: Array, counts: Array) -> CSRArrays:
-        """The kept entries of these rows, ``counts`` of each."""
-
-
-class GraphRows(KeptRows):
-    """``A + w I`` by target, read from a graph, without the edges that are held out, and those that are dropped at a rate.
-
-    What is read is checked.
-    """
-
-    def __init__(self, device_graph: DeviceGraph, drop: Drop | None = None):
-        self._device_graph, self._keeps_all = device_graph, drop is None
-        indptr, indices, weight = device_graph.graph.incoming
-        self._entries = indptr, indices, _NO_WEIGHTS if weight is None else weight
-        self._rule = (*drop_rule(drop), device_graph.held_out, np.float32(device_graph.loop_weight))
-
-    def count(self, rows: Array) -> tuple[Array, Array]:
-        counts, sums, wrong = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32), np.zeros(len(rows), np.bool_)
-        self._call("count_rows", rows, counts, sums, wrong)
-        if wrong.any():
-            graph = self._device_graph.graph
-            graph.take_edges(rows[wrong][:1], graph.incoming)  # Names the row.
-            row = rows[np.argmax(wrong)]
-            raise graph.damaged("incoming.weight", f"the weights of row {row} add up to more than float32 holds")
-        return counts, sums
-
-    def sums(self, rows: Array) -> Array:
-        known = self._device_graph.of_edges.made.get("degrees") if self._keeps_all else None
-        return self.count(rows)[1] if known is None else known[rows]
-
-    def fill(self, rows: Array, counts: Array) -> CSRArrays:
-        kept = allocated(counts)
-        self._call("fill_rows", rows, *kept)
-        return kept
-
-    def _call(self, kernel: str, rows: Array, *more: Array) -> None:
-        indptr, indices, _ = self._entries
-        starts, ends = indptr[rows], indptr[rows + 1]
-        if not ((starts >= 0) & (starts <= ends) & (ends <= len(indices))).all():
-            self._device_graph.graph.take_edges(rows, self._device_graph.graph.incoming)  # Names the row.
-        arguments = (*self._entries, self._rule, rows, *more)
-        share_rows(np.concatenate([[0], np.cumsum(ends - starts)]), getattr(numba_kernels(), kernel), *arguments)
-
-
-class MatrixRows(KeptRows):
-    """Rows of a matrix in memory, or of its transpose."""
+    _count, _fill = "count_kept", "fill_kept"
 
     def __init__(self, view: View, transposed: bool = False):
         links, drop = view.propagation, view.drop
@@ -188,20 +123,63 @@ class MatrixRows(KeptRows):
     def all_rows(self) -> Array:
         return np.arange(len(self._entries[0]) - 1)
 
-    def _load(self, rows: Array) -> Array:
-        """How many entries the rows before each of these have, and all of them."""
-        indptr = self._entries[0]
-        return np.concatenate([[0], np.cumsum(indptr[rows + 1] - indptr[rows])])
-
     def count(self, rows: Array) -> tuple[Array, Array]:
-        kernels, counts, sums = numba_kernels(), np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
-        share_rows(self._load(rows), kernels.count_kept, *self._entries, self._rule, rows, counts, sums)
+        """How many entries of each of these rows are kept, and the sum of their values."""
+        counts, sums = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
+        self._call(self._count, rows, counts, sums)
         return counts, sums
 
+    def sums(self, rows: Array) -> Array:
+        """The sum of the values of the kept entries of each of these rows."""
+        return self.count(rows)[1]
+
     def fill(self, rows: Array, counts: Array) -> CSRArrays:
-        kernels, kept = numba_kernels(), allocated(counts)
-        share_rows(self._load(rows), kernels.fill_kept, *self._entries, self._rule, rows, *kept)
+        """The kept entries of these rows, ``counts`` of each."""
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        kept = CSRArrays(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
+        self._call(self._fill, rows, *kept)
         return kept
+
+    def _call(self, kernel: str, rows: Array, *more: Array) -> None:
+        indptr = self._entries[0]
+        load = np.concatenate([[0], np.cumsum(indptr[rows + 1] - indptr[rows])])
+        share_rows(load, getattr(numba_kernels(), kernel), *self._entries, self._rule, rows, *more)
+
+
+class GraphRows(MatrixRows):
+    """``A + w I`` by target, read from a graph, without the edges that are held out, and those that are dropped at a rate.
+
+    What is read is checked.
+    """
+
+    _count, _fill = "count_rows", "fill_rows"
+
+    def __init__(self, device_graph: DeviceGraph, drop: Drop | None = None):
+        self._device_graph, self._keeps_all = device_graph, drop is None
+        indptr, indices, weight = device_graph.graph.incoming
+        self._entries = indptr, indices, _NO_WEIGHTS if weight is None else weight
+        self._rule = (*drop_rule(drop), device_graph.held_out, np.float32(device_graph.loop_weight))
+
+    def count(self, rows: Array) -> tuple[Array, Array]:
+        counts, sums, wrong = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32), np.zeros(len(rows), np.bool_)
+        self._call(self._count, rows, counts, sums, wrong)
+        if wrong.any():
+            graph = self._device_graph.graph
+            graph.take_edges(rows[wrong][:1], graph.incoming)  # Names the row.
+            row = rows[np.argmax(wrong)]
+            raise graph.damaged("incoming.weight", f"the weights of row {row} add up to more than float32 holds")
+        return counts, sums
+
+    def sums(self, rows: Array) -> Array:
+        known = self._device_graph.of_edges.made.get("degrees") if self._keeps_all else None
+        return self.count(rows)[1] if known is None else known[rows]
+
+    def _call(self, kernel: str, rows: Array, *more: Array) -> None:
+        indptr, indices, _ = self._entries
+        starts, ends = indptr[rows], indptr[rows + 1]
+        if not ((starts >= 0) & (starts <= ends) & (ends <= len(indices))).all():
+            self._device_graph.graph.take_edges(rows, self._device_graph.graph.incoming)  # Names the row.
+        super()._call(kernel, rows, *more)
 
 
 def drop_rule(drop: Drop | None, transposed: bool = False) -> tuple[Any, ...]:

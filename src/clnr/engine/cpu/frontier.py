@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 
 import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
-from clnr.engine.cpu.csr_arrays import CSRArrays, KeptRows, numba_kernels
-from clnr.engine.view import DeviceGraph, View
+from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixRows, numba_kernels
+from clnr.engine.view import View
 from clnr.graph.csr import Array
 
 
@@ -19,29 +18,27 @@ class Frontier:
 
     Nodes are in the order of their distance, so that those within fewer hops, and their rows of the matrix, come first.
     A node's degree is that in the whole view: it follows from the node's own edges.
-
-    Where it is given ``asked``, it notes there what it was asked for.
+    It notes in ``asked`` what it was asked for.
     """
 
-    def __init__(self, view: View, wanted: Array, kept: KeptRows, asked: set[tuple[str, int]] | None = None):
-        self.asked: set[tuple[str, int]] = set() if asked is None else asked
+    def __init__(self, view: View, wanted: Array, kept: MatrixRows, asked: set[tuple[str, int]]):
+        self._view, self._kept, self._asked = view, kept, asked
         self._features: dict[int, Tensor | sp.csr_array] = {}
-        self._view, self._kept = view, kept
         self._nodes, self._sizes = wanted, [len(wanted)]
-        self._counts, self._sums = np.empty(0, np.int64), np.empty(0, np.float32)
+        self._sums = np.empty(0, np.float32)
         self._entries = CSRArrays(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         self._matrix: CSRArrays | None = None
 
     def nodes(self, hops: int) -> Array:
         """The nodes within ``hops`` hops."""
-        self.asked.add(("nodes", hops))
+        self._asked.add(("nodes", hops))
         while len(self._sizes) <= hops:
             self._step()
         return self._nodes[: self._sizes[hops]]
 
     def matrix(self, hops: int) -> CSRArrays:
         """What propagates from the nodes within ``hops`` hops to those within one hop fewer."""
-        self.asked.add(("matrix", hops))
+        self._asked.add(("matrix", hops))
         self.nodes(hops)
         if self._matrix is None:
             if self._view.propagation_matrix is None:
@@ -55,7 +52,7 @@ class Frontier:
 
     def features(self, hops: int) -> Tensor | sp.csr_array:
         """The features of the nodes within ``hops`` hops, as ``DeviceGraph.feature_rows`` has them."""
-        self.asked.add(("features", hops))
+        self._asked.add(("features", hops))
         nodes = self.nodes(hops)
         if hops not in self._features:
             further = [self._features[each] for each in self._features if each > hops]
@@ -69,38 +66,27 @@ class Frontier:
 
     def _step(self) -> None:
         """One hop further."""
-        self._count()
         indptr, columns, values = self._entries
-        rows = slice(len(indptr) - 1, None)
-        neighbors = self._view.neighbors
-        further = self._kept.fill(self._nodes[rows], self._counts[rows])
-        if neighbors is not None:
-            further = further.bounded(self._nodes[rows], neighbors)
-        with numbering(self._view.device_graph) as place:
-            place[self._nodes] = np.arange(len(self._nodes))
-            reached = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
-            count = numba_kernels().number_columns(further.columns, place, reached, len(self._nodes))
-            self._nodes = reached[:count]
-            place[self._nodes] = -1
+        nodes, made = self._nodes[len(indptr) - 1 :], self._view.device_graph.of_edges.made
+        counts, sums = self._kept.count(nodes)
+        further = self._kept.fill(nodes, counts)
+        if self._view.neighbors is not None:
+            further = further.bounded(nodes, self._view.neighbors)
+        # One entry for each node, all -1. It is taken away until it is so again: a step may be broken off, and another
+        # thread has one of its own.
+        place = made.pop("place", None)
+        place = np.full(self._view.device_graph.graph.num_nodes, -1, np.int32) if place is None else place
+        place[self._nodes] = np.arange(len(self._nodes))
+        reached = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
+        count = numba_kernels().number_columns(further.columns, place, reached, len(self._nodes))
+        self._nodes = reached[:count]
+        place[self._nodes] = -1
+        made["place"] = place
         self._sizes.append(count)
+        self._sums = np.concatenate([self._sums, sums])
         self._entries = CSRArrays(
             np.concatenate([indptr, indptr[-1] + further.indptr[1:]]),
             np.concatenate([columns, further.columns]),
             np.concatenate([values, further.values]),
         )
         self._matrix = None
-
-    def _count(self) -> None:
-        """The kept entries and the degree of each node that is there now."""
-        counts, sums = self._kept.count(self._nodes[len(self._counts) :])
-        self._counts, self._sums = np.concatenate([self._counts, counts]), np.concatenate([self._sums, sums])
-
-
-@contextmanager
-def numbering(device_graph: DeviceGraph) -> Iterator[Array]:
-    """A reusable int32 array with one entry per node, all -1; the caller must reset it to -1."""
-    # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
-    place = device_graph.of_edges.made.pop("place", None)
-    place = np.full(device_graph.graph.num_nodes, -1, np.int32) if place is None else place
-    yield place
-    device_graph.of_edges.made["place"] = place

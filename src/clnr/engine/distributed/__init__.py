@@ -1,1 +1,1 @@
-"""Workers that share the engine's work: their group, and shared rows."""
+"""Workers that share the engine's work."""

@@ -32,18 +32,9 @@ _MOST_SECONDS = 600.0
 _BEAT_SECONDS, _SILENT_SECONDS = 5.0, 120.0
 
 
-@dataclass
-class _Traffic:
-    sent: int = 0
-
-
 @dataclass(frozen=True, eq=False)
 class WorkerGroup(Workers):
-    """The processes of torch's default group, which ends with this where it ``is_own``.
-
-    Bytes are counted as a ring sends them: of k workers, each sends its rows k - 1 times to gather them, and twice (k - 1) / k
-    of a tensor to sum it.
-    """
+    """The processes of torch's default group, which ends with this where it ``is_own``."""
 
     rank: int
     size: int
@@ -51,7 +42,6 @@ class WorkerGroup(Workers):
     store: Any
     is_own: bool = True
     _rows: int = 0
-    _traffic: _Traffic = field(default_factory=_Traffic)
     # All workers do the same things in the same order, so that a number names each of them.
     _names: Iterator[int] = field(default_factory=itertools.count)
     _closed: threading.Event = field(default_factory=threading.Event)
@@ -95,14 +85,12 @@ class WorkerGroup(Workers):
         every = rows.new_empty(self.size, longest, *rows.shape[1:])
         with self._together():
             dist.all_gather(list(every), padded)
-        self._traffic.sent += (self.size - 1) * padded.nbytes
         return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
     def all_reduce(self, *values: Tensor) -> list[Tensor]:
         flat = torch.cat([value.reshape(-1) for value in values])
         with self._together():
             dist.all_reduce(flat)
-        self._traffic.sent += 2 * (self.size - 1) * flat.nbytes // self.size
         parts = flat.split([value.numel() for value in values])
         return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
 
@@ -117,26 +105,16 @@ class WorkerGroup(Workers):
 
     def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         description = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
-        prefix = f"about {next(self._names)}"
-        with self._together():
-            self.store.set(f"{prefix} {self.rank}", json.dumps(description))
-            every = [json.loads(self._awaited(f"{prefix} {rank}", rank)) for rank in range(self.size)]
-        for rank, other in enumerate(every):
-            if differs := [name for name in every[0] if other[name] != every[0][name]]:
+        first, *others = [json.loads(each) for each in self._said_by_all(json.dumps(description))]
+        for rank, other in enumerate(others, 1):
+            if differs := [name for name in first if other[name] != first[name]]:
                 raise DataError(
                     f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
                     "on the same data"
                 )
 
     def broadcast_object(self, value: Plain) -> Plain:
-        text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
-        length = torch.tensor([len(text)])
-        with self._together():
-            dist.broadcast(length, 0)
-            if not self.first:
-                text = torch.empty(int(length), dtype=torch.uint8)
-            dist.broadcast(text, 0)
-        return json.loads(bytes(text.tolist()))
+        return json.loads(self._said_by_all(json.dumps(value))[0])
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         with self._together():
@@ -152,13 +130,17 @@ class WorkerGroup(Workers):
                 yield taken - 1
 
     def all_reduce_min(self, number: int) -> int:
-        name = f"here {next(self._names)}"
+        return min(map(int, self._said_by_all(str(int(number)))))
+
+    def _said_by_all(self, text: str) -> list[str]:
+        """What each worker says, in the order of rank; the others are waited for while they are alive."""
+        name = f"said {next(self._names)}"
         with self._together():
-            self.store.set(f"{name} {self.rank}", str(int(number)))
-            return min(int(self._awaited(f"{name} {rank}", rank)) for rank in range(self.size))
+            self.store.set(f"{name} {self.rank}", text)
+            return [self._awaited(f"{name} {rank}", rank) for rank in range(self.size)]
 
     def _awaited(self, key: str, rank: int) -> str:
-        """What a worker leaves in the store, once it is there; the worker may take long, while it is alive."""
+        """What a worker leaves in the store, once it is there."""
         beat, since, pause = b"", time.monotonic(), _POLL_SECONDS / 64
         while not self.store.check([key]):
             if self.store.check(["error"]):
@@ -179,10 +161,6 @@ class WorkerGroup(Workers):
                 self.store.set(f"beat {self.rank}", str(beat))
                 if self._closed.wait(_BEAT_SECONDS):
                     return
-
-    @property
-    def sent(self) -> int:
-        return self._traffic.sent
 
     @contextlib.contextmanager
     def _together(self) -> Iterator[None]:
@@ -250,11 +228,6 @@ def join(device: str) -> Workers:
     group = WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), is_own)
     threading.Thread(target=group.beat, daemon=True).start()
     return group
-
-
-def is_loss(error: Exception) -> bool:
-    """Whether an error only says that another worker is gone, or does not answer."""
-    return isinstance(error, (LostWorker, dist.DistError) if dist.is_available() else LostWorker)
 
 
 def _meet(store: Any, place: Place, timeout: float) -> str:

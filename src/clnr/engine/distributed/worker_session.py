@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clnr.engine.distributed.worker_group import is_loss, join
-from clnr.errors import ClnrError
+from clnr.engine.distributed.worker_group import join
+from clnr.errors import ClnrError, LostWorker
 from clnr.support.processes.launch import FAILED, USER_ERROR, Place, launched_here
 from clnr.support.processes.workers import ALONE, Workers
 
@@ -52,7 +52,7 @@ def session(place: Place, device: str, report: Callable[[str], None]) -> Iterato
             yield
     except Exception as error:
         reports = place.rank == 0 if workers is None else workers.claim()
-        if is_loss(error):
+        if isinstance(error, LostWorker):
             if reports and not launched_here():
                 report(str(error))
             sys.exit(FAILED)

@@ -102,10 +102,5 @@ class Workers:
     def close(self) -> None:
         """Have no more to do with the others."""
 
-    @property
-    def sent(self) -> int:
-        """How many bytes this worker has sent to others so far."""
-        return 0
-
 
 ALONE = Workers()

@@ -13,7 +13,7 @@ from clnr.engine.gpu.triton.column_stats import (
     standardised,
     standardised_backward,
 )
-from clnr.engine.gpu.triton.csr_layout import Structure, prepare
+from clnr.engine.gpu.triton.csr_layout import prepare
 from clnr.engine.gpu.triton.fused_ntxent import nt_xent
 from clnr.engine.gpu.triton.linear_moments import linear_moments, linear_moments_backward
 from clnr.engine.gpu.triton.listed_rows import Places, inverse_roots, list_rows, number_nodes
