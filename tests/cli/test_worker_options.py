@@ -233,7 +233,7 @@ NodeEmbedder("CLNR", recipe=values, **alone).fit("graph")
 """
 
 
-def on_two_nodes(folder: Path, *words: str) -> list[tuple[int, str]]:
+def on_two_nodes(folder: Path, script: str) -> list[tuple[int, str]]:
     """The exit code and the output of each of two nodes of torchrun, which are on this host, with a worker each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -243,7 +243,7 @@ def on_two_nodes(folder: Path, *words: str) -> list[tuple[int, str]]:
     torchrun += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
     nodes = [
         subprocess.Popen(
-            [*torchrun, "--node-rank", str(rank), *words],
+            [*torchrun, "--node-rank", str(rank), script],
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -254,13 +254,6 @@ def on_two_nodes(folder: Path, *words: str) -> list[tuple[int, str]]:
     ]
     outputs = [node.communicate(timeout=LATEST)[0] for node in nodes]
     return [(node.returncode, output) for node, output in zip(nodes, outputs, strict=True)]
-
-
-@pytest.mark.slow
-def test_torchrun_on_two_nodes_gives_what_workers_of_one_give(tables, undisturbed):
-    ended = on_two_nodes(tables, "-m", "clnr", "embed", "--edges", "edges.csv", *TRAIN, "--out", "nodes", "--quiet")
-    assert [code for code, _ in ended] == [0, 0], ended
-    assert_same(tables / "nodes", undisturbed)
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 
 from clnr.datasets import formats
-from clnr.datasets.catalog import reader_of
 from clnr.errors import DataError
 from tests.datasets.made import (
     ADJACENCY,
@@ -181,7 +180,7 @@ OGB_FORMS = pytest.mark.parametrize("form", [ogb_zip, ogb_folder], ids=["zip", "
 
 @OGB_FORMS
 def test_ogb_tables_are_read_from_zip_and_folder_alike(tmp_path, form):
-    graph = formats.read(reader_of("ogb"), form(tmp_path))
+    graph = formats.read(formats.ogb, form(tmp_path))
     edges = set()
     for i, j in EDGES:
         edges |= {(i, j), (j, i)}
@@ -198,7 +197,7 @@ def test_ogb_tables_are_read_from_zip_and_folder_alike(tmp_path, form):
 )
 def test_ogb_counts_that_do_not_fit_are_refused(tmp_path, form, table, rows):
     with pytest.raises(DataError, match="were counted"):
-        formats.read(reader_of("ogb"), form(tmp_path, {table: packed(rows)}))
+        formats.read(formats.ogb, form(tmp_path, {table: packed(rows)}))
 
 
 # -- damage: each case is read in a process of its own, with little memory, so that even a crash is one case's ---------

@@ -219,7 +219,7 @@ def told(monkeypatch):
 
 
 def test_another_value_is_tried_for_every_key():
-    assert list(TO) == list(recipe_keys())
+    assert TO.keys() == recipe_keys().keys()
     assert all(getattr(FROM, name) != value for name, value in TO.items())
 
 
@@ -246,9 +246,8 @@ def test_its_keys_are_those_that_have_a_say(method, told):
     ]
 
 
-def test_keys_are_a_recipes_in_its_order_each_declared_and_documented_with_its_part():
+def test_keys_are_a_recipes_each_declared_and_documented_with_its_part():
     for method in METHODS.values():
-        assert list(method.keys) == sorted(method.keys, key=[*recipe_keys()].index)
         probe = {"probe_steps", "probe_learning_rate", "probe_weight_decay"}
         assert not probe & set(method.keys) if method.supervised else probe <= set(method.keys)
         for part in method.all_parts:
@@ -317,10 +316,9 @@ SHARP = CLNR.but("Sharp", "", postprocess=(Sharpen,))
 
 
 def test_a_part_brings_its_hyper_parameters():
-    assert SHARP.keys == (*CLNR.keys, "sharpness", "sharpness_2", "kind")
+    assert set(SHARP.keys) - set(CLNR.keys) == {"sharpness", "sharpness_2", "kind"}
     recipe = preset(SHARP, "cora").recipe
     assert recipe.to_dict() == preset(CLNR, "cora").recipe.to_dict() | {"sharpness": 0.5, "sharpness_2": None, "kind": "soft"}
-    assert list(recipe.to_dict())[-3:] == ["sharpness", "sharpness_2", "kind"]
     assert preset(SHARP, "cora").sources["sharpness"] == "ours"
     assert SHARP.build(recipe.but(sharpness=2)).postprocess == (Sharpen(3.0, 2.0, "soft"),)
     assert recipe.but(sharpness_2=4).of_view(1).sharpness == 4.0

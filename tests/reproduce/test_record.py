@@ -40,7 +40,7 @@ def test_of_two_runs_of_a_seed_the_later_counts_if_it_has_the_metrics():
 
 def test_keys_that_a_method_has_no_use_for_make_no_difference():
     assert batch(CLNR, "cora", momentum=0.5).changed == batch(CLNR, "cora", dimension=512).changed == ""
-    assert batch(CLNR, "cora", edge_noise=0.3, dimension=64).changed == "dimension=64 edge_noise=0.3"
+    assert batch(CLNR, "cora", edge_noise=0.3, dimension=64).changed == "edge_noise=0.3 dimension=64"
 
 
 def test_slow_methods_have_fewer_seeds_and_close_ones_more_unless_said():

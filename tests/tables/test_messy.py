@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables import read_tables
 from clnr.tables.io import csv_header
 from tests.tables.files import EDGES, saved, written
 
@@ -19,13 +19,9 @@ from tests.tables.files import EDGES, saved, written
 @pytest.mark.parametrize(
     ("edges", "said"),
     [
-        ("", "e.csv: it is empty"),
         ("\n\n", "e.csv: it is empty"),
-        ("source,target\n", "e.csv: it has no edges"),
         ("source\na\n", "e.csv: it has one column"),
         ("source,target\na,b\n,c\n", "e.csv: 'source' is empty in row 2"),
-        ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns instead of 2"),
-        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, but a weight"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is not a weight"),
         ("source,target,weight\na,b,1\nb,c, \n", "'weight' is empty in row 2; fill it in"),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and edges of weight 0 are dropped"),
@@ -239,8 +235,6 @@ def test_ids_of_columns_are_those_of_the_graph(tmp_path, form, ids, ends):
     whole = whole or (isinstance(ids[0], int) and isinstance(ends[0], int))
     assert read.graph.ids.tolist() == [(int if whole else str)(each) for each in ids]
     assert read.columns["key"].to_pylist() == read.graph.ids.tolist()
-    ingest(edges, nodes, out=tmp_path / "graph")
-    assert load_graph_folder(tmp_path / "graph").columns.equals(read.columns)
 
 
 def test_numbers_with_fractions_are_texts_and_nan_is_empty():
@@ -267,12 +261,9 @@ def test_rows_that_repeat_a_node_exactly_are_one_node(tmp_path, form):
     assert read.columns.equals(once.columns)
 
 
-def test_so_they_are_in_a_graph_folder_beside_an_earlier_graph_and_in_one_of_kinds(tmp_path):
+def test_so_they_are_beside_an_earlier_graph_and_in_one_of_kinds(tmp_path):
     edges, nodes = saved(tmp_path, "e.csv", EDGES), written(tmp_path, "csv", REPEATED)
     read = read_tables(edges, nodes)
-    ingest(edges, nodes, out=tmp_path / "graph")
-    folder = load_graph_folder(tmp_path / "graph")
-    assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
     more = pa.table({"id": ["z", "z", "a"], "x": [7, 7, 9], "note": ["p", "p", ""]})
     extended = read_tables(None, more, base=read)
     assert extended.graph.ids.tolist() == ["c", "a", "b", "z"]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from clnr.errors import DataError
 from clnr.tables import FeatureEncoder, read_tables
-from tests.fuzz import examples
 from tests.tables.files import EDGES, columns_of, edge_weights, saved
 
 
@@ -141,28 +136,6 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
     assert [found.classes[label] for label in found.graph.labels] == rows["label"]
     texts = read_tables(tmp_path / "e.csv", saved(tmp_path, "n.csv", "id,x, Y 2\nb, 1 ,q\na,,r\n"))
     assert texts.columns.to_pydict() == {"id": ["b", "a"], "x": [" 1 ", None], "Y 2": ["q", "r"]}
-
-
-TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip).filter(bool)
-
-
-@pytest.mark.fuzz
-@hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=20))
-def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
-    hypothesis.assume(any(a != b for a, b in rows))
-    hypothesis.assume(not any(text.startswith("#") for pair in rows for text in pair))
-    out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerows([("source", "target"), *rows])
-    path = saved(tmp_path_factory.mktemp("any"), "e.csv", out.getvalue())
-    found = read_tables(path)
-    names = sorted({text for pair in rows for text in pair})
-    assert sorted(map(str, found.graph.ids.tolist())) == names
-    expected = {tuple(sorted(pair)) for pair in rows if pair[0] != pair[1]}
-    assert {tuple(sorted(map(str, pair))) for pair in pairs(found.graph)} == expected
-    assert found.ingest_report.rows == len(rows)
-    assert found.ingest_report.loops == sum(a == b for a, b in rows)
 
 
 def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):

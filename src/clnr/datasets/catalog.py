@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clnr.errors import DataError, UnknownName
+from clnr.errors import DataError
+from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
-    from clnr.datasets import download, formats
+    from clnr.datasets import download
     from clnr.graph import Graph
 
 
@@ -24,7 +24,7 @@ class Dataset:
         about: One line for ``clnr ls datasets``.
         layouts: Alternative lists of files below a data root; the first complete one is read, and the first is downloaded.
         urls: Where the files of the first layout are published.
-        reader: Which of ``reader_of`` reads a graph from those files.
+        reader: The function of ``formats`` that reads a graph from those files.
         nodes: Number of nodes in the paper's table, like the next three; its directed edges count an undirected one twice.
         split: Description of the split.
         content: The digest of the graph as read, the same for every packing of the data; None if unknown.
@@ -52,7 +52,7 @@ class Dataset:
         from clnr.datasets import download, formats
 
         files = download.locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
-        graph = self.verify(formats.read(reader_of(self.reader), files), files)
+        graph = self.verify(formats.read(getattr(formats, self.reader), files), files)
         graph = replace(graph, name=self.name, dataset=self.name)
         return graph.row_normalize() if self.rows_sum_to_one else graph
 
@@ -85,41 +85,36 @@ _CONTENT = {
     "physics": "c8ed79c92291757c818fdaed18e8e0a6224f929d0e89fa9d7a4caff91a65b6c8",
 }
 _PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+_Sizes = tuple[int, int, int, int]
 
 
-def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int) -> Dataset:
+def _planetoid(title: str, *sizes: *_Sizes) -> Dataset:
     name = title.lower()
     files = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
     return Dataset(
-        name=name,
-        title=title,
-        about="papers that cite each other, bags of words",
-        layouts=(tuple(f"Planetoid/{title}/raw/{file}" for file in files),),
-        urls=tuple(f"https://github.com/kimiyoung/planetoid/raw/master/data/{file}" for file in files),
-        reader="planetoid",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
+        name,
+        title,
+        "papers that cite each other, bags of words",
+        (tuple(f"Planetoid/{title}/raw/{file}" for file in files),),
+        tuple(f"https://github.com/kimiyoung/planetoid/raw/master/data/{file}" for file in files),
+        "planetoid",
+        *sizes,
         split="public",
         content=_CONTENT[name],
         rows_sum_to_one=True,
     )
 
 
-def _npz(collection: str, title: str, file: str, nodes: int, edges: int, features: int, classes: int) -> Dataset:
+def _npz(collection: str, title: str, file: str, *sizes: *_Sizes) -> Dataset:
     about = {"Amazon": "goods bought together, words of reviews", "Coauthor": "authors who wrote together, key words"}
     return Dataset(
-        name=title.lower(),
-        title=title,
-        about=about[collection],
-        layouts=((f"{collection}/{title}/raw/{file}.npz",),),
-        urls=(f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
-        reader="npz",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
+        title.lower(),
+        title,
+        about[collection],
+        ((f"{collection}/{title}/raw/{file}.npz",),),
+        (f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
+        "npz",
+        *sizes,
         split="random 1:1:8 per seed",
         content=_CONTENT[title.lower()],
     )
@@ -138,16 +133,8 @@ OGB_TABLES = (
 
 _CATALOG = (
     Dataset(
-        name="toy",
-        title="Toy",
-        about="built in: a small synthetic citation graph, no download",
-        layouts=(),
-        urls=(),
-        reader="toy",
-        nodes=2400,
-        edges=10_386,
-        features=720,
-        classes=6,
+        *("toy", "Toy", "built in: a small synthetic citation graph, no download", (), (), "toy"),
+        *(2_400, 10_386, 720, 6),
         split="fixed: 20 a class, 500, 1,000",
         content=_CONTENT["toy"],
     ),
@@ -159,52 +146,24 @@ _CATALOG = (
     _npz("Coauthor", "CS", "ms_academic_cs", 18_333, 163_788, 6_805, 15),
     _npz("Coauthor", "Physics", "ms_academic_phy", 34_493, 495_924, 8_415, 5),
     Dataset(
-        name="ogbn-arxiv",
-        title="ogbn-arxiv",
-        about="computer-science papers on arXiv that cite each other, averaged word vectors",
-        layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in OGB_TABLES)),
-        urls=("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
-        reader="ogb",
-        nodes=169_343,
-        edges=1_166_243,
-        features=128,
-        classes=40,
+        "ogbn-arxiv",
+        "ogbn-arxiv",
+        "computer-science papers on arXiv that cite each other, averaged word vectors",
+        (("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in OGB_TABLES)),
+        ("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
+        "ogb",
+        *(169_343, 1_166_243, 128, 40),
         split="by time, OGB's own",
         content=None,
         loaded_edges=2_315_598,
     ),
 )
-
-
-def _toy(files: list[Path]) -> Graph:
-    from clnr.datasets import synthetic
-
-    return synthetic.toy()
-
-
-def reader_of(name: str) -> formats.Reader:
-    """What reads a graph from files of a format."""
-    from clnr.datasets import formats
-
-    readers: dict[str, formats.Reader] = {
-        "planetoid": formats.planetoid,
-        "npz": formats.npz,
-        "ogb": partial(formats.ogb, names=OGB_TABLES),
-        "toy": _toy,
-    }
-    return readers[name]
-
-
 DATASETS = {row.name: row for row in _CATALOG}
 
 
 def find(name: str) -> Dataset:
     """A data set by name, in any case."""
-    key = name.lower() if isinstance(name, str) else ""
-    row = DATASETS.get(key)
-    if row is None:
-        raise UnknownName("data set", name, DATASETS)
-    return row
+    return DATASETS[check_choice("data set", name.lower() if isinstance(name, str) else name, DATASETS)]
 
 
 def name_of(name: str) -> str:

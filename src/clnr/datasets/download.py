@@ -23,7 +23,9 @@ Fetch = Callable[[str, Path], None]
 
 _CHUNK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30.0
-_TRANSIENT_CODES = (408, 425, 429, 500, 502, 503, 504)
+# A part that the server cannot continue is 416, and begun anew.
+_TRANSIENT_CODES = (408, 416, 425, 429, 500, 502, 503, 504)
+_TRIES, _PAUSE_SECONDS = 4, 1.0
 
 
 def roots(root: str | Path | None) -> list[Path]:
@@ -64,45 +66,38 @@ def locate(
             try:
                 (fetch or download)(url, target)
             except DataError as error:
-                looked = ", ".join(str(folder) for folder in folders)
-                raise DataError(
-                    f"{name} needs {file}, which is in none of: {looked}; and {error}. "
-                    f"To get it by hand, save {url} as {target}, or set CLNR_DATA to a folder that has it"
-                ) from None
+                looked = ", ".join(map(str, folders))
+                raise DataError(f"{name} needs {file}, which is in none of {looked}; and {error}") from None
     return paths
 
 
-def download(url: str, target: Path, progress: Progress | None = None, tries: int = 4, pause: float = 1.0) -> None:
+def download(url: str, target: Path, progress: Progress | None = None) -> None:
     """Download a file atomically: resumed after a break, retried after transient errors, renamed when complete."""
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock(target, wait=True):
-            if target.is_file():
-                return
-            for attempt in range(tries):
+            for attempt in range(0 if target.is_file() else _TRIES):
                 try:
                     _resume(url, part, progress)
+                    part.replace(target)
                     break
-                except urllib.error.HTTPError as error:
-                    if error.code == 416:
-                        part.unlink(missing_ok=True)
-                    elif error.code not in _TRANSIENT_CODES or attempt == tries - 1:
-                        raise DataError(f"its download from {url} failed: the server answers {error.code}") from None
                 except (OSError, http.client.HTTPException) as error:
-                    if not _is_transient(error) or attempt == tries - 1:
-                        reason = getattr(error, "reason", None) or error
+                    code = getattr(error, "code", None)
+                    if code == 416:
+                        part.unlink(missing_ok=True)
+                    if attempt == _TRIES - 1 or not _is_transient(error, code):
+                        reason = f"the server answers {code}" if code else getattr(error, "reason", None) or error
                         raise DataError(f"its download from {url} failed: {reason}") from None
-                time.sleep(pause * 2**attempt)
-            else:
-                raise DataError(f"its download from {url} failed: the server refuses to resume or restart")
-            part.replace(target)
+                time.sleep(_PAUSE_SECONDS * 2**attempt)
     except OSError as error:
         raise DataError(f"it cannot be saved as {target}: {error.strerror or error}") from None
 
 
-def _is_transient(error: Exception) -> bool:
-    """Whether a retry may help, unlike for a full disk or a forbidden folder."""
+def _is_transient(error: Exception, code: int | None) -> bool:
+    """Whether a retry may help, unlike for a refusal, a full disk or a forbidden folder."""
+    if code is not None:
+        return code in _TRANSIENT_CODES
     return isinstance(error, urllib.error.URLError | http.client.HTTPException | TimeoutError | ConnectionError)
 
 

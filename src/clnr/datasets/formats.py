@@ -7,7 +7,7 @@ import io
 import pickle
 import pickletools
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.datasets import synthetic
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.arrays import check_csr
@@ -50,6 +51,11 @@ def _naming(*files: Path) -> Iterator[None]:
 
 class DamagedFile(DataError):
     """A file that does not follow its format."""
+
+
+def toy(files: list[Path]) -> Graph:
+    """The built-in graph, which has no files."""
+    return synthetic.toy()
 
 
 # -- Planetoid: eight files a set, pickled by Python 2 ----------------------------------------------------------------
@@ -168,15 +174,18 @@ def _matrix(parts: Any, name: str) -> sp.csr_array:
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------
 
 
-def ogb(files: list[Path], names: Sequence[str]) -> Graph:
+_OGB_TABLES = ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list", "train", "valid", "test")
+
+
+def ogb(files: list[Path]) -> Graph:
     """OGB's raw tables (Hu et al., 2020), from its zip, by their names there, or from the folder it unpacks to.
 
     Edges go both ways.
     """
     if len(files) == 1:
         with zipfile.ZipFile(files[0]) as archive:
-            members = {member.partition("/")[2]: member for member in archive.namelist()}
-            tables = [_csv(archive.open(members[name])) for name in names]
+            members = {member.rpartition("/")[2]: member for member in archive.namelist()}
+            tables = [_csv(archive.open(members[f"{name}.csv.gz"])) for name in _OGB_TABLES]
     else:
         tables = []
         for file in files:

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import FrozenInstanceError
 from typing import Any, NoReturn
 
-from clnr.errors import RecipeError, option
+from clnr.errors import RecipeError
 from clnr.methods.registry import METHODS, Method
-from clnr.methods.settings import Probe, Training, in_order
+from clnr.methods.settings import Probe, Training
 from clnr.nn.hyper_parameters import HyperParameter, declared
-from clnr.nn.objectives import SampledObjective
 from clnr.support.arguments import check_choice, check_int, check_type
 
 
@@ -26,7 +25,7 @@ def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
 @functools.lru_cache
 def _recipe_keys(methods: tuple[Method, ...], more: tuple[type[Any], ...]) -> dict[str, HyperParameter]:
     parts = [*(part for method in methods for part in method.all_parts), *more]
-    return in_order(declared([Training, Probe, *dict.fromkeys(parts)]))
+    return declared([Training, *dict.fromkeys(parts), Probe])
 
 
 class Recipe:
@@ -125,12 +124,8 @@ class Recipe:
         """A recipe from TOML, with the keys of a method of your own if given."""
         try:
             values = tomllib.loads(check_type("a recipe in TOML", text, str, "text"))
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise RecipeError(f"not a recipe in TOML: {error}") from None
-        except ValueError:  # Python reads no number of more digits.
-            raise RecipeError("not a recipe in TOML: a number in it has thousands of digits") from None
-        except RecursionError:
-            raise RecipeError("not a recipe in TOML: it is nested too deeply") from None
         return cls.of(values, method)
 
 
@@ -162,11 +157,4 @@ def check_used(method: Method, keys: Collection[str]) -> None:
     """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
     for key in keys:
         if key in recipe_keys(method) and key not in method.keys:
-            why = ""
-            if key == "dimension" and method.supervised:
-                why = f": it is supervised, and its labels ({option('label')}) say how wide its rows are"
-            elif key in declared([SampledObjective]) and method.objective is not None:
-                why = f": {method.why_whole}"
-            elif method.own_encoder is not None and method.parent is not None and key in method.parent.keys:
-                why = f": {method.own_encoder.name} is your own encoder, and has its sizes"
-            raise RecipeError(f"{method.name} has no use for {key}{why}; see: clnr recipe {method.registered.name}")
+            raise RecipeError(f"{method.name} has no use for {key}; see: clnr recipe {method.registered.name}")

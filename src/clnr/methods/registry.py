@@ -19,7 +19,7 @@ from clnr.augment.augmentations import (
     ShuffleNodes,
 )
 from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName, option
-from clnr.methods.settings import Probe, RecipeValues, Training, in_order
+from clnr.methods.settings import Probe, RecipeValues, Training
 from clnr.nn.edge_blocks import EdgeWeight, Mix, Walks
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
 from clnr.nn.encoders.gcn import GAT, GCN, GaussianGCN, PReLUGCN
@@ -171,28 +171,25 @@ class Method:
     @property
     def all_parts(self) -> tuple[type[Any], ...]:
         """The classes of all its parts, some maybe more than once."""
-        places = ("inputs", "encoder", "views", "postprocess", "objective", "readout")
-        return (*(part for place in places for part in self._parts_of(place)), *([Readout] if self.readout else []))
+        return (*(part for place in PLACES for part in self._parts_of(place)), *([Readout] if self.readout else []))
 
     @functools.cached_property
     def keys(self) -> tuple[str, ...]:
-        """The keys of a recipe that matter to this method, in a recipe's order."""
+        """The keys of a recipe that matter to this method."""
         keys = self._training_keys | self._measuring_keys
-        if self.supervised:
-            # The classes decide how wide a classifier's rows are, and no probe evaluates them.
-            keys.pop("dimension", None)
-        else:
-            keys |= declared([Probe])
-        return tuple(in_order(keys))
+        if not self.supervised:
+            return (*keys, *declared([Probe]))
+        # The classes decide how wide a classifier's rows are, and no probe evaluates them.
+        return tuple(key for key in keys if key != "dimension")
 
     @functools.cached_property
     def measuring(self) -> tuple[str, ...]:
         """Those of its keys that training does not read: they draw the views on which its geometry is measured."""
-        return tuple(key for key in in_order(self._measuring_keys) if key not in self._training_keys)
+        return tuple(key for key in self._measuring_keys if key not in self._training_keys)
 
     @property
     def _training_keys(self) -> dict[str, HyperParameter]:
-        return declared([*self.all_parts, *([Training] if self.objective else [])])
+        return declared([*([Training] if self.objective else []), *self.all_parts])
 
     @property
     def _measuring_keys(self) -> dict[str, HyperParameter]:

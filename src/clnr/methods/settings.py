@@ -1,12 +1,11 @@
-"""The hyper-parameters that no part of a method declares, and the order of all of them in a recipe."""
+"""The hyper-parameters that no part of a method declares."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
+from clnr.nn.hyper_parameters import hyper_parameter
 
 _PAPER_SOURCE = "paper, hyper-parameters"
 
@@ -45,20 +44,3 @@ class RecipeValues(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
     def of_view(self, index: int) -> RecipeValues: ...
-
-
-# Keys that recipes have had so far, in the order in which they are written.
-_KEY_ORDER = (
-    *("encoder", "layers", "hidden", "dimension", "epochs", "learning_rate", "warmup", "schedule", "weight_decay"),
-    *("weight_decay_mode", "patience", "temperature", "sampled_nodes", "edge_drop", "edge_drop_2", "edge_noise"),
-    *("edge_drop_mode", "feature_mask", "feature_mask_2", "feature_mask_mode", "centrality", "head_width", "decorrelation"),
-    *("momentum", "ppr_alpha", "diffusion_error", "diffusion_scale", "heads", "output_heads", "dropout"),
-    *("probe_steps", "probe_learning_rate", "probe_weight_decay"),
-    *("structure", "walk_steps", "power", "degree_power", "hops", "hop_rows", "reduced", "walk_columns", "edge_weight"),
-    *("mix", "feature_weights", "moments", "max_neighbors"),
-)
-
-
-def in_order(keys: Mapping[str, HyperParameter]) -> dict[str, HyperParameter]:
-    """Hyper-parameters as a recipe lists them; keys that came later follow in the order of their declarations."""
-    return dict(sorted(keys.items(), key=lambda item: _KEY_ORDER.index(item[0]) if item[0] in _KEY_ORDER else len(_KEY_ORDER)))

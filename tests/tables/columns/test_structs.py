@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables import read_tables
 from tests.tables.files import columns_of, saved
 
 FILMS = [
@@ -61,7 +61,3 @@ def test_fields_are_columns_as_if_the_table_were_flat(tmp_path, right, form):
     np.testing.assert_array_equal(read.graph.features.toarray(), right.graph.features.toarray())
     assert read.columns["meta.studio"].to_pylist() == [row["meta"]["studio"] for row in FILMS]
     assert set(read.feature_encoder.dropped) == {"meta.crew", "cast"}
-    if form == "json":
-        ingest(LINKS, nodes, out=tmp_path / "graph")
-        folder = load_graph_folder(tmp_path / "graph")
-        assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)

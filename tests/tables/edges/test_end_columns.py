@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables import read_tables
 from tests.tables.files import saved, written
 
 SHAPES = {
@@ -57,9 +57,6 @@ def test_an_id_of_edges_is_no_end_where_two_columns_hold_ids_of_nodes(tmp_path, 
         f"from '{b}' and '{c}': both hold ids of the nodes, and '{a}' is distinct in every row; others: --source, --target"
         in line
     )
-    if shape == "lines":
-        ingest(*tables, out=tmp_path / "graph")
-        assert load_graph_folder(tmp_path / "graph").graph.digest == read.graph.digest
     named = read_tables(*tables, source=b, target=c)
     assert named.graph.digest == read.graph.digest
     assert not [line for line in named.ingest_report.remarks if "ends of edges are" in line]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables import read_tables
 from tests.tables.files import saved
 
 FILMS = 120
@@ -68,28 +67,6 @@ def test_named_ends_are_one_kind(tmp_path):
     read = read_tables(ratings(tmp_path), films(tmp_path), source="userId", target="movieId")
     assert read.graph.num_nodes == FILMS
     assert read.ingest_report.hint == ""
-
-
-def test_users_have_no_values_and_films_have_theirs(tmp_path):
-    edges, nodes = ratings(tmp_path), films(tmp_path)
-    read = read_tables({("user", "rated", "movie"): edges}, {"movie": nodes})
-    x, kinds = read.graph.features.toarray(), np.array([each.split(":")[0] for each in read.graph.ids.tolist()])
-    assert [each.column for each in read.feature_encoder.column_encoders] == ["node_kind", "movie.title", "movie.year"]
-    np.testing.assert_array_equal(x[:, :2], np.stack([kinds == "movie", kinds == "user"], 1))
-    assert not x[kinds == "user", 2:].any()
-    years = np.array([1950 + i % 60 for i in range(1, FILMS + 1)])
-    np.testing.assert_allclose(x[kinds == "movie", -1], (years - years.mean()) / years.std(), rtol=1e-5)
-    rows = read.columns.to_pydict()
-    assert [each for each in rows["original_id"] if each is not None] == [*range(1, FILMS + 1), *range(1, 41)]
-    assert rows["title"][-1] is None
-    assert "nodes of the kind 'user' have no table; they come from the edges" in read.ingest_report.remarks
-    ingest({("user", "rated", "movie"): edges}, {"movie": nodes}, out=tmp_path / "graph")
-    folder = load_graph_folder(tmp_path / "graph")
-    assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
-    more = read_tables({("user", "rated", "movie"): pa.table({"user": [77], "movie": [3]})}, base=read)
-    assert more.graph.ids.tolist()[-1] == "user:77"
-    alone = read_tables({("user", "rated", "movie"): edges}, {"movie": nodes}, feature_encoder=read.feature_encoder)
-    assert alone.graph.digest == read.graph.digest
 
 
 # -- one kind, though names are unlike --------------------------------------------------------------------------------------

@@ -63,15 +63,6 @@ def test_what_may_be_either_is_refused_until_it_is_said(tmp_path, text):
     assert read_tables(path, source=text.partition(",")[0]).ingest_report.rows == rows - 1
 
 
-def test_several_files_agree_on_their_header(tmp_path):
-    for name, text in (("a", "id_1,id_2\n"), ("b", "id_1,id_2\n1,2\n"), ("c", "id_1,id_2\n2,3\n")):
-        saved(tmp_path, f"{name}.csv", text)
-    assert read_tables(tmp_path / "*.csv").ingest_report.rows == 2
-    saved(tmp_path, "d.csv", "3,4\n5,6\n")
-    with pytest.raises(DataError, match=r"d\.csv: its first line has other columns than that of .*b\.csv"):
-        read_tables(tmp_path / "*.csv")
-
-
 def test_a_weight_is_named_in_a_file_without_a_header(tmp_path):
     path = saved(tmp_path, "e.txt", "1 2 0.5\n2 3 0.25\n")
     assert read_tables(path, weight="column 3").graph.edges()[2].tolist() == [0.5, 0.5, 0.25, 0.25]

@@ -94,12 +94,6 @@ def test_what_cannot_be_told_is_refused_and_read_if_said(tmp_path, monkeypatch, 
     assert load_graph_folder(tmp_path / "graph").graph.digest == right[0]
 
 
-def test_damaged_utf_8_is_not_taken_for_something_else(tmp_path):
-    content = (EDGES + "Zoë;Müller\n" * 20).encode() + b"M\xfcller;S\xc3\xa3o Paulo\n"
-    with pytest.raises(DataError, match=r"e\.csv: line 25: it is not UTF-8 text; set its encoding, such as --encoding cp1252"):
-        read_tables(saved(tmp_path, "e.csv", content))
-
-
 def test_a_letter_counts_where_one_part_ends_and_the_next_begins(tmp_path):
     """Bytes of it may begin a letter of UTF-8, and what follows is ASCII alone."""
     begin = b"source,target\n" + b"a,b\n" * 260_000

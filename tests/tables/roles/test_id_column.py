@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables import read_tables
 from tests.tables.files import columns_of, saved
 
 AIRPORTS = """name,city,code,height
@@ -34,9 +34,6 @@ def test_a_code_beside_a_name(tmp_path):
     assert (read.graph.num_edges, ids_of(read), read.ingest_report.names) == (10, ["code"], "name")
     assert "code" not in columns_of(read)
     assert notes_of(read) == [f"{nodes}: ids are read from 'code': it has 100% of the ends of edges, 'name' has 0%"]
-    ingest(edges, nodes, out=tmp_path / "graph")
-    folder = load_graph_folder(tmp_path / "graph")
-    assert (folder.graph.digest, folder.ingest_report) == (read.graph.digest, read.ingest_report)
     more = read_tables(
         saved(tmp_path, "more.csv", "source,target\nORY,TXL\n"), saved(tmp_path, "new.csv", "name,code\nTegel,TXL\n"), base=read
     )

@@ -77,9 +77,7 @@ def test_distinct_whole_numbers_are_ids_where_that_is_likely(column, values, use
 def test_columns_are_saved_with_the_graph(tables, tmp_path):
     read = read_tables(*tables, types={"zip": "category"})
     ingest(*tables, types={"zip": "category"}, out=tmp_path / "graph", memory="1 GB")
-    again = load_graph_folder(tmp_path / "graph")
-    assert again.ingest_report == read.ingest_report
-    assert again.feature_encoder == read.feature_encoder
+    assert load_graph_folder(tmp_path / "graph").feature_encoder == read.feature_encoder
     saved_info = json.loads(TableInfo(read.feature_encoder, (), read.ingest_report).to_json())
     for wrong in ([7], [{"table": "x"}], [{**read.ingest_report.columns[0]._asdict(), "features": -1}]):
         saved_info["findings"]["columns"] = wrong
