@@ -22,14 +22,15 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from clnr.embedding.job import embed_folder
-from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.planning.graph_facts import graph_counts
+from clnr.embedding.reporting.report_data import edges_among
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder import open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
-from clnr.tables.table_graph import in_memory, node_table, read_table_info
+from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart
 from tests.damage import changed_graph, fuzzed
 from tests.embedding.stages import test_graph_in_files
@@ -47,9 +48,12 @@ def load(path: str, out: str) -> None:
 
 def show(path: str, out: str) -> None:
     """What a report shows of it."""
-    graph = open_graph(path)
-    ids, info = NodeIds(graph.node_ids, in_files=True), read_table_info(graph)
-    Nodes(ids, info, graph, node_table(graph), graph.digest, graph.name).shown(NODES // 2)
+    graph, some = open_graph(path), np.arange(0, NODES, 2)
+    nodes = Nodes.of_folder(graph)
+    read = nodes.ids[some], nodes.names_of(some), nodes.labels_of(some), nodes.table and nodes.table.take(some)
+    assert len(read[0]) == len(some)
+    edges_among(graph, some)
+    graph_counts(graph)
 
 
 def train(path: str, out: str, method: str = "CLNR") -> None:

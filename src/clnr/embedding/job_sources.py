@@ -196,7 +196,7 @@ class Extension(Source):
 
     @property
     def digest(self) -> str:
-        return self.earlier.nodes.digest
+        return self.earlier.nodes.graph.digest
 
     def plan(self, settings: Settings) -> tuple[Recipe, ExtensionPlan]:
         return self.earlier.model.recipe, plan_extension(self.earlier, self.tables, alone=self.alone)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from clnr.embedding.store.artifact_files import SHARDS
+from clnr.embedding.store.artifact_files import GRAPH, SHARDS
 from clnr.graph.csr import Array
 from clnr.graph.folder import map_array
 from clnr.support.processes.workers import Workers
@@ -72,9 +72,9 @@ class Workspace:
 
 
 def remove_rows(work: Path) -> None:
-    """Remove all rows from a folder in which a graph was embedded, but not the shards."""
+    """Remove all rows from a folder in which a graph was embedded, but neither the shards nor the graph."""
     for path in work.iterdir():
-        if path.is_dir() and path.name != SHARDS:
+        if path.is_dir() and path.name not in (SHARDS, GRAPH):
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.search.neighbors import similar_nodes
 from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
-from clnr.embedding.store.artifact_graph import GRAPH_FILE
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
@@ -58,7 +57,7 @@ def test_it_answers_as_the_whole_folder_does(node, folder):
     found = similar_nodes(folder, node, 6)
     assert found.nodes == by_hand(folder, node, 6)
     assert (found.has_names, found.label_column) == (False, "label")
-    save_names(name_nodes(load_result(folder), "kind", folder), folder)
+    save_names(name_nodes(load_result(folder), "kind"), folder)
     named = similar_nodes(folder, node, 6)
     assert named.nodes == by_hand(folder, node, 6)
     assert named.has_names
@@ -87,7 +86,7 @@ def test_a_node_is_found_by_its_name(tmp_path):
     assert named.id == "n4"
     with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
         similar_nodes(folder, "Calm Rivver 2")
-    save_names(name_nodes(load_result(folder), "x", folder), folder)
+    save_names(name_nodes(load_result(folder), "x"), folder)
     with pytest.raises(DataError, match="3 nodes are called '5'; use the id of one: 'n5', 'n12', 'n19'"):
         similar_nodes(folder, "5")
 
@@ -103,7 +102,7 @@ def test_a_file_that_is_read_is_checked(name, folder):
 
 def test_a_node_table_is_read_only_for_names_and_checked(folder):
     right, path = similar_nodes(folder, "n3"), folder / GRAPH / NODES
-    save_names(name_nodes(load_result(folder), "kind", folder), folder)
+    save_names(name_nodes(load_result(folder), "kind"), folder)
     kinds = pq.read_table(path)
     for columns, said in (
         (kinds.slice(1), "it has 19 rows for 20 nodes"),
@@ -151,7 +150,7 @@ def test_counts_that_do_not_fit_are_refused(folder, tmp_path):
     save_folder(fitted(), tmp_path / "other")
     shutil.rmtree(folder / GRAPH)
     (tmp_path / "other" / GRAPH).rename(folder / GRAPH)
-    with pytest.raises(DataError, match=rf"{GRAPH_FILE}: it has 40 nodes, but {VECTORS} has 20"):
+    with pytest.raises(DataError, match=rf"{GRAPH_FILE}: it has 40 nodes, but there are 20 vectors"):
         similar_nodes(folder, "n3")
     replaced(folder / TABLES, '"form": 1', '"form": 7')
     with pytest.raises(DataError, match="format is version 7"):
@@ -163,7 +162,7 @@ def test_torch_is_not_imported(folder):
     script = f"""
 import sys
 from pathlib import Path
-from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.search.neighbors import similar_nodes
 folder = Path({str(folder)!r})
 print(len(similar_nodes(folder, "n1", 3).nodes), [name for name in ("torch", "duckdb", "sklearn") if name in sys.modules])
 """

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.search.neighbors import Rows, rows_of_kind
+from clnr.embedding.search.neighbors import rows_of_kind
 from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import Nodes, sample_nodes
 from clnr.embedding.search.traits import Trait, traits_of
+from clnr.embedding.store.shards import blocks
 from clnr.errors import ClnrError, shorten
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
@@ -90,24 +91,24 @@ class Clusters:
         return {"silhouette": silhouette, "clusters": [each.to_dict() for each in self.clusters]}
 
 
-def find_clusters(rows: Rows, nodes: Nodes, count: int | None = None, kind: str | None = None) -> Clusters:
+def find_clusters(z: Any, nodes: Nodes, count: int | None = None, kind: str | None = None) -> Clusters:
     """Clusters of all nodes, or of a kind, by k-means of vectors of length 1, as the search compares them; the seed is fixed.
 
     Without ``count``, their number is the one of 2 to 12 with the highest silhouette, if that is at least 0.25; else 8, or the
     square root of the number of nodes where that is less.
     """
-    everyone = np.arange(rows.shape[0])
+    everyone = np.arange(len(z))
     if kind is not None:
         nodes.check_kind(kind)
-        everyone = np.concatenate([first + places for first, _, places in rows_of_kind(rows, nodes.ids, kind)])
+        everyone = np.concatenate([of_kind for of_kind, _ in rows_of_kind(z, nodes, kind)])
     sample = everyone[sample_nodes(len(everyone), _FITTED_NODES)]
     if count is not None and not 2 <= count <= len(sample):
         raise ClnrError(f"the number of clusters (-k) must be from 2 to {len(sample):,}, not {count:,}")
-    z = unit(rows[sample])
-    judged = sample_nodes(len(z), _JUDGED_NODES)
-    distances = _distances(z[judged])
-    centres = _centres(z, _best_count(z[judged], distances) if count is None else count)
-    assignment, distance = _assign(rows, centres)
+    sampled = unit(z[sample])
+    judged = sample_nodes(len(sample), _JUDGED_NODES)
+    distances = _distances(sampled[judged])
+    centres = _centres(sampled, _best_count(sampled[judged], distances) if count is None else count)
+    assignment, distance = _assign(z, centres)
     assignment[np.setdiff1d(np.arange(len(assignment)), everyone)] = -1
     traits = traits_of(nodes, sample, assignment[sample], len(centres))
     titles, clusters = _titles(traits), []
@@ -163,16 +164,12 @@ def _centres(z: Array, count: int) -> Array:
     return centres[order[: np.count_nonzero(sizes)]]
 
 
-def _assign(rows: Rows, centres: Array) -> tuple[Array, Array]:
+def _assign(z: Any, centres: Array) -> tuple[Array, Array]:
     """The nearest centre of each node, and how far it is; one block at a time."""
-    assignment, distance = np.empty(rows.shape[0], np.int32), np.empty(rows.shape[0], np.float32)
-    first = 0
-    for block in rows.blocks():
-        for start in range(0, len(block), _BLOCK_ROWS):
-            part = unit(block[start : start + _BLOCK_ROWS])
-            there = slice(first, first + len(part))
-            assignment[there], distance[there] = _nearest(part, centres)
-            first += len(part)
+    assignment, distance = np.empty(len(z), np.int32), np.empty(len(z), np.float32)
+    for first, rows in blocks(z, _BLOCK_ROWS):
+        there = slice(first, first + len(rows))
+        assignment[there], distance[there] = _nearest(unit(rows), centres)
     return assignment, distance
 
 

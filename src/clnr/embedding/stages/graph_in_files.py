@@ -19,13 +19,11 @@ from clnr.embedding.rows import Passes, walk_widths
 from clnr.embedding.scoring.job_scores import Samples, Scores
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
 from clnr.embedding.scoring.sampled_scores import file_samples, labelled_nodes, labels_alone
-from clnr.embedding.search.node_ids import NodeIds
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.search.node_ids import id_part
+from clnr.embedding.search.nodes import Nodes, stored_kind_numbers
 from clnr.embedding.stages.job_graph import Job, JobGraph
 from clnr.embedding.stages.stored_readout import StoredReadout
-from clnr.embedding.store.export import id_part
-from clnr.embedding.store.shards import Shards, shard_path, shard_schema, stored_path, write_shard
-from clnr.embedding.store.stored_columns import stored_kind_numbers, stored_kinds
+from clnr.embedding.store.shards import Shards, shard_path, shard_schema, write_shard
 from clnr.embedding.workspace import Workspace
 from clnr.engine import DeviceGraph
 from clnr.engine.blocks import in_blocks
@@ -41,7 +39,6 @@ from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
-from clnr.tables.table_graph import node_table, read_table_info
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback, fit
 
@@ -158,7 +155,7 @@ class GraphInFiles(JobGraph):
         if self._links is not None and self.settings.workers.first:
             # Scores of a sample read these walks again.
             self._seen_passes.workspace.clear([f"walk-{width}-" for width in walk_widths(self._model)])
-        blocks, kinds = passes.blocks(), stored_kinds(self.folder)
+        blocks, kinds = passes.blocks(), Nodes.of_folder(self.folder).kinds_of
         number_of = {block.start: number for number, block in enumerate(blocks)}
 
         def write(part: slice, rows: Array) -> None:
@@ -177,13 +174,11 @@ class GraphInFiles(JobGraph):
 
     def shards(self, dimension: int, count: int) -> Shards:
         """The shards of all vectors, of which ``count`` are written."""
-        return Shards(self._work, self.num_nodes, dimension, count, (stored_path(self.folder), self.digest))
+        return Shards(self._work, self.num_nodes, dimension, count)
 
     def result(self, job: Job) -> EmbeddingResult:
         assert job.model is not None
-        graph, info = self.folder, read_table_info(self.folder)
-        nodes = Nodes(NodeIds(graph.node_ids, in_files=True), info, graph, node_table(graph), self.digest, graph.name)
-        scored = job.scored or Scores({}, (), {})
+        scored, nodes = job.scored or Scores({}, (), {}), Nodes.of_folder(self.folder)
         return EmbeddingResult(job.model, nodes, job.vectors, job.losses, *scored, job.fingerprint)
 
     # -- scores -------------------------------------------------------------------------------------------------------

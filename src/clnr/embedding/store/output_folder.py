@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from pathlib import Path
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.store.artifact import FOLDER_FILES, load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, OWN_FILES, SHARDS
+from clnr.embedding.store.artifact import link_files, load_result, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, LOADED, OWN_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS
+from clnr.embedding.store.shards import Shards
 from clnr.support.stage_clock import stage
 from clnr.support.storage import check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 
@@ -47,10 +47,10 @@ def write_reserved(result: EmbeddingResult, output: Output, begun: AbstractConte
         with stage("draw"):
             html = report_html(result, output.title)
     with begun or write_folder(output.folder, output.force, OWN_FILES) as part:
-        if result.nodes.saved_in in (None, part):
+        if not isinstance(result.z, Shards) or result.z.folder == part:
             save_folder(result, part)
         else:
-            _link_files(result.nodes.saved_in, part)
+            _link_files(result.z.folder, part)
         if html is not None:
             write_report_file(part, output.title, html)
 
@@ -69,15 +69,11 @@ def write_formats(folder: Path, formats: list[str]) -> list[Path]:
 
 
 def _link_files(folder: Path, to: Path) -> None:
-    """Put the files of a folder with shards into another one: linked, or copied."""
-    (to / SHARDS).mkdir()
-    others = (folder / name for name in (*(file.name for file in FOLDER_FILES), DIGESTS))
-    for path in (*(folder / SHARDS).glob("part-*.parquet"), *(each for each in others if each.is_file())):
-        target = to / path.relative_to(folder)
-        try:
-            target.hardlink_to(path)
-        except OSError:
-            shutil.copyfile(path, target)
+    """Put the files of a folder with shards into another one."""
+    for name in (SHARDS, GRAPH):
+        (to / name).mkdir()
+    link_files((*(folder / SHARDS).iterdir(), *(folder / GRAPH).iterdir()), folder, to)
+    link_files((folder / name for name in (*LOADED, DIGESTS) if not name.startswith(GRAPH)), folder, to)
 
 
 def write_report(folder: Path, name: str | None = None, colour: str | None = None) -> Path:
@@ -87,7 +83,7 @@ def write_report(folder: Path, name: str | None = None, colour: str | None = Non
     """
     result = load_result(folder)
     if name is not None:
-        result = name_nodes(result, name, folder)
+        result = name_nodes(result, name)
     title = resolve_path(folder).name
     html = report_html(result, title, colour)
     if name is not None:
