@@ -265,9 +265,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         k = check_int("k", k)
         for word, value in (("unlinked", unlinked), ("names", names)):
             check_type(word, value, bool | np.bool_, "True or False")
-        nodes, row = self._result.nodes, self._result.nodes.row(node)
-        row = nodes.find_named(node) if row is None else row
-        near = most_similar(self._result.z, nodes, row, k, kind=kind, unlinked=unlinked)
+        nodes = self._result.nodes
+        near = most_similar(self._result.z, nodes, nodes.find(node), k, kind=kind, unlinked=unlinked)
         ids, cosines = nodes.ids[near.nodes].tolist(), near.cosine.tolist()
         if not names:
             return list(zip(ids, cosines, strict=True))

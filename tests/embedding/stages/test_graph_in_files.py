@@ -149,7 +149,7 @@ def test_similar_nodes_of_shards(folder, tmp_path):
     linked |= {*graph.outgoing.indices[graph.outgoing.indptr[7] : graph.outgoing.indptr[8]].tolist()}
     assert [each.linked for each in found.nodes] == [i in linked for i in order]
     assert [each.label for each in found.nodes] == [str(graph.labels[i]) for i in order]
-    with pytest.raises(DataError, match="out: there is no node 'zed', and .*; ids are such as 'n0', 'n1', 'n2'"):
+    with pytest.raises(DataError, match=r"out: there is no node 'zed'; ids are such as 'n0', 'n1', 'n2'"):
         similar_nodes(out, "zed")
     (out / "embeddings" / "part-00001.parquet").write_bytes(b"x")
     with pytest.raises(DataError, match=r"part-00001\.parquet: it cannot be read"):

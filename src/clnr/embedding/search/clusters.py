@@ -99,7 +99,6 @@ def find_clusters(z: Any, nodes: Nodes, count: int | None = None, kind: str | No
     """
     everyone = np.arange(len(z))
     if kind is not None:
-        nodes.check_kind(kind)
         everyone = np.concatenate([of_kind for of_kind, _ in rows_of_kind(z, nodes, kind)])
     sample = everyone[sample_nodes(len(everyone), _FITTED_NODES)]
     if count is not None and not 2 <= count <= len(sample):

@@ -12,8 +12,9 @@ from clnr.embedding.search.node_ids import id_part, json_id
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
 from clnr.embedding.store.shards import blocks, load_vectors
-from clnr.errors import ClnrError
+from clnr.errors import ClnrError, option
 from clnr.graph.kind_rows import KindScale, unit
+from clnr.support.arguments import check_choice
 from clnr.support.storage import errors_name, read_stable
 from clnr.tables.roles.column_names import kind_of, node_id
 
@@ -41,8 +42,6 @@ def most_similar(z: Any, nodes: Nodes, node: int, k: int, *, kind: str | None = 
     Nodes of its own kind, or of all kinds: by cosine similarity. Those of another kind: by that of standardised rows to its
     neighbours of the kind that is wanted, as ``kind_cosines``; if it has none, to its own.
     """
-    if kind is not None:
-        nodes.check_kind(kind)
     linked = sorted(nodes.graph.neighbours(node)) if unlinked or kind is not None else []
     compare: Callable[[Array, Array], Array] = _cosines
     (query,) = unit(z[[node]])
@@ -98,6 +97,11 @@ def rows_of_kind(z: Any, nodes: Nodes, kind: str | None) -> Iterator[tuple[Array
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    kinds = nodes.info.ingest_report.node_kinds
+    if kind is not None and not kinds:
+        raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
+    if kind is not None:
+        check_choice("kind of nodes", kind, kinds)
     for first, rows in blocks(z, _BLOCK_ROWS):
         everyone = np.arange(first, first + len(rows))
         if kind is None:
@@ -166,10 +170,9 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = No
 
 def _similar(files: ArtifactFiles, name: str, k: int, kind: str | None, unlinked: bool) -> SimilarNodes:
     nodes = Nodes.load(files)
-    z, node = load_vectors(files, nodes.num_nodes), nodes.row(name)
-    if node is None:
-        with errors_name(files.folder):
-            node = nodes.find_named(name)
+    z = load_vectors(files, nodes.num_nodes)
+    with errors_name(files.folder):
+        node = nodes.find(name)
     near, cosines = most_similar(z, nodes, node, k, kind=kind, unlinked=unlinked)
     linked, labels, names = nodes.graph.neighbours(node), nodes.labels_of(near), nodes.names_of(near)
     similar = [

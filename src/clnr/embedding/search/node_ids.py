@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from heapq import nsmallest
@@ -20,8 +21,8 @@ Texts = Iterable[Any]
 """A text of each node, null for one without: Arrow arrays in the order of nodes, which are made one at a time."""
 
 _PART = 1 << 16
-_MOST_COMPARED_TEXTS = 20_000
-_LEAST_RATIO = 0.6
+_MOST_COMPARED_TEXTS, _MOST_NEAR_TEXTS = 20_000, 5
+_MOST_UNLIKE, _PENALTY_OF_A_WORD = 0.4, 0.05
 
 
 def id_part(graph: Graph, start: int, stop: int) -> Any:
@@ -123,18 +124,8 @@ def equal_texts(texts: Texts, wanted: str) -> Array:
     return exact if len(exact) else np.concatenate(similar)
 
 
-def texts_at(texts: Texts, nodes: Iterable[int]) -> list[Any]:
-    """The texts of some nodes, in their order."""
-    wanted = np.array([*nodes], np.int64)
-    found: list[Any] = [None] * len(wanted)
-    for first, part in _numbered(texts):
-        for place in np.flatnonzero((wanted >= first) & (wanted < first + len(part))).tolist():
-            found[place] = part[int(wanted[place]) - first].as_py()
-    return found
-
-
-def near_texts(texts: Texts, wanted: str, most: int) -> list[tuple[float, int]]:
-    """How like another, from 0 to 1, the texts most like it are, whatever its case, and the nodes that have them; best first.
+def near_texts(texts: Texts, wanted: str) -> list[tuple[float, int]]:
+    """The nodes whose texts, or words of these, are like another, whatever its case, and how unlike, from 0 to 1; best first.
 
     Of three pieces of a text, two changed letters leave one as it was: only texts that have a piece are compared, those with
     the most pieces first, and at most 20,000.
@@ -154,26 +145,18 @@ def near_texts(texts: Texts, wanted: str, most: int) -> list[tuple[float, int]]:
         candidates += zip((-counts[rows]).tolist(), (first + rows).tolist(), part.take(rows).to_pylist(), strict=True)
         candidates = sorted(candidates)[:_MOST_COMPARED_TEXTS]
     matcher = SequenceMatcher(None, b=text, autojunk=False)
-    near = ((_alike(matcher, text, each.lower()), node) for _, node, each in candidates)
-    return nsmallest(most, (each for each in near if each[0] >= _LEAST_RATIO), key=lambda each: (-each[0], each[1]))
+    unlike = ((_unlike(matcher, each.lower()), node) for _, node, each in candidates)
+    return nsmallest(_MOST_NEAR_TEXTS, (each for each in unlike if each[0] <= _MOST_UNLIKE))
 
 
-def _alike(matcher: SequenceMatcher[str], text: str, other: str) -> float:
-    """1 for the same text, more than 0.8 for one that holds it, else difflib's ratio, or a little less than that of a word.
-
-    An id that is this one but for a kind, as ``user:7`` is 7, comes before others that hold it.
-    """
-    if other.endswith(f":{text}"):
-        return 0.99
-    if text in other:
-        return 0.8 + 0.2 * len(text) / len(other)
-    words = other.split()
-    return max(_ratio(matcher, other), *(0.9 * _ratio(matcher, word) for word in words), 0.0)
-
-
-def _ratio(matcher: SequenceMatcher[str], other: str) -> float:
-    matcher.set_seq1(other)
-    return matcher.ratio() if matcher.quick_ratio() >= _LEAST_RATIO else 0.0
+def _unlike(matcher: SequenceMatcher[str], other: str) -> float:
+    """How unlike a text is, or a word of it, which counts a little less: as ``7`` of ``user:7``."""
+    least = 1.0
+    for penalty, each in ((0.0, other), *((_PENALTY_OF_A_WORD, word) for word in re.split(r"[\s:]+", other))):
+        matcher.set_seq1(each)
+        if matcher.quick_ratio() >= 1 - least:
+            least = min(least, penalty + 1 - matcher.ratio())
+    return least
 
 
 def _where(holds: Any) -> Array:

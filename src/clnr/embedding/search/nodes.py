@@ -6,28 +6,18 @@ Nothing here needs torch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.search.node_ids import (
-    Texts,
-    equal_texts,
-    id_list,
-    id_parts,
-    near_texts,
-    rows_of_texts,
-    text_of,
-    texts_at,
-)
+from clnr.embedding.search.node_ids import Texts, equal_texts, id_list, id_parts, near_texts, rows_of_texts, text_of
 from clnr.embedding.store.artifact_files import GRAPH_FILE, ArtifactFiles
-from clnr.errors import ClnrError, DataError, option
+from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.folder import open_graph, verify
@@ -40,7 +30,7 @@ from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID
 from clnr.tables.roles.node_names import can_name, name_texts, names_at
 from clnr.tables.table_graph import TableInfo, node_table, read_table_info
 
-_SHOWN_MATCHES, _SHOWN_IDS, _MOST_NAME_LETTERS = 5, 3, 60
+_SHOWN_NODES, _MOST_NAME_LETTERS = 5, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,34 +103,22 @@ class Nodes:
         """Whether this is the graph that was embedded."""
         return graph is self.graph or (graph.stored is not None and graph.digest == self.graph.digest)
 
-    def check_kind(self, kind: str) -> None:
-        """Fail if nodes are never of this kind."""
-        if not (kinds := self.info.ingest_report.node_kinds):
-            raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
-        check_choice("kind of nodes", kind, kinds)
-
     def kinds_of(self, nodes: Array) -> Any:
         """The kinds of some nodes and their ids among these, as an Arrow table; None if nodes have no kinds."""
-        wanted = [NODE_KIND, ORIGINAL_ID]
-        if self.table is None or not self.info.ingest_report.node_kinds or not set(wanted) <= set(self.table.schema.names):
+        if self.table is None or not self.info.ingest_report.node_kinds:
             return None
-        return self.table.take(nodes, wanted)
+        return self.table.take(nodes, [NODE_KIND, ORIGINAL_ID])
 
     def labels_of(self, nodes: Array) -> Array | None:
         """The labels of some nodes, -1 for one without; None if the graph has none."""
         return None if self.graph.labels is None else self.graph.check_labels(self.graph.labels[nodes])
 
-    def features_of(self, nodes: Array) -> Any:
-        """The features of some nodes, dense or sparse."""
-        graph = self.graph
-        return graph.take_sparse_features(nodes) if graph.sparse else graph.features[nodes].astype(np.float32)
-
     # -- ids and names --------------------------------------------------------------------------------------------------
 
-    def row(self, name: Any) -> int | None:
-        """The row of the node with this id; None if there is none."""
+    def find(self, name: Any) -> int:
+        """The row of the node with this id, or else of this name; an error lists near matches."""
         row = int(self._find([name])[0])
-        return None if row < 0 else row
+        return self._find_named(name) if row < 0 else row
 
     def rows(self, names: Any) -> Array:
         """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
@@ -191,36 +169,30 @@ class Nodes:
         ids = [str(each) for each in self.ids[nodes].tolist()]
         return names_at(self.table.take(nodes, [column]), column, np.arange(len(nodes)), ids)
 
-    def find_named(self, name: Any) -> int:
-        """The node of this name, or else of this id, whatever its case if none has it in this one; an error lists near ones."""
-        for texts in (self._name_texts, self._id_texts) if isinstance(name, str) else ():
-            nodes = np.empty(0) if texts is None else equal_texts(texts, name)
+    def _find_named(self, name: Any) -> int:
+        """The node of this name, or else of this id, whatever its case if none has it in this one."""
+        for texts in filter(None, (self._name_texts, self._id_texts)) if isinstance(name, str) else ():
+            nodes = equal_texts(texts, name)
             if len(nodes) == 1:
                 return int(nodes[0])
             if len(nodes):
-                some = ", ".join(f"{each!r:.80}" for each in texts_at(self._id_texts, nodes[:_SHOWN_MATCHES]))
-                more = ", ..." if len(nodes) > _SHOWN_MATCHES else ""
-                raise DataError(f"{len(nodes):,} nodes are called {name!r:.80}; use the id of one: {some}{more}")
+                raise DataError(f"{len(nodes):,} nodes are called {name!r:.80}; use the id of one: {self._called(nodes)}")
         raise self._unknown(name)
 
     def _unknown(self, node: Any) -> DataError:
         """The error that there is no such node, with those whose id or name is nearly so."""
-        alike: dict[int, float] = {}
-        for texts in filter(None, (self._id_texts, self._name_texts)):
-            for likeness, row in near_texts(texts, text_of(node), _SHOWN_MATCHES):
-                alike[row] = max(likeness, alike.get(row, 0.0))
-        said = f"there is no node {text_of(node)!r:.80}"
-        if nodes := nsmallest(_SHOWN_MATCHES, alike, key=lambda each: (-alike[each], each)):
-            return DataError(f"{said}; did you mean {self._called(nodes)}?")
-        first = self._called(range(min(_SHOWN_IDS, self.num_nodes)))
-        return DataError(f"{said}, and no id or name is like it" + (f"; ids are such as {first}" if first else ""))
+        near = [each for texts in (self._id_texts, self._name_texts) if texts for each in near_texts(texts, text_of(node))]
+        nodes = list(dict.fromkeys(row for _, row in sorted(near)))
+        what = f"did you mean {self._called(nodes)}?" if nodes else f"ids are such as {self._called(range(self.num_nodes))}"
+        return DataError(f"there is no node {text_of(node)!r:.80}; {what}")
 
-    def _called(self, nodes: Iterable[int]) -> str:
-        """The ids of some nodes, each with its name, if it has one."""
-        rows = np.array([*nodes], np.int64)
-        ids = texts_at(self._id_texts, rows)
+    def _called(self, nodes: Sequence[int] | Array) -> str:
+        """The ids of some nodes, each with its name, if it has one; of many, the first."""
+        rows = np.array(nodes[:_SHOWN_NODES], np.int64)
+        ids = [str(each) for each in self.ids[rows].tolist()]
         pairs = zip(ids, self.names_of(rows) or [""] * len(ids), strict=True)
-        return ", ".join(f"{i!r:.80}" + (f" ({name[:_MOST_NAME_LETTERS]})" if name else "") for i, name in pairs)
+        called = [f"{i!r:.80}" + (f" ({name[:_MOST_NAME_LETTERS]})" if name else "") for i, name in pairs]
+        return ", ".join(called + ["..."] * (len(nodes) > len(rows)))
 
     @property
     def _text_columns(self) -> list[str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from clnr.embedding.search.node_ids import id_parts
 from clnr.embedding.store.artifact_files import EXPORTS
 from clnr.embedding.store.shards import blocks
-from clnr.errors import ClnrError
 from clnr.support.arguments import check_choice
 from clnr.support.storage import write_file
 
@@ -76,7 +75,5 @@ def parse_formats(words: list[str]) -> list[str]:
     """Format names, each once; one word may hold several, separated by commas."""
     names = [name for word in words for name in word.replace(",", " ").split()]
     for name in names:
-        if name == "parquet":
-            raise ClnrError("vectors are always written as Parquet, to embeddings.parquet: leave out the format parquet")
         check_choice("format", name, EXPORT_FORMATS)
     return list(dict.fromkeys(names))
