@@ -132,7 +132,7 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
         }
     )
     made = {column.name: column for column in report_data(fitted(columns=columns), "mine").columns}
-    assert list(made) == ["label", "clusters", "kind", "flag", "cluster", "when", "age", "text", "number of edges"]
+    assert list(made) == ["label", "clusters", "age", "kind", "flag", "cluster", "text", "when", "number of edges"]
     assert np.isnan(made["age"].values[:2]).all()
     assert made["age"].values[5] == 3
     assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]
@@ -154,11 +154,10 @@ def test_names_are_told_and_their_column_is_no_colour():
     assert report_data(fitted(columns=columns), "mine").names == ()
 
 
-def test_long_values_are_cut_where_a_word_ends_and_numbers_beyond_float32_are_missing():
-    long = ["word " * 60, "x" * 300, "short", "y" * 200] * 10
-    large = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
+def test_long_values_are_cut_and_numbers_beyond_float32_are_missing():
+    long, large = ["x" * 300, "short"] * 20, [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
     made = {each.name: each for each in report_data(fitted(columns=pa.table({"long": long, "large": large})), "mine").columns}
-    assert made["long"].names == ("word " * 38 + "word…", "x" * 199 + "…", "short", "y" * 200)
+    assert [len(each) for each in made["long"].names] == [200, 5]
     expected = np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32)
     np.testing.assert_array_equal(made["large"].values, expected)
 

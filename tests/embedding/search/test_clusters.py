@@ -12,7 +12,6 @@ from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search import clusters
 from clnr.embedding.search.clusters import find_clusters, silhouette
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.traits import Trait
 from clnr.embedding.store.export import write_clusters
 from clnr.errors import ClnrError
 from tests.command_line import run_script
@@ -82,18 +81,6 @@ def test_typical_nodes_are_the_nearest_to_the_mean_of_unit_rows():
         nearest = members[np.argsort(distance)[:5]]
         assert cluster.typical == tuple(f"n{i}" for i in nearest)
         assert (found.assignment[members] == number).all()
-
-
-def test_titles_are_what_is_beyond_chance_and_differ():
-    def trait(value, telling=True):
-        return Trait("words", value, 0.5, 0.1, 1.0, "share", telling)
-
-    twice = [*map(trait, ("sea", "ship", "sail"))]
-    traits = [(*twice, trait("harbour")), (*twice[::-1], trait("mast"), trait("crew")), (trait("rare", telling=False),), ()]
-    assert clusters._titles(traits) == ["0: sea, ship, sail, harbour", "1: sail, ship, sea, mast", "cluster 2", "cluster 3"]
-    # What is the same to the end is told apart by the number alone.
-    assert clusters._titles([tuple(twice)] * 2) == ["0: sea, ship, sail", "1: sea, ship, sail"]
-    assert clusters._titles([]) == []
 
 
 def test_a_value_of_few_nodes_in_a_large_cluster_is_no_title():

@@ -13,6 +13,7 @@ from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.embedding.search.nodes import Nodes, sample_nodes
+from clnr.errors import shorten
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
@@ -24,6 +25,7 @@ from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.ingest_report import column_lines
 from clnr.tables.roles.column_names import plain_name
 from clnr.tables.roles.node_names import can_name
+from clnr.tables.table_graph import TableInfo
 
 # The most nodes that a map shows, of vectors in memory and of those in shards.
 _MOST_NODES, _MOST_NODES_IN_SHARDS = 100_000, 5_000
@@ -31,9 +33,6 @@ _MOST_NODES, _MOST_NODES_IN_SHARDS = 100_000, 5_000
 _MOST_COUNTED_EDGES = 20_000_000
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
-_WORD_LETTERS = 30
-# The most categories of a column that comes before numbers; others come after them.
-_MOST_CATEGORIES = 50
 # The most values of a column that a map opens with, and the fewest nodes of each, on average.
 _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
@@ -77,7 +76,7 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
     shown = sample_nodes(total, _MOST_NODES if isinstance(result.z, np.ndarray) else _MOST_NODES_IN_SHARDS)
     z, ids = result.z[shown], [str(each) for each in nodes.ids[shown].tolist()]
     near = neighbor_lists(z, _NEAR_NODES)
-    names, (start, links) = [_shorten(name) for name in nodes.names_of(shown)], edges_among(nodes.graph, shown)
+    names, (start, links) = [shorten(name, _MOST_LETTERS) for name in nodes.names_of(shown)], edges_among(nodes.graph, shown)
     counts = graph_counts(nodes.graph) if nodes.graph.num_edges <= _MOST_COUNTED_EDGES else folder_counts(nodes.graph)
     facts = facts_in_words(counts) | ({"names": f"column {nodes.name_column}"} if any(names) else {})
     columns = [_split(line) for line in column_lines(info.ingest_report.columns)]
@@ -116,14 +115,6 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
     )
 
 
-def _shorten(text: str) -> str:
-    """At most 200 characters, cut where a word ends if that loses little."""
-    if len(text) <= _MOST_LETTERS:
-        return text
-    cut = text[: _MOST_LETTERS - 1]
-    return f"{cut.rsplit(maxsplit=1)[0] if ' ' in cut[-_WORD_LETTERS:] else cut}…"
-
-
 def _split(line: str) -> tuple[str, str]:
     """What a line is about, and what it says."""
     name, _, text = line.partition("': ")
@@ -155,19 +146,19 @@ def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
 def _columns(nodes: Nodes, shown: Array, ids: list[str], clusters: Clusters, colour: str | None) -> list[Column]:
     """Classes, clusters, the node table's columns except names, and degrees; the first is what the map opens with."""
     labels, columns = nodes.labels_of(shown), list[Column]()
-    encoder, classes, report = nodes.info
+    encoder, _, report = nodes.info
     encoders = {
         plain_name(each.column) if each.node_kind else each.column: each
         for each in (() if encoder is None else encoder.column_encoders)
     }
     if labels is not None:
-        columns.append(_classes(report.label_column, labels, classes))
+        columns.append(_classes(report.label_column, labels, nodes.info))
     if nodes.table is not None:
         table, taken = nodes.table.take(shown), {each.name for each in columns}
         others = [name for name in table.column_names if name != report.names and name not in taken]
         coloured = (_column(name, table[name].combine_chunks(), ids, encoders.get(name)) for name in others)
         more = [column for column in coloured if column is not None]
-        columns += sorted(more, key=lambda column: (not _has_few_values(column, encoders.get(column.name)), _rank(column)))
+        columns += sorted(more, key=lambda column: not _has_few_values(column, encoders.get(column.name)))
     # A table may have a column of this name.
     name = "clusters" if any(each.name == "cluster" for each in columns) else "cluster"
     cluster = Column(name, clusters.assignment[shown], tuple(each.title for each in clusters.clusters))
@@ -188,16 +179,11 @@ def _has_few_values(column: Column, encoder: ColumnEncoder | None) -> bool:
     return 2 <= len(np.unique(known)) <= min(_FEW_VALUES, len(known) / _LEAST_NODES_OF_VALUE)
 
 
-def _classes(title: str, labels: Array, names: tuple[str, ...]) -> Column:
-    """Classes by name; a class without a name by its number, if it occurs."""
-    bare = np.unique(labels[labels >= len(names)])
-    codes = np.where(labels < len(names), np.maximum(labels, -1), len(names) + np.searchsorted(bare, labels))
-    return Column(title, codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
-
-
-def _rank(column: Column) -> int:
-    """The order of columns: a few categories first, then numbers, then many categories."""
-    return 0 if 2 <= len(column.names) <= _MOST_CATEGORIES else 1 if column.is_number else 2
+def _classes(title: str, labels: Array, info: TableInfo) -> Column:
+    """Classes that occur, by name."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    unknown = int(np.count_nonzero(classes < 0))
+    return Column(title, (codes - unknown).astype(np.int32), tuple(map(info.class_name, classes[unknown:].tolist())))
 
 
 def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | None) -> Column | None:
@@ -223,5 +209,5 @@ def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | Non
             # What does not fit into float32 is shown as missing.
             return Column(name, np.where(np.abs(numbers) <= np.finfo(np.float32).max, numbers, np.nan).astype(np.float32))
     coded = pc.dictionary_encode(texts)
-    names = tuple(_shorten(str(each)) for each in coded.dictionary.to_pylist())
+    names = tuple(shorten(str(each), _MOST_LETTERS) for each in coded.dictionary.to_pylist())
     return Column(name, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32), names)

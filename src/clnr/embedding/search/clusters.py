@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +40,6 @@ class Cluster:
         typical: The ids of the nodes nearest its centre, nearest first.
         names: What these are called, "" for one without a name.
         traits: What sets it apart: first what is beyond chance, then the largest difference.
-        title: Its number, and in a few words what sets it apart beyond chance.
     """
 
     number: int
@@ -49,7 +47,12 @@ class Cluster:
     typical: tuple[Any, ...]
     names: tuple[str, ...]
     traits: tuple[Trait, ...]
-    title: str
+
+    @property
+    def title(self) -> str:
+        """Its number, and in a few words what sets it apart beyond chance."""
+        words = [trait.short for trait in self.traits if trait.telling][:_TITLE_TRAITS]
+        return f"{self.number}: {', '.join(words)}" if words else f"cluster {self.number}"
 
     @property
     def typical_texts(self) -> list[str]:
@@ -110,23 +113,13 @@ def find_clusters(z: Any, nodes: Nodes, count: int | None = None, kind: str | No
     assignment, distance = _assign(z, centres)
     assignment[np.setdiff1d(np.arange(len(assignment)), everyone)] = -1
     traits = traits_of(nodes, sample, assignment[sample], len(centres))
-    titles, clusters = _titles(traits), []
+    clusters = []
     for number, size in enumerate(np.bincount(assignment[everyone], minlength=len(centres)).tolist()):
         members = np.flatnonzero(assignment == number)
         typical = members[np.argsort(distance[members], kind="stable")[:_TYPICAL_NODES]]
         ids, names = nodes.ids[typical].tolist(), nodes.names_of(typical) or [""] * len(typical)
-        clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number], titles[number]))
+        clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number]))
     return Clusters(assignment, tuple(clusters), silhouette(distances, assignment[sample[judged]]))
-
-
-def _titles(traits: list[tuple[Trait, ...]]) -> list[str]:
-    """A title for each cluster: three traits that tell it apart, or more where two clusters would have the same."""
-    words = [[trait.short for trait in each if trait.telling] for each in traits]
-    shown = [each[:_TITLE_TRAITS] for each in words]
-    for length in range(_TITLE_TRAITS + 1, max(map(len, words), default=0) + 1):
-        clusters_of = Counter(map(frozenset, shown))
-        shown = [more[:length] if clusters_of[frozenset(few)] > 1 else few for few, more in zip(shown, words, strict=True)]
-    return [f"{number}: {', '.join(each)}" if each else f"cluster {number}" for number, each in enumerate(shown)]
 
 
 def _k_means(z: Array, count: int) -> tuple[Array, Array]:
