@@ -301,17 +301,6 @@ def test_a_graph_in_the_place_of_another_is_refused(tmp_path):
             read(folder)
 
 
-def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
-    folder = saved(fitted(), tmp_path)
-    (folder / "report.html").write_text("mine now")
-    load_result(folder)
-    replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
-    with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* write the folder again") as caught:
-        load_result(folder)
-    assert DIGESTS not in str(caught.value)
-    assert load_result(unseal(folder)).model.recipe.temperature == 0.6
-
-
 @pytest.mark.parametrize("read", [lambda folder: load_result(folder).z.tolist(), lambda folder: similar_nodes(folder, "3", 2)])
 def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, read):
     for seed, name in enumerate(("folder", "new")):
