@@ -24,14 +24,14 @@ from clnr import datasets, methods, rng
 from clnr.datasets.noise import sample_non_edges
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.embed import training_graph
-from clnr.embedding.search.neighbors import ArrayRows, nearest_of_kind
-from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.search.neighbors import most_similar
+from clnr.embedding.search.nodes import Nodes
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import HeldOutPairs, hold_out, link_cosines, score_cosines, without_pairs
-from clnr.evaluation.link_prediction import standardised
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import standardised
 from clnr.support.machine import environment
 from clnr.tables import TableGraph, read_tables
 
@@ -58,18 +58,17 @@ def tables(graph: Graph, bare: bool) -> TableGraph:
     return read_tables({("document", "has", "word"): pa.table({"document": document, "word": word})}, nodes)
 
 
-def found(z: Array, split: HeldOutPairs, graph: Graph, by_kind: bool) -> tuple[float, float]:
+def found(z: Array, split: HeldOutPairs, made: TableGraph, by_kind: bool) -> tuple[float, float]:
     """The share of held-out words among the 10 and the 100 most similar to their document, by a graph without their edges."""
-    ids, seen = graph.node_ids, graph.to_scipy().tocsr()
-    search = ArrayRows(z)
+    nodes, words = Nodes.of_tables(made), np.array([each.startswith("word:") for each in made.graph.node_ids.tolist()])
     documents = np.unique(split.positives[0])[:ASKED]
     hits = []
     for node in documents.tolist():
-        linked = set(seen.indices[seen.indptr[node] : seen.indptr[node + 1]].tolist())
-        # As a node of the wanted kind, it is compared by its own vector.
-        name = ids[node] if by_kind else "word:"
-        near = nearest_of_kind(search, NodeIds(ids), "word", (node, name), 100 + len(linked), linked).nodes
-        near = near[~np.isin(near, [*linked])][:100]
+        if by_kind:
+            near = most_similar(z, nodes, node, 100, kind="word", unlinked=True).nodes
+        else:
+            near = most_similar(z, nodes, node, len(words), unlinked=True).nodes
+            near = near[words[near]][:100]
         held = split.positives[1][split.positives[0] == node]
         hits += [(each in near[:10], each in near) for each in held.tolist()]
     ten, hundred = np.mean(hits, axis=0)
@@ -94,7 +93,7 @@ def main() -> None:
             recipe, _ = default_recipe(method, made.graph)
             if method.objective is not None:
                 recipe = recipe.but(epochs=asked.epochs)
-            z = learn(method, training_graph(made, seen), 0, recipe, cpu_engine()).z
+            z = learn(method, training_graph(made.info, seen), 0, recipe, cpu_engine()).z
             plain = split._replace(kinds=None)
             any_kinds = sample_non_edges(made.graph.ways, split.positives.shape[1], rng.key(0, "any kinds"))
             of_any_kinds = np.stack(np.divmod(any_kinds, made.graph.num_nodes))
@@ -107,7 +106,7 @@ def main() -> None:
             }
             for how, by_kind in (("cosine", False), ("kinds", True)):
                 auc = link_scores(z if by_kind else unit_rows(z), split if by_kind else plain)["auc"]
-                ten, hundred = found(z.numpy(), split, seen, by_kind)
+                ten, hundred = found(z.numpy(), split, made._replace(graph=seen), by_kind)
                 print(f"{name:12}{has:18}{how:16}{auc:>8.3f}{ten:>8.3f}{hundred:>8.3f}", flush=True)
             for how, scores in others.items():
                 print(f"{name:12}{has:18}{how:16}{scores['auc']:>8.3f}")

@@ -121,7 +121,7 @@ def jobs(name: str, asked: argparse.Namespace, engine: Engine, done: set[tuple[A
     @functools.cache
     def trial(seed: int) -> Trial:
         held = hold_out(graph, HELD_OUT, seed) if seed < (asked.link_seeds or asked.seeds) else None
-        seen = graph if held is None else training_graph(table_graph, without_pairs(graph, held.positives))
+        seen = graph if held is None else training_graph(table_graph.info, without_pairs(graph, held.positives))
         return Trial(graph, facts, seed, random_split(graph, seed), held, seen)
 
     for method, records in wanted:

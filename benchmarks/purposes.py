@@ -130,7 +130,7 @@ def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Itera
     graph = table_graph.graph
     held = hold_out(graph, HELD_OUT, seed, table_graph.kind_numbers)
     assert held is not None
-    seen = training_graph(table_graph, without_pairs(graph, held.positives))
+    seen = training_graph(table_graph.info, without_pairs(graph, held.positives))
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
     judge, test = JUDGES[LINKS].judge(seen, held, seed)
     assert judge is not None

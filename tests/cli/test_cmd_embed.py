@@ -293,7 +293,7 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     by_name = clnr("similar", "mine", "TITLE \x1b[31m5", "-k", "3", "--json")
     assert (json.loads(by_name.out), "is the name of 'paper:5'" in by_name.err) == (nearest, True)
     before = (files / "mine" / "report.html").read_bytes()
-    assert "there is no column 'toher' for names" in assert_refused(clnr("report", "mine", "--name", "toher"))
+    assert "unknown column 'toher'; did you mean 'other'" in assert_refused(clnr("report", "mine", "--name", "toher"))
     assert (files / "mine" / "report.html").read_bytes() == before
     assert clnr("report", "mine", "--name", "OTHER").code == 0
     page = (files / "mine" / "report.html").read_text(encoding="utf-8")

@@ -342,7 +342,7 @@ def test_nodes_that_are_tuples_are_found_by_themselves(tmp_path):
     made.save(tmp_path / "model")
     back = NodeEmbedder.load(tmp_path / "model", device="cpu")
     assert back.similar((0, 0), k=3) == [(str(name), cosine) for name, cosine in found]
-    with pytest.raises(DataError, match=r"no node \(9, 9\)"):
+    with pytest.raises(DataError, match=r"no node '\(9, 9\)'"):
         back.similar((9, 9))
     ids = list(grid.nodes)
     of_ids = embedder(graph=grid).fit(ids[:3]).transform(ids[7:9])
@@ -450,7 +450,7 @@ def test_a_report_is_written(tmp_path):
     assert "<title>Towns &amp; roads</title>" in named
     assert '"names":["Town 0"' in named
     assert '"ids":["0","1","2","3","4","5"]' in named
-    with pytest.raises(DataError, match="there is no column 'village' for names; there are id, age, town"):
+    with pytest.raises(UnknownName, match="unknown column 'village'; known: id, age, town"):
         made.report(tmp_path / "named.html", name="village")
 
 

@@ -21,10 +21,12 @@ from benchmarks._graph_folders import write_graph
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from clnr.embedding.planning.graph_facts import graph_counts
+from clnr.embedding.reporting.report_data import edges_among
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder import array_types, open_graph, verify
+from clnr.graph.folder import open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
@@ -46,7 +48,12 @@ def load(path: str, out: str) -> None:
 
 def show(path: str, out: str) -> None:
     """What a report shows of it."""
-    Nodes.of_folder(open_graph(path)).shown(NODES // 2)
+    graph, some = open_graph(path), np.arange(0, NODES, 2)
+    nodes = Nodes.of_folder(graph)
+    read = nodes.ids[some], nodes.names_of(some), nodes.labels_of(some), nodes.table and nodes.table.take(some)
+    assert len(read[0]) == len(some)
+    edges_among(graph, some)
+    graph_counts(graph)
 
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
@@ -101,7 +108,10 @@ def written(path: Path) -> list[Path]:
 def broken(folder: Path, ways: tuple[str, ...]) -> str | None:
     """The array of a folder that cannot be that of a graph; None if all can."""
     content = json.loads((folder / MANIFEST).read_bytes())
-    arrays = {name: np.fromfile(folder / f"{name}.bin", dtype) for name, dtype in array_types(content).items()}
+    arrays = {}
+    for name, info in content["arrays"].items():
+        values = np.fromfile(folder / f"{name}.bin", info["dtype"])
+        arrays[name] = values.reshape(info["shape"])
     nodes = content["nodes"]
     for name in (*ways, *(["features"] if "features.indptr" in arrays else [])):
         indptr, indices = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.search.neighbors import similar_nodes
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.similar import similar_nodes
 from clnr.engine import cpu_engine
-from clnr.errors import ClnrError
 from clnr.evaluation import hold_out
 from clnr.methods import METHODS
 from clnr.tables import read_tables
@@ -99,14 +96,6 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
     assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
     assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8
-    away = folder.stored.path.rename(tmp_path / "elsewhere")
-    for ask in (partial(similar_nodes, tmp_path / "shards"), NodeEmbedder.load(tmp_path / "shards").similar):
-        for kind in ("item", None):
-            with pytest.raises(ClnrError, match="its graph folder is missing"):
-                ask("user:4", 9, kind=kind, unlinked=True)
-        # Without its neighbours, by its own row.
-        assert ask("user:4", 9, kind="item")
-    away.rename(folder.stored.path)
 
 
 def test_kinds_are_numbers_only_if_there_are_several(folder):

@@ -148,7 +148,7 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """Find the nodes most similar to a node, by the cosine similarity of their embeddings."""
-    from clnr.embedding.search.similar import similar_nodes
+    from clnr.embedding.search.neighbors import similar_nodes
     from clnr.support.console import Table
 
     answer = similar_nodes(folder, node, k, kind=kind, unlinked=unlinked)
@@ -182,13 +182,13 @@ def clusters(
 
     from clnr.cli import console_tables
     from clnr.embedding.search.clusters import CLEAR_SILHOUETTE, USUAL_CLUSTERS, find_clusters
-    from clnr.embedding.store.artifact import id_columns, load_result
+    from clnr.embedding.store.artifact import load_result
     from clnr.embedding.store.export import write_clusters
 
     result = load_result(folder)
-    answer = find_clusters(result.rows, result.nodes, k, kind)
+    answer = find_clusters(result.z, result.nodes, k, kind)
     if file is not None:
-        write_clusters(id_columns(result), answer.assignment, file)
+        write_clusters(result.nodes.graph, answer.assignment, file)
     if as_json:
         print_json(answer.to_dict())
         return

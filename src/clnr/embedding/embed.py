@@ -40,6 +40,7 @@ from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import check_positive
 from clnr.tables.columns.structural import degree_features
+from clnr.tables.table_graph import TableInfo
 
 
 def embed_graph(
@@ -122,7 +123,7 @@ def embed_graph(
             *score_warnings(graph, fitted.model.method, scores, scored.baselines, settings.purpose),
             *baselines.remarks,
         ]
-    fingerprint = settings.fingerprint(nodes.digest, asked)
+    fingerprint = settings.fingerprint(nodes.graph.digest, asked)
     return EmbeddingResult(fitted.model, nodes, vectors, fitted.losses, scores, tuple(warnings), scored.baselines, fingerprint)
 
 
@@ -132,7 +133,7 @@ def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace
     # Loops weigh the median of edges, so that the unit of weights has no effect.
     loop_weight = check_positive(median_weight(graph.incoming.weight))
     if workspace.block_rows is None:
-        seen = graph if held is None else training_graph(nodes, without_pairs(graph, held.positives))
+        seen = graph if held is None else training_graph(nodes.info, without_pairs(graph, held.positives))
         return whole_rows(seen, settings.engine, loop_weight)
     keys = None if held is None else edge_keys(held.positives, graph.num_nodes)
     part = workspace.part("all" if held is None else "seen")
@@ -144,9 +145,9 @@ def whole_rows(graph: Graph, engine: Engine, loop_weight: float) -> Whole:
     return Whole(engine.to_device(graph.without_labels(), loop_weight), engine)
 
 
-def training_graph(nodes: Nodes, seen: Graph) -> Graph:
+def training_graph(info: TableInfo, seen: Graph) -> Graph:
     """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
-    structure = None if nodes.info.feature_encoder is None else nodes.info.feature_encoder.structure
+    structure = None if info.feature_encoder is None else info.feature_encoder.structure
     if structure is None:
         return seen
     source, target, _ = seen.edges()

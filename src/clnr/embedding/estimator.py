@@ -22,8 +22,8 @@ from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.clusters import Clusters, find_clusters
+from clnr.embedding.search.neighbors import most_similar
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.similar import most_similar
 from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.output_folder import Output, write_result
 from clnr.embedding.store.shards import Shards
@@ -184,7 +184,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         result, model = self._result, self._result.model
         if self.graph is not None:
-            return result.z[result.nodes.ids.rows(X)]
+            return result.z[result.nodes.rows(X)]
         info = result.nodes.info
         try:
             nodes = as_nodes(X, info.feature_encoder)
@@ -243,9 +243,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         k = check_int("k", k)
         for word, value in (("unlinked", unlinked), ("names", names)):
             check_type(word, value, bool | np.bool_, "True or False")
-        nodes, row = self._result.nodes, self._result.nodes.ids.get(node)
-        row = nodes.find_named(node) if row is None else row
-        near = most_similar(self._result.rows, nodes, row, k, kind=kind, unlinked=unlinked)
+        nodes = self._result.nodes
+        near = most_similar(self._result.z, nodes, nodes.find(node), k, kind=kind, unlinked=unlinked)
         ids, cosines = nodes.ids[near.nodes].tolist(), near.cosine.tolist()
         if not names:
             return list(zip(ids, cosines, strict=True))
@@ -264,7 +263,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         count, result = None if k is None else check_int("k", k), self._result
-        return result.clusters if (count, kind) == (None, None) else find_clusters(result.rows, result.nodes, count, kind)
+        return result.clusters if (count, kind) == (None, None) else find_clusters(result.z, result.nodes, count, kind)
 
     def report(
         self,
@@ -292,14 +291,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             check_type(argument, column, str | None, "the name of a column")
         if name is not None:
             result = name_nodes(result, name)
-        title = result.nodes.title if title is None else title
+        title = result.nodes.graph.name if title is None else title
         return write_bytes(file, report_html(result, title, colour))
 
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr transform`` read: the model, its recipe, the graph and its embedding.
 
-        Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either. A
-        checkpoint of the training is removed, since the folder has all of it.
+        Ids that are not whole numbers are written as text; nodes are found by either. A checkpoint of the training is
+        removed, since the folder has all of it.
 
         Args:
             folder: Where to write.
@@ -339,7 +338,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _set_result(self, result: EmbeddingResult) -> None:
         self._result = result
-        self.embedding_, self.ids_ = result.z, result.nodes.ids.values
+        self.embedding_, self.ids_ = result.z, result.nodes.ids
         self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
         self.scores_, self.baselines_ = result.scores, result.baselines
         self.warnings_ = (*result.nodes.warnings, *result.warnings)

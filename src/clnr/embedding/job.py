@@ -71,7 +71,7 @@ def embed(
             nodes = read()
         with stage("plan"):
             plan = make_plan(nodes, settings, limit)
-        fingerprint = settings.fingerprint(nodes.digest, plan.recipe)
+        fingerprint = settings.fingerprint(nodes.graph.digest, plan.recipe)
         workers.check_same_on_all_ranks(lambda: fingerprint)
         done = finished and output is not None and _is_finished(nodes, settings, fingerprint, output, names)
         if workers.broadcast_object(done):

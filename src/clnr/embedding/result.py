@@ -8,7 +8,6 @@ from typing import Any
 
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.search.clusters import Clusters, find_clusters
-from clnr.embedding.search.neighbors import ArrayRows, Rows
 from clnr.embedding.search.nodes import Nodes
 from clnr.graph.csr import Array
 from clnr.tables import TableGraph
@@ -41,15 +40,10 @@ class EmbeddingResult:
 
     @property
     def table_graph(self) -> TableGraph:
-        """The graph in memory, and how it was read; an error if its folder is gone."""
+        """The graph in memory, and how it was read."""
         return self.nodes.table_graph
-
-    @cached_property
-    def rows(self) -> Rows:
-        """The embedding as it is searched: what all searches share is kept."""
-        return self.z if isinstance(self.z, Rows) else ArrayRows(self.z)
 
     @cached_property
     def clusters(self) -> Clusters:
         """Clusters of the nodes; their number is chosen by their silhouette."""
-        return find_clusters(self.rows, self.nodes)
+        return find_clusters(self.z, self.nodes)

@@ -87,14 +87,6 @@ def verify(path: Path, progress: Callable[[str], None] | None = None) -> None:
                 raise DataError("it is damaged, or was changed; write the folder again")
 
 
-def open_unchanged(path: Path, digest: str) -> Graph | None:
-    """The graph in a folder; None if it is not there, or is another one than that of a digest."""
-    with suppress(DataError):
-        graph = open_graph(path)
-        return graph if graph.digest == digest else None
-    return None
-
-
 def check_unchanged(graph: Graph) -> None:
     """Raise if the folder that a graph is in has another graph by now."""
     if graph.stored is not None and open_graph(graph.stored.path).digest != graph.digest:

@@ -1,22 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
 from clnr.embedding.reporting import projection
 from clnr.embedding.search.neighbors import neighbor_lists
 
-ODD = {
-    "none": np.zeros((0, 3)),
-    "one": np.ones((1, 3)),
-    "two": np.eye(2),
-    "all equal": np.ones((30, 4)),
-    "zeros": np.zeros((30, 4)),
-    "one dimension": np.arange(30.0)[:, None],
-    "no dimension": np.zeros((5, 0)),
-}
+ALIKE = np.zeros((30, 4))
+ODD = [np.zeros((0, 3)), np.ones((1, 3)), np.eye(2), ALIKE + 1, ALIKE, np.arange(30.0)[:, None], np.zeros((5, 0))]
 
 
 def drawn(z, k=10, seed=0):
@@ -50,11 +42,11 @@ def test_far_ones_do_not_press_the_rest_into_a_corner_and_another_seed_gives_ano
     assert (points != drawn(z, seed=1)).any()
 
 
-@pytest.mark.parametrize("z", ODD.values(), ids=ODD.keys())
-def test_odd_embeddings_have_finite_maps(z):
-    points = drawn(z)
-    assert points.shape == (len(z), 2)
-    assert np.isfinite(points).all()
+def test_odd_embeddings_have_finite_maps():
+    for z in ODD:
+        points = drawn(z)
+        assert points.shape == (len(z), 2)
+        assert np.isfinite(points).all()
 
 
 def test_the_forces_do_not_depend_on_the_number_of_threads():

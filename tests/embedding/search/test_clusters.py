@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +11,7 @@ from clnr import Graph, read_tables
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.search import clusters
 from clnr.embedding.search.clusters import find_clusters, silhouette
-from clnr.embedding.search.neighbors import ArrayRows
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.traits import Trait
 from clnr.embedding.store.export import write_clusters
 from clnr.errors import ClnrError
 from tests.command_line import run_script
@@ -34,19 +30,13 @@ def planted(sizes, width=16, noise=0.1, seed=0):
     return (z * random.uniform(0.1, 10, (len(groups), 1))).astype(np.float32), groups
 
 
-class InParts(ArrayRows):
-    """The same rows in several blocks."""
-
-    def blocks(self):
-        yield from np.array_split(self._z, 7)
-
-
 @pytest.mark.parametrize("sizes", [[90, 60], [80, 70, 60, 30], [50, 45, 40, 35, 30, 25, 20]])
 @pytest.mark.parametrize("fitted", [10_000, 120])
 def test_planted_clusters_are_found_with_their_number(sizes, fitted, monkeypatch):
     monkeypatch.setattr(clusters, "_FITTED_NODES", fitted)
+    monkeypatch.setattr(clusters, "_BLOCK_ROWS", 13)
     z, groups = planted(sizes)
-    found = find_clusters(InParts(z), nodes_of(len(z)))
+    found = find_clusters(z, nodes_of(len(z)))
     assert adjusted_rand_score(groups, found.assignment) == 1
     assert sorted((each.size for each in found.clusters), reverse=True) == sizes
     assert [each.number for each in found.clusters] == list(range(len(sizes)))
@@ -62,7 +52,7 @@ def test_clusters_of_a_kind_are_those_of_its_rows_alone(tmp_path):
     kinds = np.array([each.partition(":")[0] for each in nodes.ids[np.arange(150)].tolist()])
     rows = np.random.default_rng(1).normal(size=(150, z.shape[1])).astype(np.float32)
     rows[kinds == "user"] = z
-    found, alone = find_clusters(ArrayRows(rows), nodes, kind="user"), find_clusters(ArrayRows(z), nodes_of(90))
+    found, alone = find_clusters(rows, nodes, kind="user"), find_clusters(z, nodes_of(90))
     assert len(alone.clusters) == 3
     np.testing.assert_array_equal(found.assignment[kinds == "user"], alone.assignment)
     assert set(found.assignment[kinds == "item"]) == {-1}
@@ -70,20 +60,20 @@ def test_clusters_of_a_kind_are_those_of_its_rows_alone(tmp_path):
     assert found.silhouette == pytest.approx(alone.silhouette)
     assert all(node.startswith("user:") for each in found.clusters for node in each.typical)
     for name in ("c.csv", "c.parquet"):
-        write_clusters(nodes.ids.texts(), found.assignment, tmp_path / name)
+        write_clusters(nodes.graph, found.assignment, tmp_path / name)
     assert pq.read_table(tmp_path / "c.parquet").to_pylist() == csv.read_csv(tmp_path / "c.csv").to_pylist()
     written = dict(zip(*pq.read_table(tmp_path / "c.parquet").to_pydict().values(), strict=True))
     ids = nodes.ids[np.arange(150)].tolist()
     assert written == {ids[i]: found.assignment[i] for i in range(150) if kinds[i] == "user"}
     with pytest.raises(ClnrError, match="did you mean 'user'"):
-        find_clusters(ArrayRows(rows), nodes, kind="users")
+        find_clusters(rows, nodes, kind="users")
     with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind$"):
-        find_clusters(ArrayRows(z), nodes_of(90), kind="user")
+        find_clusters(z, nodes_of(90), kind="user")
 
 
 def test_typical_nodes_are_the_nearest_to_the_mean_of_unit_rows():
     z, groups = planted([40, 30, 20])
-    found = find_clusters(ArrayRows(z), nodes_of(90, ids=[f"n{i}" for i in range(90)]), 3)
+    found = find_clusters(z, nodes_of(90, ids=[f"n{i}" for i in range(90)]), 3)
     unit = z.astype(float) / np.linalg.norm(z.astype(float), axis=1, keepdims=True)
     for number, cluster in enumerate(found.clusters):
         members = np.flatnonzero(groups == number)
@@ -93,25 +83,13 @@ def test_typical_nodes_are_the_nearest_to_the_mean_of_unit_rows():
         assert (found.assignment[members] == number).all()
 
 
-def test_titles_are_what_is_beyond_chance_and_differ():
-    def trait(value, telling=True):
-        return Trait("words", value, 0.5, 0.1, 1.0, "share", telling)
-
-    twice = [*map(trait, ("sea", "ship", "sail"))]
-    traits = [(*twice, trait("harbour")), (*twice[::-1], trait("mast"), trait("crew")), (trait("rare", telling=False),), ()]
-    assert clusters._titles(traits) == ["0: sea, ship, sail, harbour", "1: sail, ship, sea, mast", "cluster 2", "cluster 3"]
-    # What is the same to the end is told apart by the number alone.
-    assert clusters._titles([tuple(twice)] * 2) == ["0: sea, ship, sail", "1: sea, ship, sail"]
-    assert clusters._titles([]) == []
-
-
 def test_a_value_of_few_nodes_in_a_large_cluster_is_no_title():
     z, groups = planted([500, 300])
     rare, common = np.flatnonzero(groups == 0)[:3], groups == 1
     rows = [{"id": i, "note": "odd" if i in rare else "plain", "trade": "smith" if common[i] else "baker"} for i in range(800)]
     edges = pa.table({"source": range(800), "target": [(i + 1) % 800 for i in range(800)]})
     nodes = Nodes.of_tables(read_tables(edges, pa.Table.from_pylist(rows)))
-    found = find_clusters(ArrayRows(z), nodes, 2)
+    found = find_clusters(z, nodes, 2)
     assert [each.title for each in found.clusters] == ["0: baker", "1: smith"]
     assert [line.partition(" nodes, typical: ")[0] for line in repr(found).splitlines()] == [
         f"{each.title}: {each.size}" for each in found.clusters
@@ -122,32 +100,26 @@ def test_without_clear_clusters_there_are_eight_or_fewer_in_a_small_graph():
     random = np.random.default_rng(0)
     for count, usual in ((900, 8), (60, 8), (30, 5), (10, 3)):
         z = random.normal(size=(count, 64)).astype(np.float32)
-        found = find_clusters(ArrayRows(z), nodes_of(count))
+        found = find_clusters(z, nodes_of(count))
         assert len(found.clusters) == usual
         assert sum(each.size for each in found.clusters) == count
         assert found.silhouette < 0.25
 
 
-@pytest.mark.parametrize(
-    "z", [np.zeros((9, 4)), np.ones((9, 4)), np.ones((1, 4)), np.zeros((9, 0))], ids=["zeros", "ones", "one", "empty"]
-)
-def test_rows_that_are_alike_are_one_cluster(z):
-    for count in (None, *([3] if len(z) > 1 else [])):
-        found = find_clusters(ArrayRows(z), nodes_of(len(z)), count)
-        assert [each.size for each in found.clusters] == [len(z)]
-        assert math.isnan(found.silhouette)
-        assert found.to_dict()["silhouette"] is None
+def test_rows_that_are_alike_are_one_cluster():
+    assert find_clusters(np.zeros((0, 4)), nodes_of(0)).clusters == ()
+    assert [each.size for each in find_clusters(np.eye(2), nodes_of(2)).clusters] == [2]
+    for z in (np.zeros((9, 4)), np.ones((9, 4)), np.ones((1, 4)), np.zeros((9, 0))):
+        for count in (None, *([3] if len(z) > 1 else [])):
+            found = find_clusters(z, nodes_of(len(z)), count)
+            assert [each.size for each in found.clusters] == [len(z)]
+            assert found.to_dict()["silhouette"] is None
 
 
-def test_no_nodes_have_no_clusters_and_two_nodes_one():
-    assert find_clusters(ArrayRows(np.zeros((0, 4))), nodes_of(0)).clusters == ()
-    assert [each.size for each in find_clusters(ArrayRows(np.eye(2)), nodes_of(2)).clusters] == [2]
-
-
-@pytest.mark.parametrize("count", [1, -1, 10])
-def test_a_wrong_number_is_refused(count):
-    with pytest.raises(ClnrError, match=rf"number of clusters \(-k\) must be from 2 to 9, not {count}"):
-        find_clusters(ArrayRows(np.eye(9)), nodes_of(9), count)
+def test_a_wrong_number_is_refused():
+    for count in (1, -1, 10):
+        with pytest.raises(ClnrError, match=f"must be from 2 to 9, not {count}"):
+            find_clusters(np.eye(9), nodes_of(9), count)
 
 
 def test_the_silhouette_is_that_of_scikit_learn():
@@ -162,9 +134,9 @@ def test_the_silhouette_is_that_of_scikit_learn():
 
 SCRIPT = """
 import hashlib, numpy as np
-from tests.embedding.search.test_clusters import ArrayRows, find_clusters, nodes_of, planted
+from tests.embedding.search.test_clusters import find_clusters, nodes_of, planted
 z, _ = planted([900, 700, 500, 300, 100], width=96, noise=0.6)
-print(hashlib.sha256(find_clusters(ArrayRows(z), nodes_of(len(z))).assignment.tobytes()).hexdigest())
+print(hashlib.sha256(find_clusters(z, nodes_of(len(z))).assignment.tobytes()).hexdigest())
 """
 
 

@@ -3,12 +3,17 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.preprocessing import StandardScaler, normalize
 
 from clnr.embedding.search import neighbors as module
-from clnr.embedding.search.neighbors import ArrayRows, Rows, nearest, nearest_of_kind, neighbor_lists
-from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.search.neighbors import most_similar, neighbor_lists
+from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.store.shards import Shards, shard_path, write_shard
+from clnr.graph import Graph
+from clnr.tables.ingest_report import IngestReport
+from clnr.tables.table_graph import TableInfo
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
 
@@ -19,27 +24,25 @@ def by_hand(z, i, k):
     return sorted(cosine, key=lambda each: -each[0])[:k]
 
 
-class Blocks(Rows):
-    """Rows in blocks of some sizes, as shards are."""
-
-    shape = Z.shape
-    index = None
-
-    def __init__(self, sizes):
-        self.starts = np.cumsum([0, *sizes])
-
-    def __getitem__(self, nodes):
-        return Z[nodes]
-
-    def blocks(self):
-        return (Z[a:b] for a, b in pairwise(self.starts))
-
-
 SIZES = [(60,), (1, 29, 0, 30), (20, 20, 20)]
 
 
-def rows_of(sizes):
-    return ArrayRows(Z) if len(sizes) == 1 else Blocks(sizes)
+@pytest.fixture(params=SIZES, ids=str)
+def z(request, tmp_path):
+    """The same rows as an array, or in shards of some sizes."""
+    if len(request.param) == 1:
+        return Z
+    (tmp_path / "embeddings").mkdir()
+    for number, (start, stop) in enumerate(pairwise(np.cumsum([0, *request.param]).tolist())):
+        write_shard(shard_path(tmp_path, number), pa.array(range(start, stop)), Z[start:stop])
+    return Shards.open(tmp_path)
+
+
+def nodes_of(ids, row=0, linked=()):
+    """Nodes with these ids, which tell their kinds, and edges from one of them."""
+    graph = Graph.from_edges([row] * len(linked), linked, np.zeros((len(ids), 1)), ids=ids)
+    kinds = tuple(dict.fromkeys(str(each).partition(":")[0] for each in ids))
+    return Nodes(graph, TableInfo(None, (), IngestReport(node_kinds=kinds)), None)
 
 
 def assert_near(nodes, cosine, right):
@@ -49,11 +52,15 @@ def assert_near(nodes, cosine, right):
     assert sorted(zip(ties, nodes.tolist(), strict=True)) == sorted((tie, j) for tie, (_, j) in zip(ties, right, strict=True))
 
 
-@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("asked", [0, 59])
 @pytest.mark.parametrize("k", [1, 5, 59])
-def test_the_nearest_are_those_of_all_pairs(asked, k, sizes):
-    assert_near(*nearest(rows_of(sizes), asked, k), by_hand(Z, asked, k))
+def test_the_nearest_are_those_of_all_pairs(asked, k, z, monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 7)
+    nodes = nodes_of(range(60), asked, [3, 9, 20])
+    assert_near(*most_similar(z, nodes, asked, k), by_hand(Z, asked, k))
+    linked = nodes.graph.neighbours(asked)
+    apart = [each for each in by_hand(Z, asked, 60) if each[1] not in linked]
+    assert_near(*most_similar(z, nodes, asked, k, unlinked=True), apart[:k])
 
 
 @pytest.mark.parametrize("block", [1, 1 << 25])
@@ -65,31 +72,30 @@ def test_the_lists_of_all_rows_are_those_of_each(block, monkeypatch):
 
 @pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
 def test_there_are_as_many_as_there_can_be(count, k, expected):
-    assert nearest(ArrayRows(Z[:count]), 0, k).nodes.shape == (expected,)
+    assert most_similar(Z[:count], nodes_of(range(count)), 0, k).nodes.shape == (expected,)
     assert neighbor_lists(Z[:count], k).nodes.shape == (count, expected)
     assert neighbor_lists(Z[:0], k).nodes.shape == (0, 0)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize(("row", "k", "linked"), [(0, 4, {1, 3, 40}), (0, 100, {3}), (7, 100, {1}), (59, 1, ())])
-def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k, linked):
+@pytest.mark.parametrize(("row", "k", "linked"), [(0, 4, [1, 3, 40]), (0, 100, [3]), (7, 100, [1]), (59, 1, [])])
+def test_the_nearest_of_a_kind_are_those_of_all_pairs(z, row, k, linked):
     ids = np.array([f"{'item' if i % 3 else 'user'}:{i}" for i in range(60)])
-    found = nearest_of_kind(rows_of(sizes), NodeIds(ids), "item", (row, ids[row]), k, linked)
-    z = Z
+    found = most_similar(z, nodes_of(ids, row, linked), row, k, kind="item")
+    right = Z
     if ids[row].startswith("user:"):
         items = np.arange(60) % 3 != 0
-        z = np.empty_like(Z)
+        right = np.empty_like(Z)
         for each in (items, ~items):
-            z[each] = normalize(StandardScaler().fit_transform(Z[each]))
+            right[each] = normalize(StandardScaler().fit_transform(Z[each]))
         of_items = [j for j in linked if items[j]]
-        z[row] = z[of_items].sum(0) if of_items else z[row]
-    assert_near(*found, [(cosine, j) for cosine, j in by_hand(z, row, 60) if ids[j].startswith("item:")][:k])
+        right[row] = right[of_items].sum(0) if of_items else right[row]
+    assert_near(*found, [(cosine, j) for cosine, j in by_hand(right, row, 60) if ids[j].startswith("item:")][:k])
 
 
 def test_equally_similar_nodes_come_in_order_and_a_row_of_zeros_is_near_to_none():
-    z = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
-    assert nearest(ArrayRows(z), 7, 5).nodes.tolist() == [0, 1, 2, 3, 4]
+    z, nodes = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0), nodes_of(range(60))
+    assert most_similar(z, nodes, 7, 5).nodes.tolist() == [0, 1, 2, 3, 4]
     z[4] = 0
-    near = nearest(ArrayRows(z), 4, 3)
+    near = most_similar(z, nodes, 4, 3)
     assert (near.nodes.tolist(), near.cosine.tolist()) == ([0, 1, 2], [0, 0, 0])
     assert np.isfinite(neighbor_lists(z, 59).cosine).all()

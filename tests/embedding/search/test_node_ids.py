@@ -6,19 +6,21 @@ import datetime
 import difflib
 import pickle
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.search import node_ids
-from clnr.embedding.search.node_ids import NodeIds, NodeTexts, near_texts
-from clnr.embedding.store.export import id_column, read_vectors, vector_table
+from clnr.embedding.search.node_ids import lasting_ids, near_texts
+from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
+from clnr.tables import TableGraph, read_tables
+from clnr.tables.table_graph import in_memory
 
 KINDS = {
     "numbers": [7, 3, -1],
@@ -44,40 +46,34 @@ def graph(ids) -> Graph:
     return Graph.from_edges([0], [1], np.eye(3), ids=ids)
 
 
-def saved(ids, path):
-    pq.write_table(vector_table(id_column(graph(ids)), np.eye(3, dtype=np.float32)), path)
-    return read_vectors(path)[0]
+def nodes_of(ids) -> Nodes:
+    return Nodes.of_tables(TableGraph(graph(ids), None))
+
+
+def stored(nodes: Nodes, path) -> Graph:
+    return write_graph(replace(nodes.graph, ids=lasting_ids(nodes.graph)), path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
-    ids = KINDS[kind]
-    for found in (NodeIds(graph(ids).node_ids), NodeIds(saved(ids, tmp_path / "ids.parquet"))):
-        assert [found.get(name) for name in ids] == [0, 1, 2]
-        assert found.rows(ids).tolist() == [0, 1, 2]
+def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(node_ids, "_PART", 2)
+    ids, nodes = KINDS[kind], nodes_of(KINDS[kind])
+    folder = stored(nodes, tmp_path / "graph")
+    in_files = Nodes.of_folder(folder)
+    for found in (nodes, in_files, Nodes.of_tables(in_memory(folder)), pickle.loads(pickle.dumps(in_files))):
+        assert [found.find(name) for name in ids] == [0, 1, 2]
+        assert found.rows(ids[::-1]).tolist() == [2, 1, 0]
         with pytest.raises(DataError, match="there is no node 'nobody'"):
             found.rows(["nobody"])
+    # There may be more of them than memory has room for.
+    assert "_index" not in vars(in_files)
 
 
 def test_numbers_and_their_text_are_one_id():
-    found = NodeIds(np.array([5, 6, 7]))
-    assert [found.get(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
-    assert NodeIds(np.array(["5", "6"])).get(6) == 1
-    assert NodeIds(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("ids", [np.array([5, -6, 7]), np.array(["5", "-6", "ü"], object)])
-def test_ids_in_files_are_passed_over_and_no_index_is_made_of_them(ids, tmp_path, monkeypatch):
-    stored = write_graph(graph(ids), tmp_path / "graph").node_ids
-    monkeypatch.setattr(node_ids, "_PART", 2)
-    found = NodeIds(stored, in_files=True)
-    assert [found.get(name) for name in (5, "5", "-6", ids[2], "6")] == [0, 0, 1, 2, None]
-    assert found.rows(ids[::-1]).tolist() == [2, 1, 0]
-    with pytest.raises(DataError, match="there is no node 'nobody'"):
-        found.rows(["nobody"])
-    again = pickle.loads(pickle.dumps(found))
-    assert again.rows(ids).tolist() == [0, 1, 2]
-    assert not {"_by_id", "_by_text"} & (vars(found).keys() | vars(again).keys())
+    found = nodes_of(np.array([5, 6, 7]))
+    assert [found.find(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
+    assert nodes_of(["5", "6", "7"]).find(6) == 1
+    assert nodes_of([5, "5", "x"]).rows([5, "5"]).tolist() == [0, 1]
 
 
 TUPLES = KINDS["tuples"]
@@ -92,13 +88,13 @@ TUPLES = KINDS["tuples"]
     ],
 )
 def test_ids_may_come_in_many_ways(ids, names):
-    assert NodeIds(graph(ids).node_ids).rows(names).tolist() == [1, 2]
+    assert nodes_of(ids).rows(names).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
 def test_what_can_be_no_id_is_said(name):
     with pytest.raises(DataError, match="hashable"):
-        NodeIds(np.arange(3)).get(name)
+        nodes_of(np.arange(3)).find(name)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +108,7 @@ def test_what_can_be_no_id_is_said(name):
 )
 def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):
     with pytest.raises(DataError, match=words):
-        vector_table(id_column(graph(ids)), np.eye(3, dtype=np.float32))
+        lasting_ids(graph(ids))
 
 
 # -- names and near matches --------------------------------------------------------------------------------------------------
@@ -125,24 +121,28 @@ def parts(texts, size=7):
     return [pa.array(texts[at : at + size], pa.string()) for at in range(0, len(texts), size)]
 
 
-def test_near_texts_are_those_that_difflib_finds_among_all():
+def test_near_texts_are_those_that_difflib_finds_among_all(monkeypatch):
     random = np.random.default_rng(0)
     texts = ["".join(random.choice(list("abcdef"), 8)) for _ in range(300)]
     for node in range(0, 300, 10):
         letters = list(texts[node])
         letters[random.integers(8)] = "z"
         wanted = "".join(letters)
-        found = [texts[each] for _, each in near_texts(parts(texts), wanted, 3)]
+        found = [texts[each] for _, each in near_texts(parts(texts), wanted)]
         assert found[0] == difflib.get_close_matches(wanted, texts, 1)[0] == texts[node]
         ratio = [difflib.SequenceMatcher(None, each, wanted).ratio() for each in found]
         assert ratio == sorted(ratio, reverse=True)
-
-
-def test_few_are_compared_and_the_most_alike_are_among_them(monkeypatch):
+    # Of many, few are compared, and the most alike are among them.
     monkeypatch.setattr(node_ids, "_MOST_COMPARED_TEXTS", 20)
     texts = [f"{WORDS[i % 8]} {WORDS[i // 8 % 8]} {i}" for i in range(2000)]
-    ((_, found),) = near_texts(parts(texts, 300), texts[1700].replace("e", "3", 1), 1)
-    assert found == 1700
+    assert near_texts(parts(texts, 300), texts[1700].replace("e", "3", 1))[0][1] == 1700
+
+
+def named(names) -> Nodes:
+    """Nodes P1, P2 ... with names."""
+    ids = [f"P{i}" for i in range(1, 5)]
+    edges = pa.table({"source": ids, "target": ids[::-1]})
+    return Nodes.of_tables(read_tables(edges, pa.table({"id": ids, "title": names}), names="title"))
 
 
 @pytest.mark.parametrize(
@@ -151,27 +151,27 @@ def test_few_are_compared_and_the_most_alike_are_among_them(monkeypatch):
         ("p11", r"did you mean 'P1' \(Deep Sea\)"),
         ("sea", r"did you mean 'P1' \(Deep Sea\), 'P2' \(Deep Seas\)\?"),
         ("montain", r"did you mean 'P3' \(High Mountain, far away\)\?"),
-        ("(", "and no id or name is like it; ids are such as 'P1' .Deep Sea., 'P2' .Deep Seas., 'P3'"),
-        ("", "and no id or name is like it"),
+        ("(", "ids are such as 'P1' .Deep Sea., 'P2' .Deep Seas., 'P3'"),
+        ("", "ids are such as"),
     ],
 )
 def test_an_unknown_node_is_answered_with_near_ones(wanted, said):
-    ids, names = ["P1", "P2", "P3", "X4"], ["Deep Sea", "Deep Seas", "High Mountain, far away", None]
-    texts = NodeTexts(lambda: parts(ids, 2), lambda: parts(names, 2))
+    nodes = named(["Deep Sea", "Deep Seas", "High Mountain, far away", None])
     with pytest.raises(DataError, match=f"^there is no node '{'[(]' if wanted == '(' else wanted}'.*{said}"):
-        texts.find_named(wanted)
+        nodes.find(wanted)
 
 
 def test_a_name_is_found_in_its_own_case_first():
-    texts = NodeTexts(lambda: parts(list("abcd"), 2), lambda: parts(["Oak", "oak", "Elm", None], 2))
-    assert [texts.find_named(name) for name in ("Oak", "oak", "ELM", "D")] == [0, 1, 2, 3]
-    with pytest.raises(DataError, match="2 nodes are called 'OAK'; use the id of one: 'a', 'b'"):
-        texts.find_named("OAK")
+    nodes = named(["Oak", "oak", "Elm", None])
+    assert [nodes.find(name) for name in ("Oak", "oak", "ELM", "p4")] == [0, 1, 2, 3]
+    with pytest.raises(DataError, match=r"2 nodes are called 'OAK'; use the id of one: 'P1' .Oak., 'P2' .oak."):
+        nodes.find("OAK")
     with pytest.raises(DataError, match="2 nodes are called 'OAK'; use the id of one: 'Oak', 'oak'"):
-        NodeTexts(lambda: parts(["Oak", "oak", "Elm"])).find_named("OAK")
+        nodes_of(["Oak", "oak", "Elm"]).find("OAK")
 
 
 def test_an_id_without_its_kind_is_answered_with_that_of_each_kind():
-    ids = parts([f"{kind}:{i}" for kind in ("user", "movie") for i in range(1, 20)])
-    assert "did you mean 'user:1', 'movie:1', 'user:10'" in str(NodeTexts(lambda: ids).unknown("1"))
-    assert str(NodeTexts(list).unknown("a")) == "there is no node 'a', and no id is like it"
+    ids = [f"{kind}:{i}" for kind in ("user", "movie") for i in range(1, 20)]
+    nodes = Nodes.of_tables(TableGraph(Graph.from_edges([0], [1], np.zeros((38, 1)), ids=ids), None))
+    with pytest.raises(DataError, match="did you mean 'user:1', 'movie:1', 'user:10'"):
+        nodes.rows(["1"])

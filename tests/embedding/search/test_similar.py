@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.search.neighbors import similar_nodes
 from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, RECIPE, VECTORS
-from clnr.embedding.store.artifact_graph import GRAPH_FILE
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
+from tests.command_line import run_script
 from tests.conftest import tiny
 from tests.damage import reseal, rewritten, unseal
 from tests.embedding.store.test_artifact import fitted, replaced, saved, tables
@@ -31,15 +29,14 @@ def folder(tmp_path):
 def by_hand(folder, node, k):
     """The same from the whole folder, by NumPy in double precision."""
     result = load_result(folder)
-    graph, z = result.table_graph.graph, result.z.astype(float)
-    ids = graph.node_ids.tolist()
+    nodes, graph, z = result.nodes, result.nodes.graph, result.z.astype(float)
+    ids = nodes.ids.tolist()
     i = [str(each) for each in ids].index(node)
     unit = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-30)
     cosine = unit @ unit[i]
     cosine[i] = -2
     order = np.argsort(-cosine, kind="stable")[:k]
-    adjacency = graph.to_scipy().toarray()
-    names = result.table_graph.names_of(order) or [""] * len(order)
+    adjacency, names = graph.to_scipy().toarray(), nodes.names_of(order) or [""] * len(order)
     labels = np.full(len(ids), -1) if graph.labels is None else graph.labels
     return [
         (
@@ -47,32 +44,33 @@ def by_hand(folder, node, k):
             pytest.approx(cosine[j], abs=1e-6),
             bool(adjacency[i, j] or adjacency[j, i]),
             name or None,
-            None if labels[j] < 0 else result.table_graph.class_name(int(labels[j])),
+            None if labels[j] < 0 else nodes.info.class_name(int(labels[j])),
         )
         for j, name in zip(order, names, strict=True)
     ]
 
 
-@pytest.mark.parametrize("node", ["n0", "n7", "n19"])
-def test_it_answers_as_the_whole_folder_does(node, folder):
-    found = similar_nodes(folder, node, 6)
-    assert found.nodes == by_hand(folder, node, 6)
-    assert (found.has_names, found.label_column) == (False, "label")
-    save_names(name_nodes(load_result(folder), "kind", folder), folder)
-    named = similar_nodes(folder, node, 6)
-    assert named.nodes == by_hand(folder, node, 6)
-    assert named.has_names
+def test_it_answers_as_the_whole_folder_does_and_reads_no_other_file(folder):
+    for node in ("n0", "n7", "n19"):
+        found = similar_nodes(folder, node, 6)
+        assert found.nodes == by_hand(folder, node, 6)
+        assert (found.has_names, found.label_column) == (False, "label")
+    save_names(name_nodes(load_result(folder), "kind"), folder)
+    right = similar_nodes(folder, "n3", 6)
+    assert right.nodes == by_hand(folder, "n3", 6)
+    assert right.has_names
+    for name in (MODEL, METRICS, f"{GRAPH}/{TABLES}"):
+        (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
+    (folder / RECIPE).write_text("form = nothing")
+    assert similar_nodes(folder, "n3", 6) == right
 
 
 HALF_LABELLED = replace(tiny(), labels=np.where(np.arange(40) % 2, tiny().labels, -1))
 
 
-@pytest.mark.parametrize(
-    "graph", [tiny(sparse=True, weighted=True), tiny(undirected=False), tiny().without_labels(), HALF_LABELLED]
-)
+@pytest.mark.parametrize("graph", [tiny(sparse=True, weighted=True), tiny(undirected=False), HALF_LABELLED])
 def test_graphs_of_every_kind(graph, tmp_path):
     folder = saved(fitted(table_graph=as_table_graph(graph)), tmp_path)
-    assert similar_nodes(folder, "3", 2).label_column == (None if graph.labels is None else "label")
     for node in ("0", "17", "39"):
         assert similar_nodes(folder, node, 39).nodes == by_hand(folder, node, 39)
 
@@ -87,8 +85,8 @@ def test_a_node_is_found_by_its_name(tmp_path):
     assert named.id == "n4"
     with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
         similar_nodes(folder, "Calm Rivver 2")
-    save_names(name_nodes(load_result(folder), "x", folder), folder)
-    with pytest.raises(DataError, match="3 nodes are called '5'; use the id of one: 'n5', 'n12', 'n19'"):
+    save_names(name_nodes(load_result(folder), "x"), folder)
+    with pytest.raises(DataError, match=r"3 nodes are called '5'; use the id of one: 'n5' .5., 'n12' .5., 'n19' .5."):
         similar_nodes(folder, "5")
 
 
@@ -103,7 +101,7 @@ def test_a_file_that_is_read_is_checked(name, folder):
 
 def test_a_node_table_is_read_only_for_names_and_checked(folder):
     right, path = similar_nodes(folder, "n3"), folder / GRAPH / NODES
-    save_names(name_nodes(load_result(folder), "kind", folder), folder)
+    save_names(name_nodes(load_result(folder), "kind"), folder)
     kinds = pq.read_table(path)
     for columns, said in (
         (kinds.slice(1), "it has 19 rows for 20 nodes"),
@@ -118,29 +116,14 @@ def test_a_node_table_is_read_only_for_names_and_checked(folder):
     assert similar_nodes(folder, "n3") == right
 
 
-def test_no_other_file_is_read(folder):
-    right = similar_nodes(folder, "n3")
-    for name in (MODEL, METRICS, f"{GRAPH}/{TABLES}"):
-        (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
-    (folder / RECIPE).write_text("form = nothing")
-    assert similar_nodes(folder, "n3") == right
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("incoming.indices", 99, "has column 99 of 20"),
-        ("incoming.indptr", 2**40, "it goes from 1099511627776"),
-        ("labels.values", 2**40, f"has label {2**40}"),
-    ],
-)
-def test_without_digests_what_is_wrong_is_refused_as_well(name, value, said, folder):
-    graph = load_result(folder).table_graph.graph
-    rewritten(unseal(folder) / GRAPH, lambda arrays: arrays[name].__setitem__(0, value))
-    # What is read of each: the edges of the first edge's end, and the labels of nodes that are found.
-    asked = f"n{int(np.searchsorted(graph.incoming.indptr, 0, 'right')) - 1}" if name == "incoming.indices" else "n1"
-    with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
-        similar_nodes(folder, asked, 19)
+def test_without_digests_what_is_wrong_is_refused_as_well(folder):
+    unseal(folder)
+    rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 2**40))
+    with pytest.raises(DataError, match=rf"labels.values\.bin: it is damaged, or was changed: .*has label {2**40}"):
+        similar_nodes(folder, "n1", 19)
+    rewritten(folder / GRAPH, lambda arrays: arrays["incoming.indices"].__setitem__(slice(None), 99))
+    with pytest.raises(DataError, match=r"incoming.indices\.bin: it is damaged, or was changed: .*has column 99 of 20"):
+        similar_nodes(folder, "n1", 19)
 
 
 def test_counts_that_do_not_fit_are_refused(folder, tmp_path):
@@ -151,7 +134,7 @@ def test_counts_that_do_not_fit_are_refused(folder, tmp_path):
     save_folder(fitted(), tmp_path / "other")
     shutil.rmtree(folder / GRAPH)
     (tmp_path / "other" / GRAPH).rename(folder / GRAPH)
-    with pytest.raises(DataError, match=rf"{GRAPH_FILE}: it has 40 nodes, but {VECTORS} has 20"):
+    with pytest.raises(DataError, match=rf"{GRAPH_FILE}: it has 40 nodes, but there are 20 vectors"):
         similar_nodes(folder, "n3")
     replaced(folder / TABLES, '"form": 1', '"form": 7')
     with pytest.raises(DataError, match="format is version 7"):
@@ -163,9 +146,8 @@ def test_torch_is_not_imported(folder):
     script = f"""
 import sys
 from pathlib import Path
-from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.search.neighbors import similar_nodes
 folder = Path({str(folder)!r})
 print(len(similar_nodes(folder, "n1", 3).nodes), [name for name in ("torch", "duckdb", "sklearn") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("3 []\n", "")
+    assert run_script(script).stdout == "3 []\n"

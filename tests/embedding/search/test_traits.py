@@ -107,16 +107,6 @@ def test_they_are_those_counted_by_hand_the_largest_first(nodes):
     assert {"since": "datetime", "trade": "share"}.items() <= kinds.items()
 
 
-def test_a_sample_stands_for_all(nodes):
-    sample = np.arange(0, COUNT, 2)
-    for group, traits in enumerate(traits_of(nodes, sample, GROUPS[sample], 3)):
-        for trait in traits:
-            if trait.column == "trade":
-                sampled = zip(ROWS[::2], GROUPS[::2], strict=True)
-                inside = [row["trade"] == trait.value for row, of in sampled if of == group and row["trade"] is not None]
-                assert trait.inside == pytest.approx(statistics.fmean(inside))
-
-
 def test_one_group_of_all_is_not_set_apart(nodes):
     assert traits_of(nodes, np.arange(COUNT), np.zeros(COUNT, int), 1) == [()]
 

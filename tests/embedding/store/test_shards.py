@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.extend import extend
-from clnr.embedding.store.artifact import id_columns, load_result
+from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import OWN_FILES, VECTORS
 from clnr.embedding.store.export import EXPORT_FORMATS, write_clusters
 from clnr.embedding.store.output_folder import Output, write_formats
@@ -68,6 +68,6 @@ def assert_exported_as_in_memory(shards: Path, whole: Path) -> None:
         assert path.read_bytes() == (whole / file).read_bytes()
     assert np.array_equal(np.load(whole / "embeddings.npy"), in_memory.z)
     for result, folder in ((in_files, shards), (in_memory, whole)):
-        write_clusters(id_columns(result), result.clusters.assignment, folder.with_suffix(".csv"))
+        write_clusters(result.nodes.graph, result.clusters.assignment, folder.with_suffix(".csv"))
     assert shards.with_suffix(".csv").read_bytes() == whole.with_suffix(".csv").read_bytes()
     assert OWN_FILES.find_foreign(shards) is None

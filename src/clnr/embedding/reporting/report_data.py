@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from clnr.embedding.planning.graph_facts import counts_of, facts_in_words
 from clnr.embedding.reporting.projection import map_points
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.embedding.search.clusters import Cluster, Clusters
 from clnr.embedding.search.neighbors import neighbor_lists
-from clnr.embedding.search.nodes import ShownNodes
+from clnr.embedding.search.nodes import Nodes, sample_nodes
+from clnr.errors import shorten
+from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
@@ -28,9 +31,6 @@ from clnr.tables.table_graph import TableInfo
 _MOST_NODES, _MOST_NODES_IN_SHARDS = 100_000, 5_000
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
-_WORD_LETTERS = 30
-# The most categories of a column that comes before numbers; others come after them.
-_MOST_CATEGORIES = 50
 # The most values of a column that a map opens with, and the fewest nodes of each, on average.
 _FEW_VALUES, _LEAST_NODES_OF_VALUE = 20, 2
 
@@ -69,27 +69,27 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
 
     The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
-    model, info = result.model, result.nodes.info
-    shown = result.nodes.shown(_MOST_NODES if isinstance(result.z, np.ndarray) else _MOST_NODES_IN_SHARDS)
-    count, total = len(shown.nodes), result.nodes.num_nodes
-    z = result.z[shown.nodes]
-    colours = _columns(shown, info, result.clusters, colour)
+    model, nodes, info = result.model, result.nodes, result.nodes.info
+    total = nodes.num_nodes
+    shown = sample_nodes(total, _MOST_NODES if isinstance(result.z, np.ndarray) else _MOST_NODES_IN_SHARDS)
+    z, ids = result.z[shown], [str(each) for each in nodes.ids[shown].tolist()]
     near = neighbor_lists(z, _NEAR_NODES)
-    names = [_shorten(name) for name in shown.names]
+    names, (start, links) = [shorten(name, _MOST_LETTERS) for name in nodes.names_of(shown)], edges_among(nodes.graph, shown)
+    facts = facts_in_words(counts_of(nodes.graph)) | ({"names": f"column {nodes.name_column}"} if any(names) else {})
     columns = [_split(line) for line in column_lines(info.ingest_report.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
-    of_tables = result.nodes.warnings
+    of_tables = nodes.warnings
     notes = [*(line for line in of_tables if line.startswith("warning: ")), *result.warnings]
     notices = [line for line in of_tables if not line.startswith("warning: ")]
-    if count < total:
-        notices.append(f"the map and its neighbours are a random sample: {count:,} of {total:,} nodes")
+    if len(shown) < total:
+        notices.append(f"the map and its neighbours are a random sample: {len(shown):,} of {total:,} nodes")
     return ReportData(
         title=title,
         sections=[
-            ("The graph", [*shown.facts.items()]),
+            ("The graph", [*facts.items()]),
             ("All scores", format_scores(result.scores)),
             *([("Columns", columns)] if columns else []),
             ("Training", [*trained_by.items(), *((key, str(value)) for key, value in recipe.items())]),
@@ -98,26 +98,18 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
         notes=notes,
         notices=notices,
         curves=[("loss", result.losses)] if result.losses else [],
-        ids=shown.ids,
+        ids=ids,
         points=map_points(z, near, model.seed),
-        columns=colours,
+        columns=_columns(nodes, shown, ids, result.clusters, colour),
         near=near.nodes.astype(np.int32),
         closeness=near.cosine,
-        start=shown.start,
-        links=shown.links,
+        start=start,
+        links=links,
         names=names if any(names) else (),
         comparison=None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence),
         scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
         clusters=[(each.title, _cluster_lines(each)) for each in result.clusters.clusters],
     )
-
-
-def _shorten(text: str) -> str:
-    """At most 200 characters, cut where a word ends if that loses little."""
-    if len(text) <= _MOST_LETTERS:
-        return text
-    cut = text[: _MOST_LETTERS - 1]
-    return f"{cut.rsplit(maxsplit=1)[0] if ' ' in cut[-_WORD_LETTERS:] else cut}…"
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -131,31 +123,45 @@ def _cluster_lines(cluster: Cluster) -> list[str]:
     return [cluster.summary, *([apart] if cluster.traits else [])]
 
 
-def _columns(shown: ShownNodes, info: TableInfo, clusters: Clusters, colour: str | None) -> list[Column]:
-    """What the map can be coloured by: classes, clusters, the node table's columns except names, and degrees.
+def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
+    """The edges among some nodes, which are sorted, in either direction, without loops: CSR indptr and indices."""
+    count = len(nodes)
+    keys = [np.empty(0, np.int64)]
+    for way in graph.edges_by_end if count else ():
+        edges = graph.take_edges(nodes, way)
+        rows = np.repeat(np.arange(count), np.diff(edges.indptr))
+        places = np.minimum(np.searchsorted(nodes, edges.indices), count - 1)
+        among = (nodes[places] == edges.indices) & (rows != places)
+        keys.append(rows[among] * count + places[among])
+    rows, columns = np.divmod(np.unique(np.concatenate(keys)), max(1, count))
+    return np.searchsorted(rows, np.arange(count + 1)), columns.astype(np.int32)
 
-    The first is what it opens with.
-    """
-    labels, table, columns = shown.labels, shown.columns, list[Column]()
-    encoder, classes, report = info
+
+# -- what the map can be coloured by ----------------------------------------------------------------------------------------
+
+
+def _columns(nodes: Nodes, shown: Array, ids: list[str], clusters: Clusters, colour: str | None) -> list[Column]:
+    """Classes, clusters, the node table's columns except names, and degrees; the first is what the map opens with."""
+    labels, columns = nodes.labels_of(shown), list[Column]()
+    encoder, _, report = nodes.info
     encoders = {
         plain_name(each.column) if each.node_kind else each.column: each
         for each in (() if encoder is None else encoder.column_encoders)
     }
     if labels is not None:
-        columns.append(_classes(report.label_column, labels, classes))
-    if table is not None:
-        others = [name for name in table.column_names if name != report.names]
-        coloured = (_column(name, table[name].combine_chunks(), shown.ids, encoders.get(name)) for name in others)
-        taken = {each.name for each in columns}
-        more = [column for column in coloured if column is not None and column.name not in taken]
-        columns += sorted(more, key=lambda column: (not _has_few_values(column, encoders.get(column.name)), _rank(column)))
+        columns.append(_classes(report.label_column, labels, nodes.info))
+    if nodes.table is not None:
+        table, taken = nodes.table.take(shown), {each.name for each in columns}
+        others = [name for name in table.column_names if name != report.names and name not in taken]
+        coloured = (_column(name, table[name].combine_chunks(), ids, encoders.get(name)) for name in others)
+        more = [column for column in coloured if column is not None]
+        columns += sorted(more, key=lambda column: not _has_few_values(column, encoders.get(column.name)))
     # A table may have a column of this name.
     name = "clusters" if any(each.name == "cluster" for each in columns) else "cluster"
-    cluster = Column(name, clusters.assignment[shown.nodes], tuple(each.title for each in clusters.clusters))
+    cluster = Column(name, clusters.assignment[shown], tuple(each.title for each in clusters.clusters))
     opens = labels is not None or (columns and _has_few_values(columns[0], encoders.get(columns[0].name)))
     columns.insert(1 if opens else 0, cluster)
-    columns.append(Column("number of edges", shown.degrees.astype(np.float32)))
+    columns.append(Column("number of edges", nodes.graph.degrees[shown].astype(np.float32)))
     if colour is not None:
         check_choice("column", colour, [each.name for each in columns])
         columns.sort(key=lambda each: each.name != colour)
@@ -170,16 +176,11 @@ def _has_few_values(column: Column, encoder: ColumnEncoder | None) -> bool:
     return 2 <= len(np.unique(known)) <= min(_FEW_VALUES, len(known) / _LEAST_NODES_OF_VALUE)
 
 
-def _classes(title: str, labels: Array, names: tuple[str, ...]) -> Column:
-    """Classes by name; a class without a name by its number, if it occurs."""
-    bare = np.unique(labels[labels >= len(names)])
-    codes = np.where(labels < len(names), np.maximum(labels, -1), len(names) + np.searchsorted(bare, labels))
-    return Column(title, codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
-
-
-def _rank(column: Column) -> int:
-    """The order of columns: a few categories first, then numbers, then many categories."""
-    return 0 if 2 <= len(column.names) <= _MOST_CATEGORIES else 1 if column.is_number else 2
+def _classes(title: str, labels: Array, info: TableInfo) -> Column:
+    """Classes that occur, by name."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    unknown = int(np.count_nonzero(classes < 0))
+    return Column(title, (codes - unknown).astype(np.int32), tuple(map(info.class_name, classes[unknown:].tolist())))
 
 
 def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | None) -> Column | None:
@@ -205,5 +206,5 @@ def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | Non
             # What does not fit into float32 is shown as missing.
             return Column(name, np.where(np.abs(numbers) <= np.finfo(np.float32).max, numbers, np.nan).astype(np.float32))
     coded = pc.dictionary_encode(texts)
-    names = tuple(_shorten(str(each)) for each in coded.dictionary.to_pylist())
+    names = tuple(shorten(str(each), _MOST_LETTERS) for each in coded.dictionary.to_pylist())
     return Column(name, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32), names)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clnr.embedding.search.neighbors import Rows, rows_of_kind
+from clnr.embedding.search.neighbors import rows_of_kind
 from clnr.embedding.search.node_ids import json_id
 from clnr.embedding.search.nodes import Nodes, sample_nodes
 from clnr.embedding.search.traits import Trait, traits_of
+from clnr.embedding.store.shards import blocks
 from clnr.errors import ClnrError, shorten
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
@@ -40,7 +40,6 @@ class Cluster:
         typical: The ids of the nodes nearest its centre, nearest first.
         names: What these are called, "" for one without a name.
         traits: What sets it apart: first what is beyond chance, then the largest difference.
-        title: Its number, and in a few words what sets it apart beyond chance.
     """
 
     number: int
@@ -48,7 +47,12 @@ class Cluster:
     typical: tuple[Any, ...]
     names: tuple[str, ...]
     traits: tuple[Trait, ...]
-    title: str
+
+    @property
+    def title(self) -> str:
+        """Its number, and in a few words what sets it apart beyond chance."""
+        words = [trait.short for trait in self.traits if trait.telling][:_TITLE_TRAITS]
+        return f"{self.number}: {', '.join(words)}" if words else f"cluster {self.number}"
 
     @property
     def typical_texts(self) -> list[str]:
@@ -90,43 +94,32 @@ class Clusters:
         return {"silhouette": silhouette, "clusters": [each.to_dict() for each in self.clusters]}
 
 
-def find_clusters(rows: Rows, nodes: Nodes, count: int | None = None, kind: str | None = None) -> Clusters:
+def find_clusters(z: Any, nodes: Nodes, count: int | None = None, kind: str | None = None) -> Clusters:
     """Clusters of all nodes, or of a kind, by k-means of vectors of length 1, as the search compares them; the seed is fixed.
 
     Without ``count``, their number is the one of 2 to 12 with the highest silhouette, if that is at least 0.25; else 8, or the
     square root of the number of nodes where that is less.
     """
-    everyone = np.arange(rows.shape[0])
+    everyone = np.arange(len(z))
     if kind is not None:
-        nodes.check_kind(kind)
-        everyone = np.concatenate([first + places for first, _, places in rows_of_kind(rows, nodes.ids, kind)])
+        everyone = np.concatenate([of_kind for of_kind, _ in rows_of_kind(z, nodes, kind)])
     sample = everyone[sample_nodes(len(everyone), _FITTED_NODES)]
     if count is not None and not 2 <= count <= len(sample):
         raise ClnrError(f"the number of clusters (-k) must be from 2 to {len(sample):,}, not {count:,}")
-    z = unit(rows[sample])
-    judged = sample_nodes(len(z), _JUDGED_NODES)
-    distances = _distances(z[judged])
-    centres = _centres(z, _best_count(z[judged], distances) if count is None else count)
-    assignment, distance = _assign(rows, centres)
+    sampled = unit(z[sample])
+    judged = sample_nodes(len(sample), _JUDGED_NODES)
+    distances = _distances(sampled[judged])
+    centres = _centres(sampled, _best_count(sampled[judged], distances) if count is None else count)
+    assignment, distance = _assign(z, centres)
     assignment[np.setdiff1d(np.arange(len(assignment)), everyone)] = -1
     traits = traits_of(nodes, sample, assignment[sample], len(centres))
-    titles, clusters = _titles(traits), []
+    clusters = []
     for number, size in enumerate(np.bincount(assignment[everyone], minlength=len(centres)).tolist()):
         members = np.flatnonzero(assignment == number)
         typical = members[np.argsort(distance[members], kind="stable")[:_TYPICAL_NODES]]
         ids, names = nodes.ids[typical].tolist(), nodes.names_of(typical) or [""] * len(typical)
-        clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number], titles[number]))
+        clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number]))
     return Clusters(assignment, tuple(clusters), silhouette(distances, assignment[sample[judged]]))
-
-
-def _titles(traits: list[tuple[Trait, ...]]) -> list[str]:
-    """A title for each cluster: three traits that tell it apart, or more where two clusters would have the same."""
-    words = [[trait.short for trait in each if trait.telling] for each in traits]
-    shown = [each[:_TITLE_TRAITS] for each in words]
-    for length in range(_TITLE_TRAITS + 1, max(map(len, words), default=0) + 1):
-        clusters_of = Counter(map(frozenset, shown))
-        shown = [more[:length] if clusters_of[frozenset(few)] > 1 else few for few, more in zip(shown, words, strict=True)]
-    return [f"{number}: {', '.join(each)}" if each else f"cluster {number}" for number, each in enumerate(shown)]
 
 
 def _k_means(z: Array, count: int) -> tuple[Array, Array]:
@@ -163,16 +156,12 @@ def _centres(z: Array, count: int) -> Array:
     return centres[order[: np.count_nonzero(sizes)]]
 
 
-def _assign(rows: Rows, centres: Array) -> tuple[Array, Array]:
+def _assign(z: Any, centres: Array) -> tuple[Array, Array]:
     """The nearest centre of each node, and how far it is; one block at a time."""
-    assignment, distance = np.empty(rows.shape[0], np.int32), np.empty(rows.shape[0], np.float32)
-    first = 0
-    for block in rows.blocks():
-        for start in range(0, len(block), _BLOCK_ROWS):
-            part = unit(block[start : start + _BLOCK_ROWS])
-            there = slice(first, first + len(part))
-            assignment[there], distance[there] = _nearest(part, centres)
-            first += len(part)
+    assignment, distance = np.empty(len(z), np.int32), np.empty(len(z), np.float32)
+    for first, rows in blocks(z, _BLOCK_ROWS):
+        there = slice(first, first + len(rows))
+        assignment[there], distance[there] = _nearest(unit(rows), centres)
     return assignment, distance
 
 

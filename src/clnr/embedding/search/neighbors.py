@@ -1,16 +1,21 @@
-"""Nearest neighbours by cosine similarity, in blocks of rows."""
+"""Nearest neighbours by cosine similarity, in blocks of rows; those of a node of a model folder without importing torch."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.search.node_ids import NodeIds
+from clnr.embedding.search.node_ids import id_part, json_id
+from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
+from clnr.embedding.store.shards import blocks, load_vectors
+from clnr.errors import ClnrError, option
 from clnr.graph.kind_rows import KindScale, unit
+from clnr.support.arguments import check_choice
+from clnr.support.storage import errors_name, read_stable
 from clnr.tables.roles.column_names import kind_of, node_id
 
 if TYPE_CHECKING:
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 
 # Cosines that are in memory at a time where each node is compared with all.
 _BLOCK_COSINES = 1 << 25
+# Rows that a processor's cache holds while they are compared and measured.
+_BLOCK_ROWS = 1 << 12
 # The most neighbours of a kind that are averaged.
 _MOST_LINKED_NODES = 1000
 
@@ -29,84 +36,33 @@ class NeighborList(NamedTuple):
     cosine: Array
 
 
-class Rows(ABC):
-    """The vectors of all nodes, in blocks of which one is in memory at a time."""
+def most_similar(z: Any, nodes: Nodes, node: int, k: int, *, kind: str | None = None, unlinked: bool = False) -> NeighborList:
+    """The ``k`` nodes, of a kind or of all, that are most similar to a node, without it and, if so asked, its neighbours.
 
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]: ...
-
-    @abstractmethod
-    def __getitem__(self, nodes: Any) -> Array:
-        """The vectors of some nodes."""
-
-    @abstractmethod
-    def blocks(self) -> Iterator[Array]:
-        """All vectors in order, one block after the other."""
-
-    def direction(self, node: int) -> Array:
-        """The vector of a node, scaled to length 1."""
-        return unit(self[np.array([node])])[0]
-
-    def scaled_blocks(self) -> Iterator[tuple[Array, Any]]:
-        """Blocks, and what their rows are still to be multiplied by to have length 1."""
-        return ((unit(z), 1.0) for z in self.blocks())
+    Nodes of its own kind, or of all kinds: by cosine similarity. Those of another kind: by that of standardised rows to its
+    neighbours of the kind that is wanted, as ``kind_cosines``; if it has none, to its own.
+    """
+    linked = sorted(nodes.graph.neighbours(node)) if unlinked or kind is not None else []
+    compare: Callable[[Array, Array], Array] = _cosines
+    (query,) = unit(z[[node]])
+    if kind is not None and kind_of(str(nodes.ids[node])) != kind:
+        query, compare = _query_for_kind(z, nodes, kind, node, np.array(linked, np.int64))
+    left_out = np.array([node, *(linked if unlinked else [])])
+    return _best(((these, compare(rows, query)) for these, rows in rows_of_kind(z, nodes, kind)), left_out, k)
 
 
-class ArrayRows(Rows):
-    """Vectors in memory, as one block; what all searches share is computed once, by the first."""
-
-    def __init__(self, z: Array):
-        self._z = np.ascontiguousarray(z, dtype=np.float32)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._z.shape[0], self._z.shape[1]
-
-    def __getitem__(self, nodes: Any) -> Array:
-        return self._z[nodes]
-
-    def blocks(self) -> Iterator[Array]:
-        yield self._z
-
-    def direction(self, node: int) -> Array:
-        return self._z[node] * self._scale[node]
-
-    def scaled_blocks(self) -> Iterator[tuple[Array, Any]]:
-        # Scaled rows would take the memory of all rows again.
-        yield self._z, self._scale
-
-    @cached_property
-    def _scale(self) -> Array:
-        """One over each row's norm, 0 for a row of zeros."""
-        norm = np.sqrt(np.einsum("nd,nd->n", self._z, self._z))
-        return np.divide(1, norm, out=np.zeros_like(norm), where=norm > 0)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._z,)
+def _cosines(rows: Array, query: Array) -> Array:
+    """How similar rows are to one of length 1; 0 for a row of zeros."""
+    norm = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    return np.divide(rows @ query, norm, out=np.zeros_like(norm), where=norm > 0)
 
 
-def nearest(rows: Rows, node: int, k: int) -> NeighborList:
-    """The ``k`` nodes, or all, of largest cosine similarity to one, without this node itself; torch is not imported."""
-    return _best(_cosines(rows, node, rows.direction(node)), max(0, min(k, rows.shape[0] - 1)))
-
-
-def _cosines(rows: Rows, node: int, query: Array) -> Iterator[tuple[Array, Array]]:
-    """The nodes of each block, and how similar each is to one; this one itself not at all."""
-    first = 0
-    for z, scale in rows.scaled_blocks():
-        cosine = (z @ query) * scale
-        if first <= node < first + len(z):
-            cosine[node - first] = -np.inf
-        yield np.arange(first, first + len(z)), cosine
-        first += len(z)
-
-
-def _best(parts: Iterable[tuple[Array, Array]], k: int) -> NeighborList:
+def _best(parts: Iterable[tuple[Array, Array]], left_out: Array, k: int) -> NeighborList:
     """The ``k`` nodes of largest cosine, of nodes and cosines in parts; of equally similar nodes the first come first."""
     nodes, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
     for more_nodes, more_cosines in parts:
-        nodes, cosines = np.concatenate([nodes, more_nodes]), np.concatenate([cosines, more_cosines])
+        kept = np.isin(more_nodes, left_out, invert=True)
+        nodes, cosines = np.concatenate([nodes, more_nodes[kept]]), np.concatenate([cosines, more_cosines[kept]])
         if 0 < k < len(nodes):
             # All that are tied for the last place are candidates, so that ties are broken by the order of nodes.
             candidates = np.flatnonzero(~(cosines < -np.partition(-cosines, k - 1)[k - 1]))
@@ -133,56 +89,101 @@ def neighbor_lists(z: Array, k: int) -> NeighborList:
     return NeighborList(torch.cat(nodes).numpy(), torch.cat(cosines).numpy())
 
 
-def nearest_of_kind(rows: Rows, ids: NodeIds, kind: str, node: tuple[int, str], k: int, linked: Iterable[int]) -> NeighborList:
-    """The ``k`` nodes of one kind that are most similar to a node, without this node itself; exact.
-
-    To a node of the same kind: by cosine similarity. To one of another kind: by that of standardised rows to its neighbours of
-    the kind that is wanted, as ``kind_cosines``; if it has none, to its own.
-
-    ``node`` is its number and its id.
-    """
-    number, kind_of_node = node[0], kind_of(node[1])
-    (query,) = unit(rows[np.array([number])])
-    scaled: Callable[[Array], Array] = unit
-    if kind_of_node != kind:
-        query, scaled = _query_for_kind(rows, ids, kind, number, kind_of_node, linked)
-
-    def parts() -> Iterator[tuple[Array, Array]]:
-        for first, z, of_kind in rows_of_kind(rows, ids, kind):
-            others = of_kind[of_kind != number - first]
-            yield first + others, scaled(z[others]) @ query
-
-    return _best(parts(), k)
+# -- nodes of several kinds -------------------------------------------------------------------------------------------------
 
 
-def _query_for_kind(
-    rows: Rows, ids: NodeIds, kind: str, node: int, kind_of_node: str, linked: Iterable[int]
-) -> tuple[Array, Callable[[Array], Array]]:
-    """What nodes of a kind are compared with, on behalf of a node of another, and how their rows are scaled."""
-    scale, neighbours = _scale_of(rows, ids, kind, np.array(sorted(linked), np.int64))
+def rows_of_kind(z: Any, nodes: Nodes, kind: str | None) -> Iterator[tuple[Array, Array]]:
+    """The nodes of a kind, or all, and their rows, a block at a time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = nodes.info.ingest_report.node_kinds
+    if kind is not None and not kinds:
+        raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
+    if kind is not None:
+        check_choice("kind of nodes", kind, kinds)
+    for first, rows in blocks(z, _BLOCK_ROWS):
+        everyone = np.arange(first, first + len(rows))
+        if kind is None:
+            yield everyone, rows
+        else:
+            ids = id_part(nodes.graph, first, first + len(rows)).cast(pa.string())
+            of_kind = np.asarray(pc.starts_with(ids, node_id(kind, "")))
+            yield everyone[of_kind], rows[of_kind]
+
+
+def _query_for_kind(z: Any, nodes: Nodes, kind: str, node: int, linked: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
+    """What nodes of a kind are compared with, on behalf of a node of another, and how."""
+    scale, neighbours = _scale_of(z, nodes, kind, linked)
     if len(neighbours):
-        some = rows[neighbours[:: -(-len(neighbours) // _MOST_LINKED_NODES)]]
-        compared = scale.standardise(some)
+        compared = scale.standardise(z[neighbours[:: -(-len(neighbours) // _MOST_LINKED_NODES)]])
     else:
-        compared = _scale_of(rows, ids, kind_of_node, neighbours)[0].standardise(rows[np.array([node])])
-    return unit(compared.sum(0, keepdims=True))[0], scale.standardise
+        compared = _scale_of(z, nodes, kind_of(str(nodes.ids[node])), neighbours)[0].standardise(z[[node]])
+    return unit(compared.sum(0, keepdims=True))[0], lambda rows, query: scale.standardise(rows) @ query
 
 
-def _scale_of(rows: Rows, ids: NodeIds, kind: str, nodes: Array) -> tuple[KindScale, Array]:
+def _scale_of(z: Any, nodes: Nodes, kind: str, some: Array) -> tuple[KindScale, Array]:
     """What the rows of a kind have in common, and which of some nodes are of this kind."""
-    scale, of_this_kind = KindScale(rows.shape[1]), [np.empty(0, np.int64)]
-    for first, z, of_kind in rows_of_kind(rows, ids, kind):
-        scale.add(z[of_kind])
-        of_this_kind.append(np.intersect1d(nodes, first + of_kind))
+    scale, of_this_kind = KindScale(z.shape[1]), [np.empty(0, np.int64)]
+    for of_kind, rows in rows_of_kind(z, nodes, kind):
+        scale.add(rows)
+        of_this_kind.append(np.intersect1d(some, of_kind))
     return scale, np.concatenate(of_this_kind)
 
 
-def rows_of_kind(rows: Rows, ids: NodeIds, kind: str) -> Iterator[tuple[int, Array, Array]]:
-    """Of each block: the number of its first row, its rows, and the places of those of one kind among them."""
-    import pyarrow.compute as pc
+# -- of a folder ------------------------------------------------------------------------------------------------------------
 
-    first = 0
-    for z in rows.blocks():
-        of_kind = pc.starts_with(ids.part(first, first + len(z)), node_id(kind, ""))
-        yield first, z, np.flatnonzero(np.asarray(of_kind))
-        first += len(z)
+
+class SimilarNode(NamedTuple):
+    """A node that is similar to another; it is linked if an edge joins the two, in either direction."""
+
+    id: int | str
+    cosine: float
+    linked: bool
+    name: str | None = None
+    label: str | None = None
+
+
+class SimilarNodes(NamedTuple):
+    """The nodes most similar to one, most similar first, the id of that one, and what is known about nodes of this folder.
+
+    ``label_column`` is what labels are called; None if nodes have none.
+    """
+
+    nodes: list[SimilarNode]
+    id: str
+    has_names: bool
+    label_column: str | None
+
+
+def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = None, unlinked: bool = False) -> SimilarNodes:
+    """The nodes of a model folder that are most similar to one of them, by cosine similarity.
+
+    The files that are read are checked: sizes, digests of all but the arrays of the graph, and what is read of these.
+
+    A node is named by its id, as text, or by its name.
+    """
+    if k < 1:
+        raise ClnrError(f"k (-k) must be at least 1, not {k}")
+    return read_stable(folder, DIGESTS, lambda: _similar(ArtifactFiles.open(folder), node, k, kind, unlinked))
+
+
+def _similar(files: ArtifactFiles, name: str, k: int, kind: str | None, unlinked: bool) -> SimilarNodes:
+    nodes = Nodes.load(files)
+    z = load_vectors(files, nodes.num_nodes)
+    with errors_name(files.folder):
+        node = nodes.find(name)
+    near, cosines = most_similar(z, nodes, node, k, kind=kind, unlinked=unlinked)
+    linked, labels, names = nodes.graph.neighbours(node), nodes.labels_of(near), nodes.names_of(near)
+    similar = [
+        SimilarNode(
+            id=json_id(near_id),
+            cosine=float(cosines[place]),
+            linked=int(near[place]) in linked,
+            name=(names[place] or None) if names else None,
+            label=None if labels is None or labels[place] < 0 else nodes.info.class_name(int(labels[place])),
+        )
+        for place, near_id in enumerate(nodes.ids[near].tolist())
+    ]
+    label_column = None if labels is None else nodes.info.ingest_report.label_column
+    return SimilarNodes(similar, str(nodes.ids[node]), bool(names), label_column)

@@ -1,50 +1,36 @@
-"""Who the nodes of an embedding are: ids, names, labels, neighbours; what is in files is read when it is asked for.
+"""Who the nodes of an embedding are: ids, names, kinds, labels and features; what is in files is read when it is asked for.
 
 Nothing here needs torch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import counts_of, facts_in_words, table_warnings
-from clnr.embedding.search.node_ids import NodeIds, NodeTexts, equal_texts
-from clnr.errors import ClnrError, DataError, option
+from clnr.embedding.planning.graph_facts import table_warnings
+from clnr.embedding.search.node_ids import Texts, equal_texts, id_list, id_parts, near_texts, rows_of_texts, text_of
+from clnr.embedding.store.artifact_files import GRAPH_FILE, ArtifactFiles
+from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.folder import open_unchanged
+from clnr.graph.folder import open_graph, verify
 from clnr.support.arguments import check_choice
+from clnr.support.storage import errors_name
 from clnr.tables import TableGraph
-from clnr.tables.ingest_report import NODES
-from clnr.tables.io.source import Column, Table
+from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.node_table import NodeTable
-from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, find_column
+from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID
 from clnr.tables.roles.node_names import can_name, name_texts, names_at
 from clnr.tables.table_graph import TableInfo, node_table, read_table_info
 
-
-class ShownNodes(NamedTuple):
-    """The nodes that a report shows: all of a graph, or a sample, and what is shown of each.
-
-    ``start`` and ``links`` are a CSR of the edges among them, in either direction; ``columns`` are those of the node table, or
-    None; degrees and facts are of the whole graph.
-    """
-
-    nodes: Array
-    ids: list[str]
-    names: list[str]
-    labels: Array | None
-    columns: Any
-    start: Array
-    links: Array
-    degrees: Array
-    facts: dict[str, str]
+_SHOWN_NODES, _MOST_NAME_LETTERS = 5, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,77 +38,60 @@ class Nodes:
     """The nodes of an embedding.
 
     Attributes:
-        ids: Their ids.
-        info: How tables were turned into their graph.
-        found: Their graph; None if its folder is gone, or has another graph by now.
+        graph: Their graph, in memory or in a folder.
+        info: How tables were turned into it.
         table: The columns of the table of nodes, if there is one.
-        digest: That of the graph.
-        title: What to call the graph.
-        saved_in: A folder that has all files of the result; None if they are yet to be written.
     """
 
-    ids: NodeIds
+    graph: Graph
     info: TableInfo
-    found: Graph | None
     table: NodeTable | None
-    digest: str
-    title: str
-    saved_in: Path | None = None
 
     @classmethod
     def of_tables(cls, table_graph: TableGraph) -> Nodes:
-        """The nodes of a graph that is not saved yet."""
+        """The nodes of a graph in memory."""
         graph, columns = table_graph.graph, table_graph.columns
-        table = None if columns is None else NodeTable(columns, graph.num_nodes)
-        return cls(NodeIds(graph.node_ids), table_graph.info, graph, table, graph.digest, graph.name)
+        return cls(graph, table_graph.info, None if columns is None else NodeTable(columns, graph.num_nodes))
 
     @classmethod
     def of_folder(cls, graph: Graph) -> Nodes:
-        """The nodes of a graph that is in a folder."""
-        ids = NodeIds(graph.node_ids, in_files=True)
-        return cls(ids, read_table_info(graph), graph, node_table(graph), graph.digest, graph.name)
+        """The nodes of a graph in a folder."""
+        return cls(graph, read_table_info(graph), node_table(graph))
+
+    @classmethod
+    def load(cls, files: ArtifactFiles, whole: bool = False) -> Nodes:
+        """The nodes of a model folder, read when they are asked for or, ``whole``, at once; then all of them is checked."""
+        with files.reading(TABLES) as path:
+            info = TableInfo.from_json(path.read_text(encoding="utf-8"))
+        with files.reading(GRAPH_FILE) as manifest:
+            graph = open_graph(manifest.parent)
+        if whole:
+            verify(manifest.parent)
+        with errors_name(manifest):
+            info.check_labels(graph.num_classes)
+        nodes = cls(graph, info, node_table(graph))
+        names = info.ingest_report.names
+        if names is not None and nodes._text_columns.count(names) != 1:
+            what = f"the column of names, '{names}', is not in {NODES}, is there twice, or has no texts"
+            raise DataError(f"{files.folder / TABLES}: {what}")
+        return cls.of_tables(nodes.table_graph) if whole else nodes
 
     def in_memory(self) -> Nodes:
         """The same, of which nothing is in files."""
         return self if self.graph.stored is None else Nodes.of_tables(self.table_graph)
 
-    @property
-    def kind_numbers(self) -> Array | None:
-        """The kind of each node, as a number in as few bytes as can be; None if nodes are of one kind."""
-        kinds = self.info.ingest_report.node_kinds
-        if self.table is None or len(kinds) < 2:
-            return None
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        known, numbers = pa.array(kinds), [np.empty(0, np.min_scalar_type(len(kinds)))]
-        for names in self.table.parts(NODE_KIND):
-            # A name that is not known is of a kind of its own.
-            places = pc.index_in(names.cast(pa.string()), known).fill_null(len(kinds))
-            numbers.append(np.asarray(places).astype(numbers[0].dtype))
-        return np.concatenate(numbers)
-
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # A graph in files may be larger than memory: its folder is opened again.
-        stored = None if self.found is None else self.found.stored
-        return vars(self) if stored is None else {**vars(self), "found": stored.path}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        if isinstance(self.found, Path):
-            found = open_unchanged(self.found, self.digest)
-            vars(self).update(found=found, table=None if found is None else self.table)
+        stored = self.graph.stored
+        return _again, (self.graph if stored is None else stored.path, self.info, self.table)
 
     @property
     def num_nodes(self) -> int:
-        return len(self.ids)
+        return self.graph.num_nodes
 
     @property
-    def graph(self) -> Graph:
-        """Their graph; an error if it is not there."""
-        if self.found is None:
-            raise DataError(f"{self.saved_in}: its graph folder is missing, or has another graph by now")
-        return self.found
+    def ids(self) -> Any:
+        return self.graph.node_ids
 
     @property
     def table_graph(self) -> TableGraph:
@@ -132,47 +101,82 @@ class Nodes:
     @property
     def warnings(self) -> list[str]:
         """Odd things in the tables, and what was done about each, a line each."""
-        return [] if self.found is None else table_warnings(self.found, self.info)
+        return table_warnings(self.graph, self.info)
 
     def is_of(self, graph: Graph) -> bool:
         """Whether this is the graph that was embedded."""
-        return graph is self.found or (graph.stored is not None and graph.digest == self.digest)
-
-    def check_kind(self, kind: str) -> None:
-        """Fail if nodes are never of this kind."""
-        if not (kinds := self.info.ingest_report.node_kinds):
-            raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
-        check_choice("kind of nodes", kind, kinds)
+        return graph is self.graph or (graph.stored is not None and graph.digest == self.graph.digest)
 
     def kinds_of(self, nodes: Array) -> Any:
         """The kinds of some nodes and their ids among these, as an Arrow table; None if nodes have no kinds."""
-        wanted = [NODE_KIND, ORIGINAL_ID]
-        if self.table is None or not self.info.ingest_report.node_kinds or not set(wanted) <= set(self.table.schema.names):
+        if self.table is None or not self.info.ingest_report.node_kinds:
             return None
-        return self.table.take(nodes, wanted)
+        return self.table.take(nodes, [NODE_KIND, ORIGINAL_ID])
 
-    def linked(self, node: int, *, needed: bool = False) -> set[int]:
-        """The neighbours of a node in the graph, in either direction; if its edges cannot be read, none or, if ``needed``, an
-        error."""
-        return self.graph.neighbours(node) if needed or self.found is not None else set()
+    @property
+    def kind_numbers(self) -> Array | None:
+        """The kind of each node, as a number; None if nodes are of one kind."""
+        kinds = self.info.ingest_report.node_kinds
+        if self.table is None or len(kinds) < 2:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-    def labels_of(self, nodes: Array) -> list[int] | None:
+        # In as few bytes as can be; a name that is not known is of a kind of its own.
+        dtype = np.min_scalar_type(len(kinds))
+        places = (pc.index_in(part.cast(pa.string()), pa.array(kinds)) for part in self.table.parts(NODE_KIND))
+        return np.concatenate([np.empty(0, dtype), *(np.asarray(each.fill_null(len(kinds))).astype(dtype) for each in places)])
+
+    def labels_of(self, nodes: Array) -> Array | None:
         """The labels of some nodes, -1 for one without; None if the graph has none."""
-        if self.found is None or self.found.labels is None:
-            return None
-        return self.found.check_labels(self.found.labels[nodes]).tolist()
+        return None if self.graph.labels is None else self.graph.check_labels(self.graph.labels[nodes])
 
-    def features_of(self, nodes: Array) -> Any:
-        """The features of some nodes, dense or sparse; None if they cannot be read."""
-        if self.found is None:
-            return None
-        return self.found.take_sparse_features(nodes) if self.found.sparse else self.found.features[nodes].astype(np.float32)
+    # -- ids and names --------------------------------------------------------------------------------------------------
 
-    # -- names --------------------------------------------------------------------------------------------------------
+    def find(self, name: Any) -> int:
+        """The row of the node with this id, or else of this name; an error lists near matches."""
+        row = int(self._find([name])[0])
+        return self._find_named(name) if row < 0 else row
+
+    def rows(self, names: Any) -> Array:
+        """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
+        listed = id_list(names)
+        rows = self._find(listed)
+        if (rows < 0).any():
+            raise self._unknown(listed[int(np.argmax(rows < 0))])
+        return rows
+
+    def _find(self, names: list[Any]) -> Array:
+        """The rows of the nodes with these ids, -1 where there is none; of a graph in files, by a pass over its ids."""
+        if self.graph.stored is not None:
+            return rows_of_texts(self._id_texts, [text_of(name) for name in names])
+        try:
+            return np.array([self._index.get(name, self._index.get(text_of(name), -1)) for name in names], np.int64)
+        except TypeError:
+            raise DataError(f"an id must be hashable, and one of {names!r:.80} is not") from None
+
+    @cached_property
+    def _index(self) -> dict[Any, int]:
+        """Rows by id and by its text: a number and its text are one id, as one table may have either."""
+        names = self.ids.tolist()
+        return {text_of(name): row for row, name in enumerate(names)} | {name: row for row, name in enumerate(names)}
+
+    @property
+    def _id_texts(self) -> Texts:
+        import pyarrow as pa
+
+        return (part.cast(pa.string()) for part in id_parts(self.graph))
+
+    @property
+    def _name_texts(self) -> Texts | None:
+        """A name of each node; None if no column holds names."""
+        if self.table is None or self.name_column is None:
+            return None
+        return map(name_texts, self.table.parts(self.name_column))
 
     @property
     def name_column(self) -> str | None:
-        """The column of names; None if no column holds names, or the table of nodes is not there."""
+        """The column of names; None if no column holds names, or there is no table of nodes."""
         return None if self.table is None else self.info.ingest_report.names
 
     def names_of(self, nodes: Array) -> list[str]:
@@ -183,65 +187,48 @@ class Nodes:
         ids = [str(each) for each in self.ids[nodes].tolist()]
         return names_at(self.table.take(nodes, [column]), column, np.arange(len(nodes)), ids)
 
-    def find_named(self, name: Any) -> int:
-        """The node of this name; an error lists near matches, by id or name."""
-        column, table = self.name_column, self.table
-        names = None if column is None or table is None else lambda: map(name_texts, table.parts(column))
-        return NodeTexts(self.ids.texts, names, self._names_hint if column is None else lambda _: "").find_named(name)
+    def _find_named(self, name: Any) -> int:
+        """The node of this name, or else of this id, whatever its case if none has it in this one."""
+        for texts in filter(None, (self._name_texts, self._id_texts)) if isinstance(name, str) else ():
+            nodes = equal_texts(texts, name)
+            if len(nodes) == 1:
+                return int(nodes[0])
+            if len(nodes):
+                raise DataError(f"{len(nodes):,} nodes are called {name!r:.80}; use the id of one: {self._called(nodes)}")
+        raise self._unknown(name)
 
-    def _names_hint(self, text: str) -> str:
-        """Says which column of the node table has a text; "" if none has it, or the table is not there."""
-        if self.table is None:
-            return ""
-        for column in (each.column for each in self.info.ingest_report.columns if each.table == "nodes"):
-            # Columns of lists have no texts, and vectors are not kept.
-            with contextlib.suppress(DataError, KeyError, NotImplementedError):
-                if len(equal_texts(map(name_texts, self.table.parts(column)), text)):
-                    return f"; column '{column}' has it, and is not the column of names"
-        return ""
+    def _unknown(self, node: Any) -> DataError:
+        """The error that there is no such node, with those whose id or name is nearly so."""
+        near = [each for texts in (self._id_texts, self._name_texts) if texts for each in near_texts(texts, text_of(node))]
+        nodes = list(dict.fromkeys(row for _, row in sorted(near)))
+        what = f"did you mean {self._called(nodes)}?" if nodes else f"ids are such as {self._called(range(self.num_nodes))}"
+        return DataError(f"there is no node {text_of(node)!r:.80}; {what}")
 
-    def with_names(self, column: str, where: Path | str) -> Nodes:
-        """With a column of the table of nodes as their names, that of ids for none; errors call the graph ``where``."""
+    def _called(self, nodes: Sequence[int] | Array) -> str:
+        """The ids of some nodes, each with its name, if it has one; of many, the first."""
+        rows = np.array(nodes[:_SHOWN_NODES], np.int64)
+        ids = [str(each) for each in self.ids[rows].tolist()]
+        pairs = zip(ids, self.names_of(rows) or [""] * len(ids), strict=True)
+        called = [f"{i!r:.80}" + (f" ({name[:_MOST_NAME_LETTERS]})" if name else "") for i, name in pairs]
+        return ", ".join(called + ["..."] * (len(nodes) > len(rows)))
+
+    @property
+    def _text_columns(self) -> list[str]:
+        """The columns of the table of nodes that can hold names."""
+        return [] if self.table is None else [field.name for field in self.table.schema if can_name(field.type)]
+
+    def with_names(self, column: str) -> Nodes:
+        """With a column of the table of nodes, in any case, as their names; that of ids for none."""
         if self.table is None:
-            raise DataError(f"{where}: column '{column}' for names needs a node table")
-        usable = {field.name: Column("", str(field.type)) for field in self.table.schema if can_name(field.type)}
-        title = str(where / NODES) if isinstance(where, Path) else f"the node table of {where}"
-        names = find_column(Table(title, "", usable), column, (), "names")
+            raise DataError(f"column '{column}' for names needs a node table")
+        known = {name.strip().casefold(): name for name in self._text_columns}
+        names = known[check_choice("column", column.strip().casefold(), known)]
         report = dataclasses.replace(self.info.ingest_report, names=names)
         return dataclasses.replace(self, info=self.info._replace(ingest_report=report))
 
-    # -- the report ---------------------------------------------------------------------------------------------------
 
-    def shown(self, most: int) -> ShownNodes:
-        """The nodes that a report shows, at most so many, the same at every call."""
-        graph, nodes = self.graph, sample_nodes(self.num_nodes, most)
-        names = self.names_of(nodes)
-        facts = facts_in_words(counts_of(graph)) | ({"names": f"column {self.name_column}"} if any(names) else {})
-        labels = self.labels_of(nodes)
-        return ShownNodes(
-            nodes,
-            [str(each) for each in self.ids[nodes].tolist()],
-            names,
-            None if labels is None else np.array(labels, np.int64),
-            None if self.table is None else self.table.take(nodes),
-            *_edges_among(graph, nodes),
-            graph.degrees[nodes],
-            facts,
-        )
-
-
-def _edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
-    """The edges among some nodes, which are sorted, in either direction, without loops: CSR indptr and indices."""
-    count = len(nodes)
-    keys = [np.empty(0, np.int64)]
-    for way in graph.edges_by_end:
-        edges = graph.take_edges(nodes, way)
-        rows = np.repeat(np.arange(count), np.diff(edges.indptr))
-        places = np.minimum(np.searchsorted(nodes, edges.indices), max(0, count - 1))
-        among = (nodes[places] == edges.indices) & (rows != places) if count else np.empty(0, np.bool_)
-        keys.append(rows[among] * count + places[among])
-    rows, columns = np.divmod(np.unique(np.concatenate(keys)), max(1, count))
-    return np.searchsorted(rows, np.arange(count + 1)), columns.astype(np.int32)
+def _again(graph: Graph | Path, info: TableInfo, table: NodeTable | None) -> Nodes:
+    return Nodes(open_graph(graph) if isinstance(graph, Path) else graph, info, table)
 
 
 def sample_nodes(count: int, most: int) -> Array:

@@ -100,17 +100,16 @@ def traits_of(nodes: Nodes, sample: Array, groups: Array, count: int) -> list[tu
 
 def _values(nodes: Nodes, sample: Array) -> Iterator[_Values]:
     everyone = np.ones(len(sample), np.bool_)
-    labels = nodes.labels_of(sample)
-    if labels is not None:
-        codes = np.array(labels)
+    codes = nodes.labels_of(sample)
+    if codes is not None:
         classes = np.unique(codes[codes >= 0])
         names = tuple(nodes.info.class_name(label) for label in classes.tolist())
         column, one_hot = nodes.info.ingest_report.label_column, sp.csc_array(codes[:, None] == classes)
         yield _Values(column, names, "share", one_hot, everyone, codes >= 0)
-    encoder, features = nodes.info.feature_encoder, nodes.features_of(sample)
-    if encoder is None or features is None or features.shape[1] != encoder.width:
+    encoder, graph = nodes.info.feature_encoder, nodes.graph
+    if encoder is None or graph.num_features != encoder.width:
         return
-    features = sp.csc_array(features) if sp.issparse(features) else features
+    features: Any = sp.csc_array(graph.take_sparse_features(sample)) if graph.sparse else graph.features[sample].astype("f4")
     kinds = np.array([kind_of(str(each)) for each in nodes.ids[sample].tolist()]) if encoder.node_kinds else None
     first = 0
     for each in encoder.column_encoders:

@@ -4,8 +4,7 @@ recipe.toml                         method, seed and hyper-parameters
 model.safetensors                   learned parameters
 embeddings.parquet                  id and vector of each node; or embeddings/part-*.parquet, in the order of nodes
 metrics.jsonl                       loss of each epoch, then the scores
-graph/                              the graph, as clnr ingest writes it
-source.json                         with shards, in place of it: where the graph folder is, and its digest
+graph/                              the graph, as clnr ingest writes it: of one in files, links to these, or copies
 tables.json                         how tables were turned into the graph, and the names of its classes
 fingerprint.json                    what was asked for: graph, settings, code and versions, for --resume
 digests.json                        SHA-256 of each file above
@@ -18,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
+from clnr.graph.manifest import MANIFEST
 from clnr.support.storage import (
     OwnFiles,
     check_folder,
@@ -35,13 +34,18 @@ from clnr.tables.ingest_report import GRAPH_FILES, TABLES
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph"
 VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
-SHARDS, SOURCE, FINGERPRINT = "embeddings", "source.json", "fingerprint.json"
+SHARDS, FINGERPRINT = "embeddings", "fingerprint.json"
 REPORT, DIGESTS = "report.html", "digests.json"
+EXPORTS = {"csv": "embeddings.csv", "npy": "embeddings.npy"}
+"""The files of other formats."""
+GRAPH_FILE = f"{GRAPH}/{MANIFEST}"
+"""The file that has the digests of all others of the graph."""
 
 _FIRST_BYTES = b"form = "
-_OF_EXPORTS = [name for name, _ in EXPORT_FORMATS.values()]
 _OF_GRAPH = [f"{GRAPH}/{name}" for name in GRAPH_FILES]
-_WRITTEN = (RECIPE, MODEL, GRAPH, TABLES, VECTORS, METRICS, SOURCE, FINGERPRINT, *_OF_EXPORTS)
+LOADED = (RECIPE, MODEL, GRAPH_FILE, TABLES, VECTORS, METRICS, FINGERPRINT)
+"""Every file that is loaded again and has its digest in digests.json."""
+_WRITTEN = (*LOADED, GRAPH, *EXPORTS.values())
 # Those that are written to a folder that is there.
 _REWRITTEN = (REPORT, TABLES, DIGESTS)
 _UNFINISHED = [temporary_path(Path(name), what).name for name in _REWRITTEN for what in ("part", "lock")]

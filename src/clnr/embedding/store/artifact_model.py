@@ -23,12 +23,11 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.encoders.own_encoder import OwnEncoder
 from clnr.nn.layers import Parameters, misfit
-from clnr.support.arguments import check_seed
+from clnr.support.arguments import check_choice, check_hold_out, check_seed
 from clnr.support.machine.devices import DEVICES, PRECISIONS
 from clnr.support.machine.environment import versions
-from clnr.support.storage import check_count, check_positive, check_version, parse_json
+from clnr.support.storage import check_count, check_positive, check_version
 
-_METADATA_KEY = "clnr"
 _ENCODER_KEY = "encoder_class"
 _META = Reference(torch.device("meta"))
 
@@ -56,10 +55,7 @@ def write_parameters(model: FittedModel, path: Path) -> None:
     """Write model.safetensors."""
     import safetensors.torch
 
-    parameters = {name: value.contiguous() for name, value in model.parameters.items()}
-    # One key: safetensors writes several in any order.
-    metadata = {_METADATA_KEY: json.dumps({"form": FORMAT_VERSION, "method": model.method.registered.name})}
-    path.write_bytes(safetensors.torch.save(parameters, metadata))
+    path.write_bytes(safetensors.torch.save({name: value.contiguous() for name, value in model.parameters.items()}))
 
 
 def load_model(files: ArtifactFiles, encoder: Any = None) -> FittedModel:
@@ -72,16 +68,12 @@ def load_model(files: ArtifactFiles, encoder: Any = None) -> FittedModel:
         seed, features = check_seed(content["seed"]), check_count(content["features"])
         provenance = _load_provenance(content)
         loop_weight = check_positive(content["loop_weight"])
-    named = method.registered.name
     with files.reading(MODEL) as path:
         import safetensors
 
         with safetensors.safe_open(str(path), "pt") as file:
-            of_clnr = parse_json((file.metadata() or {})[_METADATA_KEY])
             # Copied: the file may be written to while they are in use.
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        if (trained_by := of_clnr["method"]) != named:
-            raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {named}")
         model = FittedModel(method, seed, recipe, parameters, features, provenance, loop_weight)
         _check_parameters(model)
         return model
@@ -103,17 +95,14 @@ def _with_encoder(method: Method, class_name: Any, encoder: Any) -> Method:
 
 
 def _load_provenance(content: Mapping[str, Any]) -> Provenance:
-    recorded = Provenance(
-        content["hold_out"], content["device"], content["precision"], content.get("threads"), content.get("purpose")
+    purpose, threads = content.get("purpose"), content.get("threads")
+    return Provenance(
+        check_hold_out(content["hold_out"]),
+        check_choice("device", content["device"], DEVICES),
+        check_choice("precision", content["precision"], PRECISIONS),
+        None if threads is None else check_count(threads),
+        None if purpose is None else check_choice("purpose", purpose, PURPOSES),
     )
-    for name, known in (("device", DEVICES), ("precision", PRECISIONS), ("purpose", (*PURPOSES, None))):
-        if (value := getattr(recorded, name)) not in known:
-            raise DataError(f"{name} is {value!r:.40}, which is none of {', '.join(filter(None, known))}")
-    if recorded.threads is not None:
-        check_count(recorded.threads)
-    if not (isinstance(recorded.hold_out, float) and 0 <= recorded.hold_out < 1):
-        raise DataError(f"hold_out is {recorded.hold_out!r:.40}, and not from 0 to less than 1")
-    return recorded
 
 
 def _check_parameters(fitted: FittedModel) -> None:

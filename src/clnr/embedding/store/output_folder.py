@@ -67,7 +67,7 @@ def write_report(folder: Path, name: str | None = None, colour: str | None = Non
     """
     result = load_result(folder)
     if name is not None:
-        result = name_nodes(result, name, folder)
+        result = name_nodes(result, name)
     title = resolve_path(folder).name
     html = report_html(result, title, colour)
     if name is not None:
