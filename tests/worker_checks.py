@@ -16,6 +16,7 @@ import torch
 
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.search.nodes import Nodes
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_session import joined
@@ -83,7 +84,7 @@ def fitted(workers) -> dict[str, object]:
     settings = Settings(
         METHODS["CLNR-mix"], cpu_engine(), recipe=recipe, seed=3, hold_out=0.1, baselines=False, workers=workers
     )
-    result = job.fit(TableGraph(graph(), None), settings)
+    result = job.embed(lambda: Nodes.of_tables(TableGraph(graph(), None)), settings)
     if result is None:
         return {}
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import itertools
 import json
 import re
@@ -202,9 +203,9 @@ def quick(monkeypatch):
 def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
     """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
     recipe = [word for word in SMALL if "=" in word]
-    command = functools.partial(
-        cli.cmd_embed.embed, edges=["edges.csv"], nodes=["nodes.parquet"], assign=recipe, report=False, quiet=True
-    )
+    defaults = {name: each.default for name, each in inspect.signature(cli.cmd_embed.embed).parameters.items()}
+    given = {"edges": ["edges.csv"], "nodes": ["nodes.parquet"], "assign": recipe, "report": False, "quiet": True}
+    command = functools.partial(cli.cmd_embed.embed, **{**defaults, **given})
     command(folder=Path("earlier"), seed=5)
     moments = []
     for at in itertools.count():

@@ -74,6 +74,9 @@ def embed(
         fingerprint = settings.fingerprint(nodes.graph.digest, plan.recipe)
         workers.check_same_on_all_ranks(lambda: fingerprint)
         done = finished and output is not None and _is_finished(nodes, settings, fingerprint, output, names)
+        if done and output is not None:
+            # A process that was killed at the very end may have left it.
+            Workspace.of_output(output.folder).remove()
         if workers.broadcast_object(done):
             return None
         for line in plan.lines:

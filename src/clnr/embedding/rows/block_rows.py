@@ -144,7 +144,7 @@ class BlockRows(Rows):
     def measure(self, products: Sequence[Product]) -> float:
         def read(product: Product, nodes: Array) -> Tensor:
             weight = product.weight if self._key(product)[2] != IdentityKey(None) else None
-            return self._matrix(product, self._reader(product.source, weight)(nodes))
+            return self._matrix(product, self._reader(product.source, weight)(nodes).to(self.device))
 
         draw = functools.partial(self._graph.graph.draw_neighbours, left_out=self._graph.held_out)
         return edge_weight(draw, [functools.partial(read, each) for each in products], self._graph.graph.num_nodes)
