@@ -28,10 +28,10 @@ from clnr.embedding.search.neighbors import most_similar
 from clnr.embedding.search.nodes import Nodes
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import HeldOutPairs, hold_out, link_cosines, score_cosines, without_pairs
+from clnr.evaluation.link_prediction import standardised
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.kind_rows import standardised
 from clnr.support.machine import environment
 from clnr.tables import TableGraph, read_tables
 

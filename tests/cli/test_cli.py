@@ -65,6 +65,7 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
         (["run", "--threads", "100000"], "not 100,000; this process may use "),
         (["runs", "--device", "banana"], "unknown device 'banana'"),
         (["run", "--seeds", "many"], "--seeds"),
+        (["runs", "--last", "0"], "--last"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

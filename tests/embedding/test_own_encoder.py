@@ -253,7 +253,10 @@ def test_baselines_are_as_wide_as_its_rows():
 
 
 def test_what_does_not_go_with_it_is_refused():
-    for arguments, words in (({"effort": "best"}, "leave one out"), ({"dimension": 9}, "dimension: Mean")):
+    for arguments, words in (
+        ({"effort": "best"}, "leave one out"),
+        ({"dimension": 9}, "CLNR with Mean has no use for dimension"),
+    ):
         with pytest.raises(RecipeError, match=words):
             embedder(**arguments).fit(tiny())
 

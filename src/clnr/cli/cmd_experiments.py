@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clnr.methods.presets import Published
     from clnr.methods.recipe import Recipe
 
-Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files, searched before the download cache.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Ignore the run cache and run again.")]
 
@@ -136,9 +136,6 @@ def _all_runs(
     quiet: bool,
 ) -> list[tuple[Summary, Published | None]]:
     """The runs of each method of a line-up with its published result."""
-    if seeds < 1:
-        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
-
     from clnr import datasets
     from clnr.datasets.download import download
     from clnr.engine import choose

@@ -9,7 +9,7 @@ import typer
 
 from clnr.cli.app import OPTIMISTIC, app, choose_pair, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import DatasetName, Json, MethodName
-from clnr.errors import ClnrError, RecipeError
+from clnr.errors import ClnrError
 from clnr.support.arguments import check_choice
 from clnr.version import __version__
 
@@ -69,7 +69,7 @@ def runs(
     method: Annotated[str | None, typer.Option(help="Only runs of this method.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
     device: Annotated[str | None, typer.Option(help="Only runs on this device: cpu or cuda.")] = None,
-    last: Annotated[int | None, typer.Option(metavar="N", help="Only the latest N.")] = None,
+    last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the latest N.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the runs in the run cache."""
@@ -77,8 +77,6 @@ def runs(
     from clnr.cli import console_tables
     from clnr.experiments.run_cache import RunCache
 
-    if last is not None and last < 1:
-        raise RecipeError(f"--last must be at least 1, not {last}")
     if method is not None:
         method = methods.find(method).name
     if dataset is not None:
