@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import inspect
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,11 @@ TEXTS = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for pat
 FILES = [name for name, text in TEXTS.items() if ">>> " in text]
 
 
-class Finder(doctest.DocTestFinder):
-    """Finds examples of decorated functions too."""
-
-    def _from_module(self, module, value):
-        return super()._from_module(module, inspect.unwrap(value))
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("file", FILES)
 def test_examples_are_as_they_say(file):
     module = importlib.import_module(".".join(["clnr", *Path(file).with_suffix("").parts]))
-    cases = Finder(exclude_empty=True).find(module)
+    cases = doctest.DocTestFinder().find(module)
     assert sum(len(case.examples) for case in cases) == TEXTS[file].count(">>> "), "some example is not found"
     runner = doctest.DocTestRunner()
     said: list[str] = []

@@ -26,7 +26,7 @@ from clnr.embedding.reporting.report_data import edges_among
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder import open_graph, verify
+from clnr.graph.folder import array_types, open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
 from clnr.tables.table_graph import in_memory
@@ -108,10 +108,7 @@ def written(path: Path) -> list[Path]:
 def broken(folder: Path, ways: tuple[str, ...]) -> str | None:
     """The array of a folder that cannot be that of a graph; None if all can."""
     content = json.loads((folder / MANIFEST).read_bytes())
-    arrays = {}
-    for name, info in content["arrays"].items():
-        values = np.fromfile(folder / f"{name}.bin", info["dtype"])
-        arrays[name] = values.reshape(info["shape"])
+    arrays = {name: np.fromfile(folder / f"{name}.bin", dtype) for name, dtype in array_types(content).items()}
     nodes = content["nodes"]
     for name in (*ways, *(["features"] if "features.indptr" in arrays else [])):
         indptr, indices = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
