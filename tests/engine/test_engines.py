@@ -166,14 +166,10 @@ def test_a_sparse_matrix_and_its_transpose_are_the_matrix():
     assert other.rows is made.rows
     assert other.order is made.order
     np.testing.assert_array_equal(other.transposed_values.numpy(), transposed.data * 2)
-
-
-def test_the_order_of_a_row_does_not_matter():
+    # The order of a row does not matter.
     matrix = sp.csr_array((np.float32([1, 2, 3]), [2, 0, 1], [0, 2, 3]), shape=(2, 3))
     made = to_sparse_matrix(matrix, torch.device("cpu"))
-    assert made.columns.tolist() == [0, 2, 1]
-    assert made.values.tolist() == [2, 1, 3]
-    assert matrix.indices.tolist() == [2, 0, 1]
+    assert (made.columns.tolist(), made.values.tolist(), matrix.indices.tolist()) == ([0, 2, 1], [2, 1, 3], [2, 0, 1])
 
 
 def test_features_given_as_a_tensor_are_not_copied():

@@ -69,17 +69,12 @@ def test_dense_and_sparse_forms_of_the_same_graph_are_weighted_alike():
         np.testing.assert_allclose(fitted(WeightFeatures(), sparse, dense), fitted(WeightFeatures(), sparse), atol=1e-5)
 
 
-def test_sparse_features_with_negative_numbers_stay_as_they_are():
+def test_without_weights_features_stay_as_they_are_and_so_do_sparse_ones_with_negative_numbers():
     random = np.random.default_rng(3)
-    x = random.normal(size=(30, 20)) * (random.random((30, 20)) < 0.1)
-    np.testing.assert_allclose(fitted(WeightFeatures(), with_features(sp.csr_array(x))), x, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_without_weights_features_stay_as_they_are(kind):
-    bag, dense = np.eye(8, 6) * 3, np.arange(48.0).reshape(8, 6)
-    for x in (bag, dense):
-        np.testing.assert_allclose(fitted(WeightFeatures("none"), with_features(kind(x))), x, atol=1e-6)
+    negative = random.normal(size=(30, 20)) * (random.random((30, 20)) < 0.1)
+    kept = [(WeightFeatures("none"), kind, x) for kind in (np.asarray, sp.csr_array) for x in (np.eye(8, 6) * 3, negative)]
+    for part, kind, x in [*kept, (WeightFeatures(), sp.csr_array, negative)]:
+        np.testing.assert_allclose(fitted(part, with_features(kind(x))), x, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,6 @@ class Checkpoint:
         self._saved = time.monotonic()
 
 
-def checkpoint_path(folder: Path) -> Path:
-    """The checkpoint file of a training whose result goes to a folder: beside it."""
-    path = resolve_path(folder)
-    return path.with_name(f"{path.name}.checkpoint")
-
-
 def begun_with(path: Path) -> Any:
     """The choices of the engine that saved a checkpoint, not checked yet; None if that is not known."""
     with contextlib.suppress(ValueError, KeyError, TypeError):

@@ -119,10 +119,7 @@ def fit(
     checkpoint: Checkpoint | None = None,
     workers: Workers = ALONE,
 ) -> TrainingResult:
-    """``fit_all`` of one training on a graph on the engine's device; an error is raised.
-
-    Of workers that share it, this is the first; the others call ``train_all``.
-    """
+    """``fit_all`` of one training on a graph on the engine's device, by all workers that share it; an error is raised."""
     start = StepContext(engine, device_graph, seed, 0, recipe.epochs, supervision, workers)
     (fitted,) = fit_all(model, recipe, [start], progress, checkpoint)
     if isinstance(fitted, TrainingError):
@@ -146,14 +143,14 @@ def fit_all(
         recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
         starts: The context of each first step, all on one engine. Seeds decide initial weights, views and sampled nodes.
         progress: Called now and then with the number of epochs done and the latest known loss of the first one.
-        checkpoint: Saves the state of a single training now and then; it resumes from what that has.
+        checkpoint: Saves the state of a single training now and then; it resumes from what that has. The first worker's.
     """
     engine, device_graph = starts[0].engine, starts[0].device_graph
     size = Size(device_graph.graph.num_nodes, device_graph.graph.num_edges, device_graph.num_features, 0)
     work = step_work(len(model.views), model.objective, recipe, size)
     with engine.use_threads(work.seconds) as used:
         began = time.perf_counter()
-        train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)
+        train_states, buffer = _train(model, recipe, starts, progress, checkpoint)
         history, share, epoch_ms = buffer.close(), len(starts), buffer.epoch_ms()
         fitted: list[tuple[Parameters, Tensor] | TrainingError] = []
         for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
@@ -168,14 +165,14 @@ def fit_all(
     ]
 
 
-def train_all(
+def _train(
     model: Model,
     recipe: Recipe,
     starts: Sequence[StepContext],
-    progress: ProgressCallback | None = None,
-    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None,
+    checkpoint: Checkpoint | None,
 ) -> tuple[list[TrainState], MetricBuffer]:
-    """The epochs of ``fit_all``, and nothing after them: what all workers of a training do."""
+    """The epochs of ``fit_all``, and nothing after them."""
     engine, workers = starts[0].engine, starts[0].workers
     with torch.device(engine.device):
         fresh = [model.init(start.device_graph.num_features, start.seed) for start in starts]

@@ -83,19 +83,13 @@ def test_momentum_embeds_with_the_learning_half_and_its_settled_statistics():
     assert not torch.allclose(encoder.embed(settled, VIEWS[1:2]), one(online, VIEWS[1]))
 
 
-def test_views_take_the_two_encoders_in_turn():
+def test_views_take_the_two_encoders_in_turn_and_the_embedding_is_the_sum_over_both():
     encoder = BOTH["per view"][0]
     parameters = jittered(encoder.init(12, KEY))
     one = PReLUGCN(2, 6, 4)
     for i, view in enumerate(VIEWS):
         (rows,) = encoder.rows(parameters, view, i)
         assert torch.equal(rows.materialize(), one(sub_dict(parameters, "diffusion" if i % 2 else "edges"), view))
-
-
-def test_the_embedding_is_the_sum_over_both_sides():
-    encoder = BOTH["per view"][0]
-    parameters = jittered(encoder.init(12, KEY))
-    one = PReLUGCN(2, 6, 4)
     expected = one(sub_dict(parameters, "edges"), VIEWS[0]) + one(sub_dict(parameters, "diffusion"), VIEWS[1])
     np.testing.assert_allclose(encoder.embed(parameters, VIEWS[:2]).numpy(), expected.numpy(), rtol=1e-12)
 

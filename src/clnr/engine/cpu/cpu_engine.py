@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from clnr.engine.blocks import BlockEngine
-from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixRows, structure
+from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixRows, to_arrays
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
 from clnr.engine.sparse_matrix import SparseMatrix
@@ -23,13 +22,14 @@ from clnr.graph.csr import Array
 DENSE_ABOVE = 0.2
 """Share of non-zero features above which a dense first layer is faster."""
 _LARGEST_EXPONENT = 80
+_CPU = torch.device("cpu")
 
 
 class CompiledMatrix(FusedMatrix, Features):
     """A matrix without what one view drops; ``build`` makes it, and given True its transpose, when a gradient needs that."""
 
     def __init__(self, build: Callable[[bool], CSRArrays], shape: tuple[int, int]):
-        self.arrays, self._shape = functools.cache(build), shape
+        self.arrays, self.shape = functools.cache(build), shape
         self.arrays(False)
 
     def multiply(
@@ -44,7 +44,7 @@ class CompiledMatrix(FusedMatrix, Features):
 
     def to_dense(self) -> Tensor:
         indptr, columns, values = self.arrays(False)
-        return torch.from_numpy(sp.csr_array((values, columns, indptr), shape=self._shape).toarray())
+        return torch.from_numpy(sp.csr_array((values, columns, indptr), shape=self.shape).toarray())
 
 
 class MaskedColumns(FusedMatrix, Features):
@@ -69,7 +69,7 @@ class CompiledEngine(BlockEngine):
     """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others."""
 
     name = "cpu"
-    device = torch.device("cpu")
+    device = _CPU
     gathers_rows = False
     dense_above = DENSE_ABOVE
 
@@ -99,14 +99,12 @@ class CompiledEngine(BlockEngine):
         return functools.partial(matrix.multiply_array, rows)
 
     def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
-        matrix = self.block_matrix(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)
-        return matrix if mask is None else MaskedColumns(matrix, mask.of_columns(rows.shape[1], self.device).float())
+        return _masked(self.block_matrix(to_arrays(rows), rows.shape), mask)
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
-            return _features(x, x.values * mask.of_entries(x))
-        whole = x.once("features", lambda: _features(x, x.values))
-        return whole if mask is None else MaskedColumns(whole, mask.of_columns(x.shape[1], x.values.device).float())
+            return self.block_matrix(_without_zeros(x, x.values * mask.of_entries(x)), x.shape)
+        return _masked(x.once("features", lambda: self.block_matrix(_without_zeros(x, x.values), x.shape)), mask)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         # The logits of unit rows are within 1 / tau, so exp needs no maximum subtracted unless it would overflow.
@@ -115,14 +113,13 @@ class CompiledEngine(BlockEngine):
         return super().nt_xent(rows, temperature)
 
 
-def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
-    """Features without the zeros among their values."""
+def _masked(features: CompiledMatrix, mask: Mask | None) -> Features:
+    """Features, with their columns masked where there is a mask."""
+    return features if mask is None else MaskedColumns(features, mask.of_columns(features.shape[1], _CPU).float())
 
-    def build(transposed: bool) -> CSRArrays:
-        indptr, columns = structure(x, transposed)
-        each = (values[x.order] if transposed else values).numpy()
-        kept = sp.csr_array((each, columns, indptr), shape=x.shape[::-1] if transposed else x.shape, copy=True)
-        kept.eliminate_zeros()
-        return CSRArrays(kept.indptr.astype(np.int64), kept.indices.astype(np.int32), kept.data)
 
-    return CompiledMatrix(build, x.shape)
+def _without_zeros(x: SparseMatrix, values: Tensor) -> CSRArrays:
+    """Features with other values, of which zeros are left out."""
+    kept = sp.csr_array((values.numpy(), x.columns.numpy(), x.indptr.numpy()), shape=x.shape, copy=True)
+    kept.eliminate_zeros()
+    return to_arrays(kept)

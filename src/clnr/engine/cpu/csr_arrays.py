@@ -13,7 +13,6 @@ from torch import Tensor
 from clnr import rng
 from clnr.engine.cpu.threads import share_rows
 from clnr.engine.products import empty_rows
-from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, Drop, Neighbors, View
 from clnr.errors import DeviceError
 from clnr.graph.csr import Array
@@ -69,8 +68,7 @@ class CSRArrays(NamedTuple):
 
     def transposed(self, shape: tuple[int, int]) -> CSRArrays:
         """The transpose of a matrix of this shape."""
-        turned = sp.csr_array((self.values, self.columns, self.indptr), shape=shape).tocsc()
-        return CSRArrays(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
+        return to_arrays(sp.csr_array((self.values, self.columns, self.indptr), shape=shape).tocsc())
 
     def multiply(self, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; in the type of h."""
@@ -98,14 +96,13 @@ class CSRArrays(NamedTuple):
         return out
 
 
+def to_arrays(matrix: sp.csr_array | sp.csc_array) -> CSRArrays:
+    """A matrix of SciPy, or the transpose of one by columns."""
+    return CSRArrays(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data)
+
+
 def _bias(bias: Tensor | None, h: Tensor) -> Array:
     return np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
-
-
-def structure(x: SparseMatrix, transposed: bool) -> tuple[Array, Array]:
-    """``indptr`` and columns of a matrix or its transpose."""
-    indptr, columns = (x.transposed_indptr, x.transposed_columns) if transposed else (x.indptr, x.columns)
-    return indptr.numpy(force=True), columns.numpy(force=True)
 
 
 class MatrixRows:
@@ -115,8 +112,10 @@ class MatrixRows:
 
     def __init__(self, view: View, transposed: bool = False):
         links, drop = view.propagation, view.drop
-        values = links.transposed_values if transposed else links.values
-        self._entries = (*structure(links, transposed), values.numpy(force=True))
+        entries = links.indptr, links.columns, links.values
+        if transposed:
+            entries = links.transposed_indptr, links.transposed_columns, links.transposed_values
+        self._entries = tuple(each.numpy(force=True) for each in entries)
         self._rule = drop_rule(drop.reordered(links.order) if drop and transposed else drop, transposed)
 
     @property
