@@ -9,8 +9,9 @@ from pathlib import Path
 
 # What decides a result, from data to metrics. The command line, reports and the run cache do not.
 _PACKAGES = ("graph", "datasets", "engine", "nn", "augment", "methods", "training", "evaluation")
-_MODULES = ("rng.py", "experiments/learn.py", "experiments/run.py", "embedding/defaults.py")
-NUMERICS = (*_PACKAGES, *_MODULES, "embedding/scoring", "embedding/stages")
+_MODULES = ("rng.py", "experiments/learn.py", "experiments/run.py")
+_OF_EMBEDDING = ("baselines.py", "defaults.py", "embed.py", "fitting.py", "rows", "scoring")
+NUMERICS = (*_PACKAGES, *_MODULES, *(f"embedding/{name}" for name in _OF_EMBEDDING))
 
 
 @functools.cache
