@@ -87,7 +87,7 @@ def main() -> None:
     for name in asked.names:
         for has, bare in (("text", False), ("nothing", True)):
             began, made = time.perf_counter(), tables(datasets.load(name), bare)
-            split = hold_out(made.graph, HELD_OUT, 0, made.kind_numbers)
+            split = hold_out(made.graph, HELD_OUT, 0, Nodes.of_tables(made).kind_numbers)
             assert split is not None
             seen = without_pairs(made.graph, split.positives)
             recipe, _ = default_recipe(method, made.graph)

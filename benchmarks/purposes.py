@@ -37,6 +37,7 @@ from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.embed import training_graph
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
+from clnr.embedding.search.nodes import Nodes
 from clnr.engine import Engine, View, choose
 from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding
@@ -128,7 +129,7 @@ def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Itera
     real = name.removeprefix("bipartite:")
     table_graph: TableGraph = graphs.load(name) if real == name else bipartite.tables(datasets.load(real), bare=True)
     graph = table_graph.graph
-    held = hold_out(graph, HELD_OUT, seed, table_graph.kind_numbers)
+    held = hold_out(graph, HELD_OUT, seed, Nodes.of_tables(table_graph).kind_numbers)
     assert held is not None
     seen = training_graph(table_graph.info, without_pairs(graph, held.positives))
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)

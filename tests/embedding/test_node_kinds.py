@@ -81,7 +81,7 @@ def test_what_is_linked_can_be_left_out(embedder, tmp_path):
 def test_of_files_the_same_edges_are_held_out_as_in_memory(folder):
     tables = read_tables(EDGES, NODES)
     links = hold_out(folder, 0.2, 0, Nodes.of_folder(folder).kind_numbers)
-    for found, right in zip(links, hold_out(tables.graph, 0.2, 0, tables.kind_numbers), strict=True):
+    for found, right in zip(links, hold_out(tables.graph, 0.2, 0, Nodes.of_tables(tables).kind_numbers), strict=True):
         np.testing.assert_array_equal(found, right)
     assert links.positives.shape[1] == int(0.2 * len(set(bought)))
     for pairs in links[:2]:
@@ -99,7 +99,7 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
 
 
 def test_kinds_are_numbers_only_if_there_are_several(folder):
-    assert read_tables(EDGES, NODES).kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
-    assert Nodes.of_folder(folder).kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
+    for nodes in (Nodes.of_folder(folder), Nodes.of_tables(read_tables(EDGES, NODES))):
+        assert nodes.kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
     friends = {("user", "knows", "user"): pa.table({"source": [0, 1], "target": [1, 2]})}
-    assert read_tables(friends, {"user": NODES["user"]}).kind_numbers is None
+    assert Nodes.of_tables(read_tables(friends, {"user": NODES["user"]})).kind_numbers is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -96,7 +95,8 @@ def test_rows_are_read_as_those_of_an_array(fitted):
 
 
 def test_to_read_a_few_rows_needs_no_array_of_all(tmp_path, monkeypatch):
-    shards = Shards(tmp_path, 10**15, 1, 1)
+    shards = Shards(tmp_path)
+    vars(shards).update(dimension=1, _starts=np.array([0, 10**15]))
     monkeypatch.setattr(Shards, "rows", lambda self, nodes: nodes[:, None].astype(np.float32))
     assert (shards[5].tolist(), shards[7:9].tolist(), shards[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
 
@@ -108,7 +108,7 @@ def test_ids_of_any_type_are_found(fitted):
     assert isinstance(numbers.similar(21, 3)[0][0], int)
     with pytest.raises(DataError, match=r"there is no node 'n999'; did you mean 'n99' \(the node 99\), 'n199'"):
         text.similar("n999")
-    with pytest.raises(DataError, match=r"there is no node '1'; did you mean '12' \(the node 4\), '15' "):
+    with pytest.raises(DataError, match=r"there is no node '1'; did you mean '3' \(the node 1\), '12' "):
         numbers.similar(1)
     assert len(text.similar("n7", 10_000)) == NODES - 1
     assert text.similar("The Node 7", 9, names=True) == [
@@ -210,7 +210,5 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     assert default.fit(folder.stored.path)._result.model.method.name == "CLNR-mix"
     assert default.embedding_.shape == (NODES, 128)
     monkeypatch.setattr(Model, "whole_graph_reason", lambda self, nodes: self.readout and "it is large")
-    said = "CLNR-mix does not work from files here; to see why: method='CLNR-mix'"
-    assert f"method=CLNR: {said}" in str(default.plan(folder.stored.path))
-    with pytest.raises(MethodError, match="it is large; method='CLNR' with its defaults works"):
-        NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.stored.path))
+    with pytest.raises(MethodError, match=r"CLNR-mix .*cannot work from files: it is large"):
+        default.fit(folder.stored.path)

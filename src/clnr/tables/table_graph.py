@@ -7,19 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.csr import Array
 from clnr.graph.folder import open_graph
 from clnr.graph.manifest import MANIFEST
 from clnr.support.storage import check_count, check_positive, check_version, errors_name, parse_json, read_stable
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.ingest_report import NODES, TABLES, ColumnInfo, IngestReport
 from clnr.tables.node_table import NodeTable
-from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID, kind_of
-from clnr.tables.roles.node_names import names_at
 
 
 class TableGraph(NamedTuple):
@@ -54,28 +49,6 @@ class TableGraph(NamedTuple):
 
     def class_name(self, label: int) -> str:
         return self.classes[label] if label < len(self.classes) else str(label)
-
-    @property
-    def kind_columns(self) -> Any:
-        """The kind of each node and its id among these, as an Arrow table; None if nodes have no kinds."""
-        wanted = [NODE_KIND, ORIGINAL_ID]
-        there = self.columns is not None and set(wanted) <= set(self.columns.column_names)
-        return self.columns.select(wanted) if self.ingest_report.node_kinds and there else None
-
-    @property
-    def kind_numbers(self) -> Array | None:
-        """The kind of each node, as a number; None if nodes are of one kind."""
-        number = {kind: place for place, kind in enumerate(self.ingest_report.node_kinds)}
-        if len(number) < 2:
-            return None
-        return np.array([number[kind_of(each)] for each in self.graph.node_ids.tolist()], np.int64)
-
-    def names_of(self, nodes: Array) -> list[str]:
-        """The names of some nodes, "" where a node has none besides its id; empty if no column holds names."""
-        if self.ingest_report.names is None:
-            return []
-        ids = [str(each) for each in self.graph.node_ids[nodes].tolist()]
-        return names_at(self.columns, self.ingest_report.names, nodes, ids)
 
 
 _FORMAT_VERSION = 1

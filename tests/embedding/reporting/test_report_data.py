@@ -12,7 +12,6 @@ from benchmarks._fit_graph import fit_graph
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.reporting import report_data as module
 from clnr.embedding.reporting.report_data import report_data
-from clnr.embedding.reporting.report_file import drawing_code
 from clnr.engine import cpu_engine
 from clnr.errors import UnknownName
 from clnr.graph import Graph
@@ -174,9 +173,3 @@ def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
 
 def test_a_method_that_learns_by_labels_has_one_too():
     render_html(report_data(fitted(method="GCN"), "mine"))
-
-
-def test_code_in_any_folder_of_the_packages_that_draw_counts():
-    names = {path.name for path in drawing_code()}
-    assert {"projection.py", "report_data.py", "job_scores.py", "job.py", "page.js", "page.css", "html.py"} <= names
-    assert not {name for name in names if name.endswith(".pyc")}

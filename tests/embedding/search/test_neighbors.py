@@ -35,7 +35,7 @@ def z(request, tmp_path):
     (tmp_path / "embeddings").mkdir()
     for number, (start, stop) in enumerate(pairwise(np.cumsum([0, *request.param]).tolist())):
         write_shard(shard_path(tmp_path, number), pa.array(range(start, stop)), Z[start:stop])
-    return Shards.open(tmp_path)
+    return Shards(tmp_path)
 
 
 def nodes_of(ids, row=0, linked=()):

@@ -136,9 +136,6 @@ def test_counts_that_do_not_fit_are_refused(folder, tmp_path):
     (tmp_path / "other" / GRAPH).rename(folder / GRAPH)
     with pytest.raises(DataError, match=rf"{GRAPH_FILE}: it has 40 nodes, but there are 20 vectors"):
         similar_nodes(folder, "n3")
-    replaced(folder / TABLES, '"form": 1', '"form": 7')
-    with pytest.raises(DataError, match="format is version 7"):
-        similar_nodes(folder, "n3")
 
 
 @pytest.mark.full

@@ -120,18 +120,9 @@ def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_
 
 def test_scores_of_baselines_come_back(tmp_path):
     result = dataclasses.replace(fitted(), baselines={"Raw": {"link_auc": 0.5, "link_auc_error": float("nan")}})
-    folder = unsealed(result, tmp_path)
-    back = load_result(folder).baselines["Raw"]
+    back = load_result(saved(result, tmp_path)).baselines["Raw"]
     assert back["link_auc"] == 0.5
     assert np.isnan(back["link_auc_error"])
-    *epochs, last = (folder / METRICS).read_text().splitlines()
-    content = json.loads(last)
-    assert content.pop("baselines") == {"Raw": {"link_auc": 0.5, "link_auc_error": None}}
-    (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content)]))
-    assert load_result(folder).baselines == {}
-    (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content | {"baselines": ["Raw"]})]))
-    with pytest.raises(DataError, match=r"metrics\.jsonl: it cannot be read"):
-        load_result(folder)
 
 
 @pytest.mark.parametrize("how", [{"sparse": True, "weighted": True}, {"undirected": False}])
@@ -248,6 +239,7 @@ WRONG = {
         (text(RECIPE, "hold_out = 0.05", "hold_out = 1.5"), "from 0 to less than 1, not 1.5"),
         (text(RECIPE, "threads = 1", 'threads = "many"'), "'many' is not a whole number"),
         (text(METRICS, '"loss"', '"lost"'), "metrics.jsonl: .*loss"),
+        (text(METRICS, '"scores"', '"baselines": ["Raw"], "scores"'), "metrics.jsonl: it cannot be read"),
         (text(TABLES, '"form": 1', '"form": 7'), "tables.json: its format is version 7"),
         (text(TABLES, '"names": null', '"names": "title"'), "the column of names, 'title', is not in nodes.parquet"),
         (lists(np.full(160, np.inf, np.float32)), "embeddings.parquet: .*not finite"),
@@ -288,17 +280,9 @@ def test_a_graph_in_the_place_of_another_is_refused(tmp_path):
     other.mkdir()
     save_folder(fitted(table_graph=as_table_graph(tiny(seed=1))), other)
     values = "features.values.bin"
-    right = (folder / GRAPH / values).read_bytes()
     shutil.copy(other / GRAPH / values, folder / GRAPH)
     with pytest.raises(DataError, match=f"{values}: it is damaged, or was changed"):
         load_result(folder)
-    (folder / GRAPH / values).write_bytes(right)
-    load_result(folder)
-    shutil.rmtree(folder / GRAPH)
-    shutil.copytree(other / GRAPH, folder / GRAPH)
-    for read in (load_result, lambda folder: similar_nodes(folder, "3")):
-        with pytest.raises(DataError, match=f"{GRAPH_FILE}: it is damaged, or was edited"):
-            read(folder)
 
 
 @pytest.mark.parametrize("read", [lambda folder: load_result(folder).z.tolist(), lambda folder: similar_nodes(folder, "3", 2)])
@@ -319,27 +303,18 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, mon
     assert read(tmp_path / "folder") == wanted
 
 
-@pytest.mark.parametrize("made", ["from tables", "in Python"])
-def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
-    table_graph = tables(tmp_path) if made == "from tables" else as_table_graph(tiny())
-    folder = unsealed(fitted(table_graph=table_graph), tmp_path)
+def test_a_wrong_class_takes_neither_time_nor_memory(tmp_path):
+    folder = unsealed(fitted(), tmp_path)
     rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 2**40), classes=2**40 + 1)
     with pytest.raises(DataError, match=f"{GRAPH_FILE}: 1,099,511,627,777 classes are too many"):
         load_result(folder)
     rewritten(folder / GRAPH, lambda arrays: None, classes=4)
-    if made == "in Python":
-        with pytest.raises(DataError, match=rf"labels\.values\.bin: .* row 0 has label {2**40}"):
-            load_result(folder)
+    with pytest.raises(DataError, match=rf"labels\.values\.bin: .* row 0 has label {2**40}"):
+        load_result(folder)
     rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 900), classes=901)
-    if made == "from tables":
-        with pytest.raises(DataError, match=r"label 900, but tables\.json lists 3 classes"):
-            load_result(folder)
-        return
-    back = load_result(folder)
-    labels = report_data(back, "title").columns[0]
+    labels = report_data(load_result(folder), "title").columns[0]
     assert labels.names == ("0", "1", "2", "900")
     assert labels.values[:4].tolist() == [3, 1, 2, 0]
-    assert back.table_graph.class_name(900) == "900"
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 
+from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
 from clnr.tables import read_tables
 
@@ -66,6 +67,7 @@ def test_it_is_a_feature_or_not_as_it_was():
 
 def test_names_are_those_of_the_nodes_trimmed_and_empty_where_there_are_none():
     read = read_tables(EDGES, frame(name=[" Ada ", None, "2", ""]), names="name")
-    assert read.names_of(np.array([3, 2, 1, 0])) == ["", "", "", "Ada"]
-    assert read_tables(EDGES, frame(size_=[1, 2, 3, 4]), names="size").names_of(np.array([0, 1])) == ["1.5", "2"]
-    assert read_tables(EDGES, frame()).names_of(np.arange(4)) == []
+    assert Nodes.of_tables(read).names_of(np.array([3, 2, 1, 0])) == ["", "", "", "Ada"]
+    numbers = read_tables(EDGES, frame(size_=[1, 2, 3, 4]), names="size")
+    assert Nodes.of_tables(numbers).names_of(np.array([0, 1])) == ["1.5", "2"]
+    assert Nodes.of_tables(read_tables(EDGES, frame())).names_of(np.arange(4)) == []

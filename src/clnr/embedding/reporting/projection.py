@@ -9,8 +9,8 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.embedding.search.neighbors import NeighborList
-from clnr.engine import unit_rows
 from clnr.graph.csr import Array
+from clnr.graph.kind_rows import unit
 
 _STEPS_OF_FEW = 500
 _FEW_NODES, _STEPS_OF_MANY = 10_000, 200
@@ -25,7 +25,7 @@ _START_RADIUS = 10.0
 
 def map_points(z: Array, near: NeighborList, seed: int) -> Array:
     """Points in the plane, [n, 2], from an embedding and the nearest neighbours of every node."""
-    start = principal(unit(z))
+    start = principal(unit(np.asarray(z, np.float32)))
     can_move = near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
     return layout(start, near, seed) if can_move else start
 
@@ -46,11 +46,6 @@ def layout(start: Array, near: NeighborList, seed: int) -> Array:
         push = _push(points, everyone, others)
         points = points + (pull + push) * (_STEP_SIZE * (1 - step / steps))
     return points.numpy()
-
-
-def unit(z: Array) -> Array:
-    """Rows of length 1."""
-    return unit_rows(torch.from_numpy(np.asarray(z, np.float32))).numpy()
 
 
 def principal(rows: Array) -> Array:

@@ -14,7 +14,7 @@ from clnr.embedding.rows.whole import Whole
 from clnr.embedding.search.node_ids import id_part
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.shards import Shards, shard_path, shard_schema, write_shard
+from clnr.embedding.store.shards import Shards, shard_path, write_shard
 from clnr.embedding.workspace import Workspace
 from clnr.graph.csr import Array
 from clnr.nn.layers import sub_dict
@@ -49,5 +49,4 @@ def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path
         else:
             built.readout(sub_dict(model.parameters, "readout"), BlockRows(model, passes, take=given))
     passes.workers.barrier()
-    dimension = shard_schema(shard_path(folder, 0)).field("vector").type.list_size
-    return Shards(folder, graph.num_nodes, int(dimension), len(blocks))
+    return Shards(folder)

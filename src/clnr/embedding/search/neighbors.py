@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Cosines that are in memory at a time where each node is compared with all.
 _BLOCK_COSINES = 1 << 25
-# Rows that a processor's cache holds while they are compared and measured.
-_BLOCK_ROWS = 1 << 12
+# Rows that a processor's cache holds while they are compared and measured; of more, BLAS makes threads wait for each other.
+_BLOCK_ROWS = 1 << 10
 # The most neighbours of a kind that are averaged.
 _MOST_LINKED_NODES = 1000
 
@@ -54,7 +54,7 @@ def most_similar(z: Any, nodes: Nodes, node: int, k: int, *, kind: str | None = 
 def _cosines(rows: Array, query: Array) -> Array:
     """How similar rows are to one of length 1; 0 for a row of zeros."""
     norm = np.sqrt(np.einsum("nd,nd->n", rows, rows))
-    return np.divide(rows @ query, norm, out=np.zeros_like(norm), where=norm > 0)
+    return np.divide(np.einsum("nd,d->n", rows, query), norm, out=np.zeros_like(norm), where=norm > 0)
 
 
 def _best(parts: Iterable[tuple[Array, Array]], left_out: Array, k: int) -> NeighborList:

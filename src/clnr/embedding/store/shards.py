@@ -48,13 +48,6 @@ def write_shard(path: Path, ids: pyarrow.Array, z: Array, kinds: pyarrow.Table |
     part.replace(path)
 
 
-def shard_schema(path: Path) -> pyarrow.Schema:
-    import pyarrow.parquet as pq
-
-    with errors_name(path):
-        return pq.read_schema(path)
-
-
 def read_vectors(path: Path) -> Array:
     """The vectors in a file; one that is missing, and numbers that are not finite, are refused."""
     import pyarrow as pa
@@ -77,7 +70,7 @@ def load_vectors(files: ArtifactFiles, nodes: int, temporary: TemporaryFolder | 
         with files.reading(VECTORS) as path:
             z: Any = read_vectors(path)
     else:
-        z = Shards.open(files.folder, temporary)
+        z = Shards(files.folder, temporary)
     if len(z) != nodes:
         raise DataError(f"{files.folder / GRAPH_FILE}: it has {nodes:,} nodes, but there are {len(z):,} vectors")
     return z
@@ -114,21 +107,23 @@ class Shards:
     """
 
     folder: Path
-    nodes: int
-    dimension: int
-    shards: int
     temporary: TemporaryFolder | None = field(default=None, compare=False)
 
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
     ndim: ClassVar[int] = 2
 
-    @classmethod
-    def open(cls, folder: Path, temporary: TemporaryFolder | None = None) -> Shards:
-        """All shards that are in a folder."""
-        count = len(list((folder / SHARDS).glob("part-*.parquet")))
-        vector = shard_schema(shard_path(folder, 0)).field("vector").type
-        opened = cls(folder, 0, vector.list_size, count, temporary)
-        return cls(folder, int(opened._starts[-1]), vector.list_size, count, temporary)
+    @cached_property
+    def shards(self) -> int:
+        """How many there are."""
+        return len(list((self.folder / SHARDS).glob("part-*.parquet")))
+
+    @cached_property
+    def dimension(self) -> int:
+        import pyarrow.parquet as pq
+
+        path = shard_path(self.folder, 0)
+        with errors_name(path):
+            return int(pq.read_schema(path).field("vector").type.list_size)
 
     @cached_property
     def _starts(self) -> Array:
@@ -156,10 +151,10 @@ class Shards:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.nodes, self.dimension
+        return len(self), self.dimension
 
     def __len__(self) -> int:
-        return self.nodes
+        return int(self._starts[-1])
 
     def __getitem__(self, index: Any) -> Array:
         rows, columns = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
