@@ -222,8 +222,9 @@ class Nodes:
         if self.table is None:
             raise DataError(f"column '{column}' for names needs a node table")
         known = {name.strip().casefold(): name for name in self._text_columns}
-        names = known[check_choice("column", column.strip().casefold(), known)]
-        report = dataclasses.replace(self.info.ingest_report, names=names)
+        names, report = known[check_choice("column", column.strip().casefold(), known)], self.info.ingest_report
+        is_id = any((each.column, each.role) == (names, "id") for each in report.columns)
+        report = dataclasses.replace(report, names=None if is_id else names)
         return dataclasses.replace(self, info=self.info._replace(ingest_report=report))
 
 
