@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +22,6 @@ from clnr.errors import ClnrError
 from clnr.graph import Graph
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe
-from clnr.support.processes.workers import ALONE
 
 MOST_NODES = 1_000_000
 """Baselines are not scored on a graph of more nodes."""
@@ -41,8 +39,7 @@ class Baselines:
 
     def __init__(self, nodes: Nodes, training: GraphRows, task: Task, settings: Settings, compared: Collection[Method]):
         graph, self._task, self._settings = nodes.graph, task, settings
-        # By the worker that has the scores, alone.
-        self._nodes, self._training, self._alone = nodes, training, dataclasses.replace(settings, workers=ALONE)
+        self._nodes, self._training = nodes, training
         self._fitted: dict[Method, Fitted | ClnrError] = {}
         self._raw_cosines: np.ndarray[Any, Any] | None = None
         self.remarks: list[str] = []
@@ -77,7 +74,7 @@ class Baselines:
                 self._fitted[method] = error
 
     def _fit(self, method: Method, recipe: Recipe) -> Fitted:
-        rows, settings = self._training, self._alone
+        rows, settings = self._training, self._settings
         kept = train(rows, self._nodes.graph, method, recipe, settings)
         fitted = trained_model(kept, rows, method, recipe, settings)
         learned = fit_readout(fitted, rows, self._task, settings, tried=False)

@@ -36,6 +36,7 @@ from clnr.graph.folder import check_unchanged
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.machine.memory import release_freed
+from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import check_positive
@@ -61,7 +62,7 @@ def embed_graph(
         compared: The baselines that are scored beside it.
         bar: Shows progress; None for none.
     """
-    graph, workers, engine = nodes.graph, settings.workers, settings.engine
+    graph, engine = nodes.graph, settings.engine
 
     def once(name: str, make: Callable[[], Kept | None]) -> Kept | None:
         def made() -> Kept | None:
@@ -85,6 +86,9 @@ def embed_graph(
         kept = once("model", lambda: train(training, graph, settings.method, recipe, settings, progress, checkpoint))
     if kept is None:
         return None
+    if workspace.block_rows is None:
+        # In memory, the other workers have left.
+        settings, workspace = dataclasses.replace(settings, workers=ALONE), workspace.alone
     trained = trained_model(kept, training, settings.method, recipe, settings)
     with stage("fit the read-out"):
         learned = once("read-out", lambda: fit_readout(trained, training, task, settings))
@@ -108,7 +112,7 @@ def embed_graph(
     with stage("embed"):
         vectors = write_vectors(fitted.model, whole, nodes, workspace)
         check_unchanged(graph)
-    if not workers.first:
+    if not settings.workers.first:
         return None
     with stage("score"):
         rows = baselines.rows(whole, labelled)

@@ -59,6 +59,11 @@ class Workspace:
         assert self._folder is not None, "nothing is kept"
         return self._folder
 
+    @property
+    def alone(self) -> Workspace:
+        """The same, of one worker."""
+        return Workspace(self._folder, ALONE, self.block_rows)
+
     def part(self, name: str) -> Workspace:
         """A workspace in this one."""
         return Workspace(self.folder / name, self.workers, self.block_rows)
