@@ -144,7 +144,7 @@ def blocks_of(
     needed = training_memory(settings.method, recipe, size_of(graph), settings.engine)
     # Processes share the memory of a CPU.
     bound = needed if settings.engine.device.type != "cpu" else beside * needed
-    if settings.workers.all_reduce_min(fits_memory(graph, settings, needed, limit, beside)):
+    if settings.workers.all_reduce_min(int(fits_memory(graph, settings, needed, limit, beside))):
         return bound, None
     if graph.stored is None:
         raise OutOfMemory(
