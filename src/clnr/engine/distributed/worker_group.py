@@ -114,7 +114,11 @@ class WorkerGroup(Workers):
                 )
 
     def broadcast_object(self, value: Plain) -> Plain:
-        return json.loads(self._said_by_all(json.dumps(value))[0])
+        name = f"said {next(self._names)}"
+        with self._together():
+            if self.first:
+                self.store.set(name, json.dumps(value))
+            return json.loads(self._awaited(name, 0))
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         with self._together():
