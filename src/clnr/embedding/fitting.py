@@ -121,18 +121,20 @@ def fit_readout(trained: Fitted, rows: GraphRows, task: Task, settings: Settings
 
     Where values of hyper-parameters are ``tried``, the purpose chooses between them.
     """
-    model, first = trained.model, settings.workers.first
+    model = trained.model
     with memory.enough_memory(), torch.no_grad(), settings.engine.use_threads():
         readout = model.method.build(model.recipe).readout
-        if readout is None:
-            kept = _achieved(task, _some(model, rows, task)) if first else None
+        of_graph = None if readout is None else _readout_rows(model, rows, task)
+        if not settings.workers.first:
+            return None
+        rows = rows.alone()
+        if readout is None or of_graph is None:
+            kept = _achieved(task, _some(model, rows, task))
         else:
-            of_graph = _readout_rows(model, rows, task)
-            kept = _fit(readout, model, of_graph, task, settings, tried) if first else None
-        if kept is not None:
-            complete = with_readout(trained, kept).model
-            given = rows.prepared(complete.method.build(complete.recipe), complete.parameters_on(settings.engine))
-            kept[1]["geometry"] = alignment_scores(complete, settings.engine, given)
+            kept = _fit(readout, model, of_graph, task, settings, tried)
+        complete = with_readout(trained, kept).model
+        given = rows.prepared(complete.method.build(complete.recipe), complete.parameters_on(settings.engine))
+        kept[1]["geometry"] = alignment_scores(complete, settings.engine, given)
         return kept
 
 

@@ -57,6 +57,7 @@ class BlockRows(Rows):
             if key not in self._sampled:
                 number = len({each[2] for each in self._sampled} | {key[2]})
                 self._sampled[key] = functools.cache(functools.partial(self._read_sample, self._at(product, number)))
+        self._passes = self._passes.alone()
 
     def _read_sample(self, read: ReadRows) -> Tensor:
         assert self.sample is not None

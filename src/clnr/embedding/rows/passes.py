@@ -5,6 +5,7 @@ Rows that one pass makes are in the workspace for the next. What is there of an 
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,6 +32,7 @@ from clnr.methods.model import Model
 from clnr.nn.inputs import STEPS, Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.support.machine import memory
+from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar, NowAndThen
 from clnr.training.loop import advice
 
@@ -294,6 +296,12 @@ class Passes:
         """The features of some nodes, as they are."""
         assert self.device_graph.read is not None
         return self.device_graph.read(nodes)
+
+    def alone(self) -> Passes:
+        """The same, of one worker."""
+        same = copy.copy(self)
+        same.workers, same.workspace = ALONE, self.workspace.alone
+        return same
 
     def close(self) -> None:
         """Remove all rows, which nobody needs any more."""
