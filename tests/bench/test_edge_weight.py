@@ -24,7 +24,7 @@ def test_all_matrices_at_their_own_size_are_the_read_out(made):
     # GCN and MLP propagated 0, 1 and 2 times, own and propagated features, walks.
     assert [of_node for of_node, _, _ in made] == [False, False, False, True, False, False, True, False, False]
     sizes, matrices = [size for _, size, _ in made], [rows for *_, rows in made]
-    fitted = CLNR_MIX.build(RECIPE).readout.fit_components(sizes, matrices, torch.device("cpu"))
+    fitted = CLNR_MIX.build(RECIPE).readout.fit_components(sizes, matrices)
     z = torch.cat(matrices, 1) @ fitted["weight"] + fitted["bias"]
     expected = edge_weight.learn(CLNR_MIX, GRAPH, 0, RECIPE.but(edge_weight="equal"), ENGINE).z
     torch.testing.assert_close(z, expected, rtol=1e-4, atol=1e-4)

@@ -254,7 +254,7 @@ def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
     whole = load_result(files / "whole")
     for out, how, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("stopped", signal.SIGINT, 130)):
         words = [*LONG, "--out", out]
-        with begun(files / f"{out}.checkpoint", *words) as process:
+        with begun(files / f".{out}.clnr.work" / "checkpoint", *words) as process:
             process.send_signal(how)
             _, err = process.communicate(timeout=600)
         assert process.returncode == code, err

@@ -74,7 +74,7 @@ class Job:
 
         def reached() -> bool:
             with contextlib.suppress(OSError, KeyError, safetensors.SafetensorError):
-                return done(self.folder / f"{folder}.checkpoint") >= epochs
+                return done(self.folder / f".{folder}.clnr.work" / "checkpoint") >= epochs
             return False
 
         self.wait_for(reached, f"checkpoint of {epochs} epochs")
@@ -141,7 +141,7 @@ def test_if_a_worker_is_killed_the_others_are_stopped_and_the_run_is_resumed(tab
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
     assert Job(tables, *words, "--resume").end()[0] == 0
     assert_same(tables / "killed", undisturbed)
-    assert not (tables / "killed.checkpoint").exists()
+    assert not (tables / ".killed.clnr.work").exists()
 
 
 def listening(pid: int) -> set[str]:
@@ -167,7 +167,7 @@ def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, und
         assert time.monotonic() < end
         time.sleep(0.02)
     assert not list(tmp_path.glob("clnr-*"))
-    assert 10 <= done(tables / "resumed.checkpoint") < EPOCHS
+    assert 10 <= done(tables / ".resumed.clnr.work" / "checkpoint") < EPOCHS
     code, _ = Job(tables, *words, "--resume").end()
     assert code == 0
     assert_same(tables / "resumed", undisturbed)
@@ -182,7 +182,7 @@ def test_ctrl_c_stops_all_with_one_line(tables):
     code, said = job.end()
     assert code == 130
     assert said.startswith("clnr: stopped; ")
-    assert said.endswith("stopped.checkpoint: run the same command with --resume to continue\n")
+    assert said.endswith(".stopped.clnr.work/checkpoint: run the same command with --resume to continue\n")
     assert said.count("\n") == 1
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 

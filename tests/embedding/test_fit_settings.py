@@ -29,11 +29,6 @@ def test_hyper_parameters_set_by_name_are_not_tuned(tables):
     assert not whole.fixed
 
 
-def test_to_resume_needs_a_checkpoint():
-    with pytest.raises(RecipeError, match="checkpoint=FILE"):
-        settings(resume=True)
-
-
 def test_an_effort_stands_for_a_method_and_some_hyper_parameters(tables):
     graph = read_tables(**tables).graph
     quick, standard, best = (Settings(engine=cpu_engine(), **choose_method(None, effort)) for effort in EFFORTS)

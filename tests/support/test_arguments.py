@@ -70,7 +70,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         lambda **arguments: list(clnr.runs(**arguments)),
         {"method": CLNR, "dataset": GRAPH, "seeds": [0], **ON_CPU, "progress": None, "parallel_seeds": 1},
     ),
-    "embed": (clnr.embed, {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "progress": None}),
     "recipe_for": (clnr.recipe_for, {"method": CLNR, "dataset": "cora"}),
     "Recipe": (Recipe, QUICK.to_dict()),
     "Recipe.of": (Recipe.of, {"values": {"epochs": 5}, "method": CLNR}),
@@ -110,7 +109,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 # What they do beside reading arguments takes long, and others read theirs alike.
-LONG_CALLS = ("run", "runs", "embed")
+LONG_CALLS = ("run", "runs")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG_CALLS)) for name in CALLS])

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from clnr.embedding import job
 from clnr.tables.roles.column_names import NODE_KIND
 
 CASES = Path(__file__).parent / "cases"
@@ -30,13 +29,13 @@ class Differs(Exception):
 @pytest.fixture
 def reads(monkeypatch):
     """What a command in this process reads tables as."""
-    found, read_source = [], job.read_source
+    found = []
 
-    def read(tables):
-        found.append(read_source(tables))
+    def read(**tables):
+        found.append(read_tables(**tables))
         return found[-1]
 
-    monkeypatch.setattr(job, "read_source", read)
+    monkeypatch.setattr("clnr.tables.read_tables", read)
     return found
 
 

@@ -22,8 +22,6 @@ def embedder_settings(parameters: Mapping[str, Any], workers: Workers = ALONE) -
     """The settings that parameters of an embedder ask for, for a training that ``workers`` share."""
     shortcuts = {name: parameters[name] for name in ("dimension", "epochs") if parameters[name] is not None}
     checkpoint = parameters["checkpoint"]
-    if parameters["resume"] and checkpoint is None:
-        raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
     settings = Settings(
         **choose_method(*(parameters[name] for name in ("method", "effort", "purpose", "encoder"))),
         engine=choose(parameters["device"], parameters["precision"], parameters["threads"]),
@@ -33,4 +31,6 @@ def embedder_settings(parameters: Mapping[str, Any], workers: Workers = ALONE) -
         workers=workers,
         **{name: parameters[name] for name in _SAME_NAME},
     )
+    if settings.resume and settings.checkpoint is None:
+        raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
     return as_begun(settings)

@@ -30,6 +30,16 @@ def folder(tmp_path_factory):
     return random_folder(tmp_path_factory.mktemp("graphs") / "graph")
 
 
+def enlarged(folder, nodes, features, degree):
+    """A graph in files of which only the sizes are looked at."""
+    x = np.broadcast_to(np.zeros(1, np.float32), (nodes, features))
+    indices = np.broadcast_to(np.zeros(1, np.int32), (degree * nodes,))
+    indptr = np.zeros(nodes + 1, np.int64)
+    indptr[-1] = len(indices)
+    edges = CSR(indptr, indices, None)
+    return dataclasses.replace(folder, features=x, incoming=edges, outgoing=edges)
+
+
 def test_a_small_graph_is_not_refused_for_what_python_and_torch_take(folder):
     """They take 650 MB for each worker."""
     one, two = planned(folder, settings(), 10_000), planned(folder, settings(), 10_000, 2)
@@ -58,18 +68,14 @@ def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
     # What the process itself takes, and little more.
     assert (small.block_rows, small.memory < 1e9) == (None, True)
     many = 50_000_000
-    shapes = (np.float32, (many, folder.num_features)), (np.int64, (many + 1,)), (np.int32, (6 * many,))
-    x, indptr, indices = (np.broadcast_to(np.zeros(1, dtype), shape) for dtype, shape in shapes)
-    large = dataclasses.replace(folder, features=x, incoming=CSR(indptr, indices, None))
+    large = enlarged(folder, many, folder.num_features, 6)
     some, more = (planned(large, settings(changes={"structure": 256}), bound).memory for bound in (4e9, 40e9))
     assert 2e9 < some <= 4e9 < more <= 40e9
 
 
 def test_many_features_take_memory_for_the_rows_that_direct_them(folder):
     many = 1_000_000
-    shapes = (np.float32, (many, 5000)), (np.int64, (many + 1,)), (np.int32, (24 * many,))
-    x, indptr, indices = (np.broadcast_to(np.zeros(1, dtype), shape) for dtype, shape in shapes)
-    large = dataclasses.replace(folder, features=x, incoming=CSR(indptr, indices, None))
+    large = enlarged(folder, many, 5000, 24)
     assert planned(large, settings("CLNR-mix"), 8e9).memory <= 8e9
     # 74,000 of these rows.
     with pytest.raises(OutOfMemory):
