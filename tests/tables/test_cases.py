@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from clnr.tables.read import read_tables
 from clnr.tables.roles.column_names import NODE_KIND
 
 CASES = Path(__file__).parent / "cases"
