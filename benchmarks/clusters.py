@@ -24,13 +24,14 @@ ELBOW = range(1, 31)
 
 def highest_silhouette(z: Array) -> int:
     distances = clusters._distances(z)
-    scores = {count: clusters.silhouette(distances, clusters._k_means(z, count, 0)[1]) for count in range(2, 13)}
+    scores = {count: clusters.silhouette(distances, clusters._k_means(z, count)[1]) for count in range(2, 13)}
     return max(scores, key=scores.__getitem__)
 
 
 def elbow(z: Array) -> int:
     """Where the sum of squared distances is farthest below the line from its first value to its last (Satopaa et al., 2011)."""
-    inertia = np.array([clusters._k_means(z, count, 0)[2] for count in ELBOW])
+    found = [clusters._k_means(z, count) for count in ELBOW]
+    inertia = np.array([np.square(z - centres[nearest]).sum() for centres, nearest in found])
     falls = (inertia - inertia[-1]) / (inertia[0] - inertia[-1])
     return ELBOW[int(np.argmax(1 - np.linspace(0, 1, len(ELBOW)) - falls))]
 

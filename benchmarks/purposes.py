@@ -25,7 +25,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from clnr.embedding.scoring.job_scores import cosines_of
 
 from benchmarks import _study_graphs as graphs
 from benchmarks import append, bipartite, command, positive, read
@@ -37,6 +36,8 @@ from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.embed import training_graph
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.scoring.judges import JUDGES, Judge, settle
+from clnr.embedding.scoring.samples import labelled_nodes
+from clnr.embedding.scoring.scores import cosines_of
 from clnr.embedding.search.nodes import Nodes
 from clnr.engine import Engine, View, choose
 from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
@@ -45,6 +46,7 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
 from clnr.graph.csr import median_weight
 from clnr.methods import BASELINES, CLNR_MIX, Method
+from clnr.nn.readout_blocks import fitted_nodes
 from clnr.support.machine import environment
 from clnr.tables import TableGraph
 
@@ -74,20 +76,20 @@ class Trial:
         """What the judge takes, as ``clnr embed`` does, and its vectors."""
         trained: TrainedEmbedding = self.usual
         engine, view = self._engine.float32, View(trained.device_graph)
-        nodes = torch.from_numpy(judge.nodes).to(engine.device)
-        others = [CLNR_MIX.build(trained.recipe.but(**each)) for each in self.settings.tried]
+        parameters, nodes = trained.fitted.parameters, torch.from_numpy(judge.nodes).to(engine.device)
+        model, *others = (CLNR_MIX.build(trained.recipe.but(**each)) for each in ({}, *self.settings.tried))
         with torch.no_grad():
-            model = CLNR_MIX.build(trained.recipe)
-            tried = model.try_readouts(trained.fitted.parameters, engine, view, others, nodes)
-            changes, outcome, _ = settle(self.settings, judge, trained.z[nodes], tried)
-            best = judge.best(outcome, {each: judge.outcome(rows[nodes]) for each, rows in self.baselines.items()})
-            if best is not None:
-                return best.name, self.baselines[best]
-            if not changes:
-                return "all", trained.z
-            model = CLNR_MIX.build(trained.recipe.but(**changes))
-            parameters = model.fit_readout(trained.fitted.parameters, engine, view)
-            return changes["mix"], model.embed(parameters, engine, view)
+            sample = np.union1d(fitted_nodes(len(trained.z)).numpy(), judge.nodes)
+            read = model.rows(parameters, engine, view, sample)
+            _, sampled = model.readout.fit_blocks(read)
+            tried = model.readout.try_others(sampled, [each.readout for each in others], read.places(judge.nodes))
+            changes, _ = settle(self.settings, judge, trained.z[nodes], tried)
+            z = trained.z
+            if changes:
+                model = CLNR_MIX.build(trained.recipe.but(**changes))
+                z = model.embed(model.fit_readout(parameters, engine, view), engine, view)
+            best = judge.best(judge.outcome(z[nodes]), {each: judge.outcome(z[nodes]) for each, z in self.baselines.items()})
+        return (changes.get("mix", "all"), z) if best is None else (best.name, self.baselines[best])
 
 
 def few(graph: Graph, count: int, seed: int) -> Split:
@@ -113,7 +115,7 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
     measure = "roc_auc" if name in graphs.BY_AUC else "accuracy"
     for labels in ("10 %", *map(str, FEW)):
         split = split_of(graph, seed) if "%" in labels else few(graph, int(labels), seed)
-        judge, _ = JUDGES[LABELS].judge(dataclasses.replace(graph, split=split), None, seed)
+        judge, _ = JUDGES[LABELS].judge(labelled_nodes(dataclasses.replace(graph, split=split), seed), None, seed)
         assert judge is not None
         taken, rows = trial.chosen(judge)
         compared = {"mix": trial.usual.z, "chosen": rows}
@@ -133,7 +135,7 @@ def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Itera
     assert held is not None
     seen = training_graph(table_graph.info, without_pairs(graph, held.positives))
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
-    judge, test = JUDGES[LINKS].judge(seen, held, seed)
+    judge, test = JUDGES[LINKS].judge(labelled_nodes(seen, seed), held, seed)
     assert judge is not None
     taken, rows = trial.chosen(judge)
     compared = {"mix": trial.usual.z, "chosen": rows} | {each.name: z for each, z in trial.baselines.items()}
