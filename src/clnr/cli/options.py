@@ -56,6 +56,22 @@ def name_values(command: Any, context: Any) -> None:
             each.metavar = "" if each.is_flag else each.name.upper()
 
 
+def write_options(command: Any, context: Any, formatter: Any) -> None:
+    """Write the arguments and options of a command into its help, by panel."""
+    panels: dict[str, list[Any]] = {}
+    for each in command.get_params(context):
+        title = each.rich_help_panel or f"{each.param_type_name.capitalize()}s"
+        panels.setdefault(title, []).append(each.get_help_record(context))
+    write_panels(panels, formatter)
+
+
+def write_panels(panels: Mapping[str, Sequence[Any]], formatter: Any) -> None:
+    """Write pairs of what is explained and its explanation under the titles of their panels."""
+    for title, records in panels.items():
+        with formatter.section(title):
+            formatter.write_dl(records)
+
+
 # -- --set -------------------------------------------------------------------------------------------------------------------
 
 
