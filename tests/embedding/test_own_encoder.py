@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from clnr import Graph, NodeEmbedder, ingest, load, read_tables
 from clnr.datasets.splits import split_of
 from clnr.embedding.baselines import recipe_beside
-from clnr.embedding.embedder_parameters import embedder_settings
 from clnr.embedding.planning import plan
 from clnr.errors import ClnrError, DataError, MethodError, RecipeError
 from clnr.methods import SVD_BOTH
@@ -247,7 +246,7 @@ def test_a_read_out_is_fitted_to_its_rows_and_saved(tmp_path):
 
 
 def test_baselines_are_as_wide_as_its_rows():
-    settings = embedder_settings(embedder().get_params(deep=False))
+    settings = embedder()._settings()
     recipe, _ = settings.recipe_for(tiny())
     assert recipe_beside(SVD_BOTH, settings.method, recipe, tiny()).dimension == 8
 
