@@ -194,10 +194,9 @@ def test_few_features_get_no_columns_that_the_module_does_not_expect():
     assert embedder(mean(5)).fit(graph).embedding_.shape == (40, 8)
     wider = embedder(mean(5 + 3 * 4), recipe={"structure": 4}).fit(graph)
     assert wider.embedding_.shape == (40, 8)
-    with pytest.raises(MethodError, match=r"Mean fails on nodes with 5 features: .*\(2x10 and 12x8\).* in_channels=5$"):
+    with pytest.raises(MethodError, match=r"Mean fails on nodes with 5 features: .*\(2x10 and 12x8\)$"):
         embedder(mean(6)).plan(graph)
-    both = r"in_channels=17, or set structure=0: the graph has 5, and structure=4 adds 12$"
-    with pytest.raises(MethodError, match=both):
+    with pytest.raises(MethodError, match=r"17 features: .*; the graph has 5, and structure=4 adds 12$"):
         embedder(mean(5), recipe={"structure": 4}).plan(graph)
 
 

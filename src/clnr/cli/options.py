@@ -192,8 +192,10 @@ def _split_name(given: str) -> tuple[str | None, str]:
 
 
 def _types(given: list[str]) -> dict[str, str]:
-    pairs = [each.rpartition("=") for each in given]
-    for each, (column, _, kind) in zip(given, pairs, strict=True):
+    types = {}
+    for each in given:
+        column, _, kind = each.rpartition("=")
         if not (column and kind):
             raise ClnrError(f"--as must be COLUMN=KIND, such as year=number, not '{each}'")
-    return {column: kind for column, _, kind in pairs}
+        types[column] = kind
+    return types

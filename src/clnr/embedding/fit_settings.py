@@ -108,7 +108,7 @@ class Settings:
             width = model.encoder.width(model.input_width(features))
         except MethodError as error:
             added = model.input_width(features) - features
-            widths = f", or set structure=0: the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
+            widths = f"; the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
             raise MethodError(f"{error}{widths if added else ''}") from error
         return recipe.but(**{key: width for key in ("hidden", "dimension") if key not in self.method.keys})
 
