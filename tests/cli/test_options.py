@@ -118,6 +118,6 @@ def test_help_groups_commands_and_names_what_options_take():
     shown = outside("--help", COLUMNS="80").out
     assert _TITLES.findall(shown) == ["Options", *PANELS]
     lines = [line.split() for line in shown.splitlines()]
-    assert all([name, *text.split()] in lines for name, (_, text) in COMMANDS.items())
+    assert all([name, *text.split()] in lines for name, text in COMMANDS.items())
     shown += outside("clusters", "--help", COLUMNS="80").out.partition("Options:")[2]
     assert not re.search(r"<\w+>", shown)

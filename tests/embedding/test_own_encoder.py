@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from clnr import Graph, NodeEmbedder, ingest, load, read_tables
+from clnr import Graph, NodeEmbedder, ingest, load
 from clnr.datasets.splits import split_of
 from clnr.embedding.baselines import recipe_beside
 from clnr.embedding.planning import plan
@@ -153,21 +153,6 @@ def test_another_class_or_other_sizes_are_refused_and_no_class_is_imported(saved
     NodeEmbedder("CLNR", epochs=1).fit(tiny()).save(tmp_path / "ours")
     with pytest.raises(DataError, match="CLNR has an encoder of clnr's: leave out encoder"):
         NodeEmbedder.load(tmp_path / "ours", encoder=mean())
-
-
-def test_unseen_nodes_are_embedded_with_it(tmp_path):
-    edges = {"source": [f"n{i}" for i in range(20)], "target": [f"n{i * 7 % 20}" for i in range(20)]}
-    nodes = {"id": [f"n{i}" for i in range(20)], "age": [float(i * i % 13) for i in range(20)], "tall": list(range(20))}
-    pandas = pytest.importorskip("pandas")
-    tables = pandas.DataFrame(edges), pandas.DataFrame(nodes)
-    made = embedder(mean(read_tables(*tables).graph.num_features)).fit(tables)
-    made.save(tmp_path / "mine")
-    module = made.encoder
-    back = NodeEmbedder.load(tmp_path / "mine", encoder=module)
-    new = pandas.DataFrame({"source": ["new"], "target": ["n3"]}), pandas.DataFrame({"id": ["new"], "age": [4.0], "tall": [2]})
-    larger = back.extend(*new)
-    assert larger.embedding_.shape == (21, 8)
-    assert "new" in list(larger.ids_)
 
 
 def test_it_can_be_cloned_and_pickled():

@@ -44,7 +44,7 @@ PANELS = {
         "env": "Show versions, hardware and folders, for a bug report.",
     },
 }
-COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, line in lines.items()}
+COMMANDS = {name: line for lines in PANELS.values() for name, line in lines.items()}
 
 
 class Program(TyperGroup):
@@ -54,13 +54,9 @@ class Program(TyperGroup):
         with command_line():
             return super().main(args, *others, **named)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
         if command is not None:
-            command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
             name_values(command, ctx)
             command.format_options = partial(write_options, command)
         return command

@@ -34,7 +34,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the resul
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 
-# -- help -------------------------------------------------------------------------------------------------------------------
+# -- help --
 
 
 TABLE_PANELS = {
@@ -72,7 +72,7 @@ def write_panels(panels: Mapping[str, Sequence[Any]], formatter: Any) -> None:
             formatter.write_dl(records)
 
 
-# -- --set -------------------------------------------------------------------------------------------------------------------
+# -- --set --
 
 
 def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -113,7 +113,7 @@ def refused_argument(error: Any) -> str:
     return f"{message}see: {command} --help"
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------------
+# -- tables --
 
 
 def reads_tables(panels: Mapping[str, Sequence[str]], *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

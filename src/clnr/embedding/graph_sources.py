@@ -157,7 +157,7 @@ def _with_structural_features(bare: Graph, feature_encoder: FeatureEncoder | Non
     return TableGraph(graph, FeatureEncoder((), {}, structure))
 
 
-# -- lists and arrays of edges: pairs of ids, triples with weights, PyG's edge_index -----------------------------------------
+# -- lists and arrays of edges: pairs of ids, triples with weights, PyG's edge_index --
 
 
 def _is_array(given: Any) -> bool:
