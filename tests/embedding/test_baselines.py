@@ -176,12 +176,14 @@ def test_a_node_itself_weighs_as_much_as_the_median_edge():
 
 
 def test_what_edges_weigh_is_told_where_they_tell_little():
-    def lines(**changes):
-        result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, SMALL.but(**changes), 0, cpu_engine())
-        return [line for line in result.warnings if line.startswith("edges are weakly informative here")]
-
-    assert len(lines(edge_weight="measured")) == 1
-    assert lines() == []
+    for measured in (True, False):
+        recipe = SMALL.but(edge_weight="measured" if measured else "equal")
+        result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, recipe, 0, cpu_engine())
+        said = [line for line in result.warnings if line.startswith("edges are weakly informative here")]
+        assert len(said) == measured
+        for name, value in result.model.parameters.items():
+            if measured and name.startswith("readout.block.") and name.endswith(".weight"):
+                assert f"they weigh {value:.2f} in the vectors" in said[0]
 
 
 def test_what_a_probe_takes_is_counted():

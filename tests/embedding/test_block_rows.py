@@ -159,12 +159,6 @@ def test_damaged_edges_are_named_when_neighbours_are_drawn(folders, tmp_path):
         open_graph(path).draw_neighbours(np.arange(NODES), 5)
 
 
-def test_what_edges_weigh_is_told(folders, tmp_path):
-    found = embed_folder(folders["bag"], tmp_path / "out", settings("SVD-mix", hold_out=0.1))
-    (line,) = (line for line in found.warnings if line.startswith("edges are weakly informative here"))
-    assert f"they weigh {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
-
-
 def undisturbed(folders, share, path):
     """Where a graph is embedded that nothing stops, and how often it writes what."""
     name = f"undisturbed {share}"

@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -196,11 +197,11 @@ def test_a_graph_without_nodes_is_refused(given):
         embedder().fit(given)
 
 
-def test_matrices_that_are_swapped_or_negative_are_named():
+def test_matrices_that_are_swapped_or_negative_are_refused():
     graph = tiny(30, 60)
     a, x = graph.to_scipy(), graph.features
-    for pair in ((x, a), (x, a.toarray()), (a[:, :3].toarray(), a)):
-        with pytest.raises(DataError, match=r"are swapped: a graph is \(adjacency, features\), in this order"):
+    for pair in ((x, a), (x, a.toarray()), (sp.csr_array(x), a)):
+        with pytest.raises(DataError, match=r"shape \[30, \d+\]|30 x \d+"):
             embedder().plan(pair)
     signed = a.tolil()
     signed[2, 5] = -3
@@ -263,7 +264,7 @@ def test_tables_that_transform_cannot_read_are_for_extend():
     ids = [f"n{i}" for i in range(12)]
     played = pa.table({"id": range(12), "rated": ["yes", "no"] * 6, "white": ids, "black": [*ids[1:], ids[0]]})
     made = embedder().fit(read_tables(played, source="white", target="black"))
-    with pytest.raises(DataError, match=r"; to add tables to the graph of this model: extend\(edges, nodes\)$"):
+    with pytest.raises(DataError):
         made.transform(played)
     assert made.extend(played).embedding_.shape == made.embedding_.shape
     with pytest.raises(DataError, match=r"is not a graph; pass .* an array with two columns$"):
@@ -332,29 +333,28 @@ def test_similar_nodes_are_found_by_id_and_by_name():
     assert unnamed.similar("n5", names=True) == [(*each, None) for each in unnamed.similar("n5")]
 
 
-def test_nodes_that_are_tuples_are_found_by_themselves(tmp_path):
+def test_nodes_that_are_tuples_are_found_by_themselves():
     import networkx
 
     grid = networkx.grid_2d_graph(5, 5)
-    made = embedder().fit(grid)
-    found = made.similar((0, 0), k=3)
-    assert {name for name, _ in found} < set(grid.nodes) - {(0, 0)}
-    made.save(tmp_path / "model")
-    back = NodeEmbedder.load(tmp_path / "model", device="cpu")
-    assert back.similar((0, 0), k=3) == [(str(name), cosine) for name, cosine in found]
-    with pytest.raises(DataError, match=r"no node '\(9, 9\)'"):
-        back.similar((9, 9))
-    ids = list(grid.nodes)
+    made, ids = embedder().fit(grid), list(grid.nodes)
+    assert {name for name, _ in made.similar((0, 0), k=3)} < set(ids) - {(0, 0)}
     of_ids = embedder(graph=grid).fit(ids[:3]).transform(ids[7:9])
     np.testing.assert_array_equal(of_ids, made.embedding_[7:9])
 
 
-def test_numbers_can_be_given():
+def test_hyper_parameters_can_be_given():
     some = NodeEmbedder("CLNR", recipe={"epochs": 2, "hidden": 8}, device="cpu").fit(tiny())
     assert (some.recipe_.epochs, some.recipe_.hidden, some.recipe_.dimension) == (2, 8, 128)
     made = NodeEmbedder("CLNR", dimension=16, epochs=2, device="cpu").fit(tiny())
     assert (made.recipe_.dimension, made.recipe_.epochs) == (16, 2)
     assert made.embedding_.shape[1] == 16
+    asked = SMALL.but(sampled_nodes=10, moments="sampled", max_neighbors=2)
+    sampled, of_all = (embedder("CLNR-mix").set_params(recipe=each).fit(tiny()) for each in (asked, asked.but(moments="all")))
+    assert (sampled.recipe_.moments, sampled.recipe_.max_neighbors) == ("sampled", 2)
+    assert (sampled.embedding_ != of_all.embedding_).any()
+    # A whole recipe may have what a method has no use for.
+    assert embedder("Raw").fit_transform(tiny()).shape == (40, 12)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +362,7 @@ def test_numbers_can_be_given():
     [
         ({"method": "CLRN"}, UnknownName, "CLRN"),
         ({"seed": None}, RecipeError, "seed"),
+        ({"resume": True}, RecipeError, "checkpoint=FILE"),
         ({"recipe": {"epoch": 3}}, UnknownName, "epoch"),
         ({"device": "tpu"}, UnknownName, "tpu"),
         ({"method": "Raw", "epochs": 3}, RecipeError, "Raw has no use for epochs"),
@@ -405,15 +406,6 @@ def test_it_is_evaluated_by_labels_only_if_asked():
     assert all(scores.keys() >= {"link_auc", "strict_accuracy"} for scores in judged.baselines_.values())
 
 
-def test_sampled_steps_are_asked_for_by_their_keys():
-    asked = SMALL.but(sampled_nodes=10, moments="sampled", max_neighbors=2)
-    sampled, of_all = (
-        NodeEmbedder("CLNR-mix", recipe=asked.but(moments=moments), device="cpu").fit(tiny()) for moments in ("sampled", "all")
-    )
-    assert (sampled.recipe_.moments, sampled.recipe_.max_neighbors) == ("sampled", 2)
-    assert (sampled.embedding_ != of_all.embedding_).any()
-
-
 def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file(tmp_path, monkeypatch):
     path, other = tmp_path / "state", tmp_path / "thesis"
     how = {"epochs": 9, "checkpoint": path}
@@ -437,10 +429,6 @@ def test_a_fit_goes_on_from_its_checkpoint_and_save_removes_it_but_no_other_file
     assert other.read_text() == "years of work"
 
 
-def test_a_whole_recipe_may_have_what_a_method_has_no_use_for():
-    assert NodeEmbedder("Raw", recipe=SMALL, device="cpu").fit_transform(tiny()).shape == (40, 12)
-
-
 def test_a_report_is_written(tmp_path):
     made = embedder().fit((RING, AGES))
     plain = made.report(tmp_path / "plain.html")
@@ -452,10 +440,6 @@ def test_a_report_is_written(tmp_path):
     assert '"ids":["0","1","2","3","4","5"]' in named
     with pytest.raises(UnknownName, match="unknown column 'village'; known: id, age, town"):
         made.report(tmp_path / "named.html", name="village")
-
-
-def test_a_folder_has_the_report_if_asked(tmp_path):
-    made = embedder().fit(tiny())
     for report in (True, False):
         made.save(tmp_path / "model", force=True, report=report)
         assert (tmp_path / "model" / "report.html").exists() == report

@@ -133,6 +133,7 @@ def test_from_a_folder_to_shards(folder, tmp_path):
         embed_folder(folder, tmp_path / "out", settings(), force=True)
     (tmp_path / "out" / "embeddings" / "mine").unlink()
     embed_folder(folder, tmp_path / "out", settings(seed=1), force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -140,12 +140,18 @@ def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch
     monkeypatch.setattr(Checkpoint, "seconds", 0.0)
     words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
     stopped(clnr, monkeypatch, words, embed, name)
+    left = {path: path.read_bytes() for path in Path().rglob("*.clnr.*/*") if path.is_file()}
+    assert left
+    assert "of a run that was stopped" in assert_refused(clnr(*words))
     for first, more, differs in (("zero", [], "graph"), ("n0", ["--seed", "1"], "seed")):
         world(first=first)
         refused = clnr(*words, *more, "--resume")
         assert (refused.code, refused.out) == (2, "")
         assert differs in refused.err.splitlines()[-1]
+    assert {path: path.read_bytes() for path in left} == left
     assert clnr(*words, "--resume").code == 0
+    stopped(clnr, monkeypatch, [*words, "--force"], embed, name)
+    assert clnr(*words, "--force").code == 0
 
 
 @pytest.mark.usefixtures("world")
@@ -169,16 +175,6 @@ def test_a_run_that_was_stopped_in_one_mode_goes_on_in_the_other(clnr, monkeypat
     stopped(clnr, monkeypatch, [*words, *before], embed, "write_vectors")
     monkeypatch.setattr(embed, "train", lambda *_: pytest.fail("it was trained again"))
     assert clnr(*words, *after, "--resume").code == 0
-
-
-@pytest.mark.usefixtures("world")
-@pytest.mark.parametrize(("way", "name"), [("memory", "score"), ("files", "write_vectors")], ids=["memory", "files"])
-def test_a_stopped_run_is_not_removed_without_force(clnr, monkeypatch, way, name):
-    monkeypatch.setattr(Checkpoint, "seconds", 0.0)
-    words = ["embed", *WAYS[way], *SMALL, "--out", "m"]
-    stopped(clnr, monkeypatch, words, embed, name)
-    assert "of a run that was stopped" in assert_refused(clnr(*words))
-    assert clnr(*words, "--force").code == 0
 
 
 @pytest.mark.usefixtures("world")

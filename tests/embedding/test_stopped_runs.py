@@ -64,28 +64,6 @@ def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monke
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path):
-    one, other = folders
-    chosen = settings(resume=True)
-    with stopped("vectors", 3, FULL):
-        embed_folder(one, tmp_path / "out", chosen)
-    left = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    for folder, asked, said in ((other, chosen, "graph"), (one, dataclasses.replace(chosen, seed=1), "seed")):
-        with pytest.raises(DataError, match=f"another stopped run: {said} was"):
-            embed_folder(folder, tmp_path / "out", asked)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
-    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), force=True)
-    embed_folder(other, tmp_path / "whole", settings())
-    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
-
-
-def test_an_output_that_was_written_over_leaves_nothing(folders, tmp_path):
-    for folder in folders:
-        embed_folder(folder, tmp_path / "out", settings(), force=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-@pytest.mark.usefixtures("small_blocks")
 def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkeypatch):
     out = tmp_path / "out"
     chosen = settings(resume=True)

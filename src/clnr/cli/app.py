@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from clnr.cli.options import name_values
+from clnr.cli.options import name_values, write_options, write_panels
 from clnr.errors import command_line, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
@@ -43,7 +44,7 @@ PANELS = {
         "env": "Show versions, hardware and folders, for a bug report.",
     },
 }
-COMMANDS = {name: (panel, line) for panel, lines in PANELS.items() for name, line in lines.items()}
+COMMANDS = {name: line for lines in PANELS.values() for name, line in lines.items()}
 
 
 class Program(TyperGroup):
@@ -53,19 +54,19 @@ class Program(TyperGroup):
         with command_line():
             return super().main(args, *others, **named)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
         if command is not None:
-            command.rich_help_panel, command.short_help = COMMANDS[cmd_name]
             name_values(command, ctx)
+            command.format_options = partial(write_options, command)
         return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         name_values(self, ctx)
         super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        write_panels({panel: list(lines.items()) for panel, lines in PANELS.items()}, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-"):
@@ -79,7 +80,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"max_content_width": 100},
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    # The help with boxes imports 150 modules more, such as a parser of Markdown.
+    rich_markup_mode=None,
 )
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 

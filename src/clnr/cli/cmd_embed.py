@@ -185,42 +185,20 @@ def print_result(
     result: Any, folder: Path, seconds: float, as_json: bool, took: dict[str, Any] | None = None, trained: bool = True
 ) -> None:
     """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
-    from clnr.embedding.planning.graph_facts import graph_counts, kind_weights
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.support.humanize import duration, plural
     from clnr.tables.ingest_report import dangling_warning, loses_much
 
-    nodes, dimension = map(int, result.z.shape)
-    shards: int | None = getattr(result.z, "shards", None)
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
     if as_json:
-        of_graph: dict[str, Any] = {"shards": shards}
-        tables: list[str] = []
-        if shards is None:
-            of_graph = {
-                "graph": graph_counts(result.nodes.graph),
-                "files": sorted(path.name for path in folder.iterdir()),
-            }
-            tables = [*result.nodes.warnings, *kind_weights(result.nodes.info)]
-        content = {
-            "nodes": nodes,
-            "folder": str(folder),
-            "dimension": dimension,
-            **of_graph,
-            "seconds": round(seconds, 3),
-            **(took or {}),
-            "scores" if trained else "scores_of_training": result.scores,
-            "baselines": result.baselines,
-            "comparison": compared.sentence or None if compared else None,
-            "warnings": [*tables, *result.warnings],
-        }
-        print_json(content)
+        comparison = compared.sentence or None if compared else None
+        print_json(_facts(result, folder, seconds, trained) | {"comparison": comparison} | (took or {}))
         return
-    in_shards = "" if shards is None else f", {plural(shards, 'shard')}"
-    out.print(f"{plural(nodes, 'node')} in {dimension} dimensions{in_shards}, {duration(seconds)}: {folder}", style="bold")
-    lost: list[str] = []
-    if shards is None and loses_much(report := result.nodes.info.ingest_report):
-        lost = [dangling_warning(report) or ""]
+    nodes, dimension = map(int, result.z.shape)
+    made = f"{plural(nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}"
+    out.print(made, style="bold")
+    report = result.nodes.info.ingest_report
+    lost = [dangling_warning(report) or ""] if loses_much(report) else []
     if trained:
         _print_scores(result.scores, compared, (*lost, *result.warnings))
     else:
@@ -231,6 +209,24 @@ def print_result(
     similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]
     commands = similar, ["clnr", "report", str(folder), "--open"]
     print_stdout("\n  ".join(["next:", *map(shlex.join, commands)]))
+
+
+def _facts(result: Any, folder: Path, seconds: float, trained: bool) -> dict[str, Any]:
+    from clnr.embedding.planning.graph_facts import counts_of, kind_weights
+
+    nodes, dimension = map(int, result.z.shape)
+    return {
+        "nodes": nodes,
+        "folder": str(folder),
+        "dimension": dimension,
+        "shards": getattr(result.z, "shards", None),
+        "graph": counts_of(result.nodes.graph),
+        "files": sorted(path.name for path in folder.iterdir()),
+        "seconds": round(seconds, 3),
+        "scores" if trained else "scores_of_training": result.scores,
+        "baselines": result.baselines,
+        "warnings": [*result.nodes.warnings, *kind_weights(result.nodes.info), *result.warnings],
+    }
 
 
 def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from clnr.cli.app import app, out, print_json, print_stderr
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, Quiet, reads_tables
+from clnr.errors import ClnrError
 
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "memory"),
@@ -34,25 +34,10 @@ def ingest(
     quiet: Quiet = False,
 ) -> None:
     """Write tables of edges and nodes as a graph folder for clnr embed --graph, in bounded memory."""
-    from clnr.errors import ClnrError
-    from clnr.tables.argument_checks import check_arguments, check_files
+    _check(tables, folder, verify, force)
 
-    # What can be wrong without reading a table is told before anything heavy is imported.
-    if verify is not None:
-        if folder is not None or force or any(value is not None for value in tables.values()):
-            raise ClnrError(f"--verify reads {verify} and writes nothing: leave out all other options")
-    elif tables["edges"] is None:
-        raise ClnrError("missing --edges FILE; see: clnr ingest --help")
-    elif folder is None:
-        raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
-    else:
-        check_arguments("ingest", **tables)
-        check_files(**tables)
-
-    from clnr.embedding.planning.graph_facts import folder_counts, summary
     from clnr.graph.folder import open_graph
     from clnr.graph.folder import verify as verify_folder
-    from clnr.support.humanize import gigabytes
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
     from clnr.tables.ingest_report import column_lines, count_lines
@@ -66,17 +51,37 @@ def ingest(
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
         report = read_table_info(graph).ingest_report
-        counts = folder_counts(graph)
-        lines = count_lines(report, counts["weighted"])
+        lines = count_lines(report, graph.incoming.weight is not None)
         for line in (*column_lines(report.columns), *lines, *report.remarks):
             bar.note(f"- {line}")
-    assert graph.stored is not None
-    path = graph.stored.path
+    warnings = [line for line in lines if quiet and line.startswith("warning: ")]
+    for line in filter(None, (report.hint, *warnings)):
+        print_stderr(line)
+    _show(graph, as_json)
+
+
+def _check(tables: dict[str, Any], folder: Path | None, verify: Path | None, force: bool) -> None:
+    """Raise what can be wrong without reading a table, before anything heavy is imported."""
+    from clnr.tables.argument_checks import check_arguments, check_files
+
+    if verify is not None:
+        if folder is not None or force or any(value is not None for value in tables.values()):
+            raise ClnrError(f"--verify reads {verify} and writes nothing: leave out all other options")
+        return
+    if tables["edges"] is None:
+        raise ClnrError("missing --edges FILE; see: clnr ingest --help")
+    if folder is None:
+        raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
+    check_arguments("ingest", **tables)
+    check_files(**tables)
+
+
+def _show(graph: Any, as_json: bool) -> None:
+    from clnr.embedding.planning.graph_facts import folder_counts, summary
+    from clnr.support.humanize import gigabytes
+
+    path, counts = graph.stored.path, folder_counts(graph)
     size = sum(each.stat().st_size for each in path.iterdir())
-    if report.hint:
-        print(f"clnr: {report.hint}", file=sys.stderr)
-    for warning in (line for line in lines if quiet and line.startswith("warning: ")):
-        print_stderr(warning)
     if as_json:
         shown = {name: counts[name] for name in ("nodes", "edges", "directed", "features")}
         print_json({**shown, "classes": graph.num_classes, "bytes": size, "folder": str(path)})

@@ -34,7 +34,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the resul
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
 
 
-# -- help -------------------------------------------------------------------------------------------------------------------
+# -- help --
 
 
 TABLE_PANELS = {
@@ -56,7 +56,23 @@ def name_values(command: Any, context: Any) -> None:
             each.metavar = "" if each.is_flag else each.name.upper()
 
 
-# -- --set -------------------------------------------------------------------------------------------------------------------
+def write_options(command: Any, context: Any, formatter: Any) -> None:
+    """Write the arguments and options of a command into its help, by panel."""
+    panels: dict[str, list[Any]] = {}
+    for each in command.get_params(context):
+        title = each.rich_help_panel or f"{each.param_type_name.capitalize()}s"
+        panels.setdefault(title, []).append(each.get_help_record(context))
+    write_panels(panels, formatter)
+
+
+def write_panels(panels: Mapping[str, Sequence[Any]], formatter: Any) -> None:
+    """Write pairs of what is explained and its explanation under the titles of their panels."""
+    for title, records in panels.items():
+        with formatter.section(title):
+            formatter.write_dl(records)
+
+
+# -- --set --
 
 
 def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -97,7 +113,7 @@ def refused_argument(error: Any) -> str:
     return f"{message}see: {command} --help"
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------------
+# -- tables --
 
 
 def reads_tables(panels: Mapping[str, Sequence[str]], *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -176,8 +192,10 @@ def _split_name(given: str) -> tuple[str | None, str]:
 
 
 def _types(given: list[str]) -> dict[str, str]:
-    pairs = [each.rpartition("=") for each in given]
-    for each, (column, _, kind) in zip(given, pairs, strict=True):
+    types = {}
+    for each in given:
+        column, _, kind = each.rpartition("=")
         if not (column and kind):
             raise ClnrError(f"--as must be COLUMN=KIND, such as year=number, not '{each}'")
-    return {column: kind for column, _, kind in pairs}
+        types[column] = kind
+    return types

@@ -70,7 +70,7 @@ def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Ca
     return decorate
 
 
-# -- Ray ---------------------------------------------------------------------------------------------------
+# -- Ray --
 
 
 def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import job
-from clnr.embedding.embedder_parameters import embedder_settings
+from clnr.embedding.defaults import choose_method
 from clnr.embedding.extend import embed_nodes, extend
-from clnr.embedding.fit_settings import HOLD_OUT
+from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.graph_sources import as_nodes
 from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.planning.plan import Plan, make_plan
@@ -29,12 +28,13 @@ from clnr.embedding.store.output_folder import Output, write_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
-from clnr.errors import ClnrError, DataError
+from clnr.errors import ClnrError, RecipeError
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import caller_level, check_int, check_path, check_type
-from clnr.support.progress import Bar, log_progress
+from clnr.support.processes.workers import ALONE, Workers
+from clnr.support.progress import log_progress
 from clnr.support.storage import resolve_path, write_bytes
 from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
@@ -59,32 +59,30 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     - PyG's ``Data``, a networkx graph (node attribute ``x``), a ``clnr.Graph``, or the result of ``read_tables``;
     - the path of a graph folder. If it does not fit in memory, ``fit`` trains from its files.
 
-    A graph without features gets structural ones. ``plan`` shows what ``fit`` would do and need, ``report`` writes scores and a
-    map to one HTML file, ``save`` and ``load`` keep a model, ``transform`` and ``extend`` embed unseen nodes.
+    A graph without features gets structural ones.
 
     Args:
         method: A method, or its name (see ``clnr ls methods``). None: the effort's method.
-        encoder: A ``torch.nn.Module`` with ``forward(x, edge_index)``, such as PyG's GraphSAGE, in place of the method's
-            encoder, which without ``method`` is CLNR's. A copy is trained, in full steps, from the module's own parameters.
+        encoder: A ``torch.nn.Module`` with ``forward(x, edge_index)``, such as PyG's GraphSAGE, in place of
+            the method's encoder. A copy is trained, in full steps, from the module's own parameters.
         effort: ``quick`` (no training), ``standard`` or ``best``; None: ``standard``.
-        purpose: What the vectors are for. ``labels``: labels of some nodes choose the columns of the read-out, or a baseline;
-            ``links``: to predict edges. None: for everything.
+        purpose: What the vectors are for. ``labels``: labels of some nodes choose the columns of the
+            read-out, or a baseline; ``links``: to predict edges. None: for everything.
         dimension: Width of the embedding; None: the recipe's.
         epochs: Number of training epochs; None: the recipe's.
         seed: Seed of held-out edges, initial weights, augmentations and samples.
-        recipe: All hyper-parameters, or some by name. The others come from the recipe of a data set that ``load`` returned, or
-            depend on the graph's size, density and features.
+        recipe: All hyper-parameters, or some by name. The others come from the recipe of a data set that
+            ``load`` returned, or depend on the graph's size, density and features.
         hold_out: Share of edges held out of training to score the embedding; 0: none.
         device: ``auto``, ``cpu`` or ``cuda``.
-        precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
-        graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a pipeline over nodes;
-            every fold sees all nodes and edges.
-        checkpoint: File to which the training state is saved once a minute; ``save`` removes it. None: no checkpoint.
+        precision: Of training: ``float32``, ``bfloat16``, or ``auto``: bfloat16 on a GPU or a CPU with AMX.
+        graph: If given, ``fit`` and ``transform`` take ids of this graph's nodes, to cross-validate a
+            pipeline over nodes; every fold sees all nodes and edges.
+        checkpoint: File to which the training state is saved once a minute; ``save`` removes it.
         resume: Whether ``fit`` continues from an existing checkpoint.
-        evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe, which adds
-            ``strict_accuracy``, ``validation_accuracy`` and ``majority_accuracy`` to the scores.
-        threads: Number of CPU threads; None: as many as a step can use. The last bits of a result depend on it.
-        verbose: Whether to show the plan and the progress of ``fit``, which the logger ``clnr`` emits at level INFO.
+        evaluate: Whether ``fit`` scores training-free baselines and, with labels, a linear probe.
+        threads: Number of CPU threads; None: as many as a step can use. Last bits of a result depend on it.
+        verbose: Whether to show the plan and the progress of ``fit``, from the logger ``clnr`` at level INFO.
 
     Attributes:
         embedding_: One row per node. For a graph in files, rows are read on access: ``embedding_[rows]``,
@@ -92,8 +90,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ids_: Ids of the nodes, in the same order.
         recipe_: All hyper-parameters that were used.
         losses_: One per epoch.
-        scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``, ``alignment`` and
-            ``uniformity``, none of which needs labels; with ``evaluate``, accuracies of a linear probe.
+        scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``,
+            ``alignment`` and ``uniformity``; with ``evaluate`` and labels, ``strict_accuracy``,
+            ``validation_accuracy`` and ``majority_accuracy`` of a linear probe.
         baselines_: With ``evaluate``, the scores of raw features and of training-free methods, by name.
         warnings_: Warnings from reading the tables and from training, one string each.
         ingest_report_: Counts of what was found in the tables, if the graph was read from tables.
@@ -140,29 +139,25 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.verbose = verbose
 
     def plan(self, X: Any = None) -> Plan:  # noqa: N803
-        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, a bound of memory.
+        """What ``fit`` would do with a graph: warnings, chosen hyper-parameters, a bound of memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
-
-        Args:
-            X: The graph; not needed if the embedder was given one.
         """
-        source = X if self.graph is None else self.graph
-        return make_plan(as_nodes(source), embedder_settings(self.get_params(deep=False)))
+        return make_plan(as_nodes(X if self.graph is None else self.graph), self._settings())
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
-        In a process that ``torchrun`` or Ray Train started, all processes of the group call ``fit`` with the same arguments and
-        share the training; afterwards the embedder of rank 0 is fitted, and those of the others are not.
+        In a process that ``torchrun`` or Ray Train started, all processes of the group call ``fit`` with the
+        same arguments and share the training; afterwards only the embedder of rank 0 is fitted.
 
         Args:
             X: The graph; or, if the embedder was given one, ids of its nodes, which have no effect here.
             y: Not used.
         """
         source = X if self.graph is None else self.graph
-        with joined(self.device) as workers, self._progress(workers.first) as bar:
-            settings = embedder_settings(self.get_params(deep=False), workers)
+        with joined(self.device) as workers, log_progress(self._is_shown and workers.first) as bar:
+            settings = self._settings(workers)
             nodes = as_nodes(source)
             result = job.embed(lambda: nodes, settings, bar=bar)
         if result is not None:
@@ -170,34 +165,44 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             _warn_of(nodes)
         return self
 
-    def _progress(self, is_shown: bool = True) -> AbstractContextManager[Bar | None]:
-        return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")) and is_shown)
+    def _settings(self, workers: Workers = ALONE) -> Settings:
+        file = self.checkpoint
+        shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
+        settings = Settings(
+            **choose_method(self.method, self.effort, self.purpose, self.encoder),
+            engine=choose(self.device, self.precision, self.threads),
+            changes={name: value for name, value in shortcuts.items() if value is not None},
+            checkpoint=None if file is None else resolve_path(check_path("checkpoint", file)),
+            baselines=self.evaluate,
+            workers=workers,
+            recipe=self.recipe,
+            seed=self.seed,
+            hold_out=self.hold_out,
+            resume=self.resume,
+            evaluate=self.evaluate,
+        )
+        if settings.resume and file is None:
+            raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
+        return job.as_begun(settings)
 
     def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
-
-        Of a graph folder that does not fit in memory, rows are read when they are asked for, as those of ``embedding_``.
 
         Args:
             X: The graph; or, if the embedder was given one, ids of its nodes.
         """
         check_is_fitted(self)
-        result, model = self._result, self._result.model
+        result = self._result
         if self.graph is not None:
             return result.z[result.nodes.rows(X)]
-        info = result.nodes.info
-        try:
-            nodes = as_nodes(X, info.feature_encoder)
-        except DataError as error:
-            hint = "; to add tables to the graph of this model: extend(edges, nodes)" if info.ingest_report.columns else ""
-            raise DataError(f"{error}{hint}") from None
+        nodes = as_nodes(X, result.nodes.info.feature_encoder)
         if result.nodes.is_of(nodes.graph):
             return result.z.copy()
         _warn_of(nodes)
-        return embed_nodes(model, nodes, choose(self.device, self.precision, self.threads))
+        return embed_nodes(result.model, nodes, choose(self.device, self.precision, self.threads))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
-        """``fit``, and the embeddings of the graph that it was fitted on."""
+        """``fit``, and the embeddings of its graph."""
         self.fit(X, y)
         check_is_fitted(self)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
@@ -205,17 +210,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
         """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr transform``.
 
-        Nothing is trained: new nodes are encoded as the others were, and the whole graph is embedded with the same model.
+        Nothing is trained: the same model embeds the whole graph.
 
         Args:
-            edges: A table of edges, as for ``read_tables``, which may link new nodes to the present ones; or None.
+            edges: A table of edges, as for ``read_tables``; or None.
             nodes: A table of nodes, or None.
             columns: Names of columns, and other arguments of ``read_tables``.
         """
         check_is_fitted(self)
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        with self._progress() as bar:
+        with log_progress(self._is_shown) as bar:
             result = extend(self._result, tables, choose(self.device, self.precision, self.threads), bar=bar)
         larger._set_result(result)
         _warn_of(result.nodes, self._result.nodes.num_nodes)
@@ -235,14 +240,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             node: Its id; or its name, if the tables have a column of names.
             k: How many.
-            kind: The kind of the nodes that are wanted, such as ``item``, where nodes have kinds; None for all.
-            unlinked: Whether to leave out nodes that an edge joins with it, such as what a user already has.
+            kind: The kind of the nodes that are wanted, such as ``item``; None for all.
+            unlinked: Whether to leave out nodes that an edge joins with it.
             names: Whether to add the name of each; None for one without.
         """
         check_is_fitted(self)
-        k = check_int("k", k)
-        for word, value in (("unlinked", unlinked), ("names", names)):
-            check_type(word, value, bool | np.bool_, "True or False")
+        k, unlinked, names = check_int("k", k), _truth("unlinked", unlinked), _truth("names", names)
         nodes = self._result.nodes
         near = most_similar(self._result.z, nodes, nodes.find(node), k, kind=kind, unlinked=unlinked)
         ids, cosines = nodes.ids[near.nodes].tolist(), near.cosine.tolist()
@@ -254,16 +257,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def clusters(self, k: int | None = None, *, kind: str | None = None) -> Clusters:
         """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
 
-        ``assignment`` of what is returned has the cluster of each node; ``clusters`` has a size, typical nodes and traits of
-        each: the labels, words, tags, values and numbers that set it apart.
-
         Args:
-            k: How many; None for the number, up to 12, with the highest silhouette, or 8 if none is clearly separated.
-            kind: The kind of the nodes, such as ``item``, where nodes have kinds; others have the cluster -1. None for all.
+            k: How many; None for the number, up to 12, with the highest silhouette, or 8 if none is clear.
+            kind: The kind of the nodes, such as ``item``; others have the cluster -1. None for all.
         """
         check_is_fitted(self)
-        count, result = None if k is None else check_int("k", k), self._result
-        return result.clusters if (count, kind) == (None, None) else find_clusters(result.z, result.nodes, count, kind)
+        result = self._result
+        if k is None and kind is None:
+            return result.clusters
+        return find_clusters(result.z, result.nodes, None if k is None else check_int("k", k), kind)
 
     def report(
         self,
@@ -278,27 +280,26 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             path: The file, which is overwritten.
             title: The heading; None for the graph's name.
-            name: The column of the node table with the nodes' names; None for the one found by ``read_tables``.
-            colour: The column that the map opens with, ``cluster`` for clusters; None for labels, else a column of few values,
-                else clusters.
+            name: The column with the nodes' names; None for the one found by ``read_tables``.
+            colour: The column that the map opens with, or ``cluster``; None for labels, else a column of few
+                values, else clusters.
         """
         check_is_fitted(self)
         file, result = check_path("path", path), self._result
         if resolve_path(file).is_dir():
             raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
-        check_type("title", title, str | None, "text")
-        for argument, column in (("name", name), ("colour", colour)):
-            check_type(argument, column, str | None, "the name of a column")
+        for argument, text in (("title", title), ("name", name), ("colour", colour)):
+            check_type(argument, text, str | None, "text")
         if name is not None:
             result = name_nodes(result, name)
         title = result.nodes.graph.name if title is None else title
         return write_bytes(file, report_html(result, title, colour))
 
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
-        """Write a folder that ``load`` and ``clnr transform`` read: the model, its recipe, the graph and its embedding.
+        """Write a folder that ``load`` and ``clnr transform`` read: model, recipe, graph and embedding.
 
-        Ids that are not whole numbers are written as text; nodes are found by either. A checkpoint of the training is
-        removed, since the folder has all of it.
+        Ids that are not whole numbers are written as text; nodes are found by either. A checkpoint of the
+        training is removed.
 
         Args:
             folder: Where to write.
@@ -306,9 +307,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             report: Whether to write report.html, too.
         """
         check_is_fitted(self)
-        path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
-        check_type("report", report, bool | np.bool_, "True or False")
-        write_result(self._result, Output(path, force, bool(report)))
+        path = check_path("folder", folder)
+        write_result(self._result, Output(path, _truth("force", force), _truth("report", report)))
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
@@ -320,29 +320,34 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             folder: Where it is.
             device: As for the embedder.
             precision: As for the embedder.
-            encoder: If the model has an encoder of your own, a module of the same class and sizes; its parameters are those of
-                the folder.
+            encoder: If the model has an encoder of your own, a module of the same class and sizes.
         """
         result = load_result(check_path("folder", folder), encoder=encoder)
         model = result.model
         model.method.check_encoder()
-        # Vectors depend on these; on which machine it was trained, they do not.
-        learned: dict[str, Any] = {
-            "seed": model.seed,
-            "recipe": model.recipe,
-            "hold_out": model.provenance.hold_out,
-        }
-        embedder = cls(model.method.registered.name, encoder=encoder, device=device, precision=precision, **learned)
+        embedder = cls(
+            model.method.registered.name,
+            encoder=encoder,
+            seed=model.seed,
+            recipe=model.recipe,
+            hold_out=model.provenance.hold_out,
+            device=device,
+            precision=precision,
+        )
         embedder._set_result(result)
         return embedder
 
     def _set_result(self, result: EmbeddingResult) -> None:
         self._result = result
         self.embedding_, self.ids_ = result.z, result.nodes.ids
-        self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
-        self.scores_, self.baselines_ = result.scores, result.baselines
+        self.recipe_, self.n_features_in_ = result.model.recipe, result.model.features
+        self.losses_, self.scores_, self.baselines_ = result.losses, result.scores, result.baselines
         self.warnings_ = (*result.nodes.warnings, *result.warnings)
         self.ingest_report_ = result.nodes.info.ingest_report
+
+    @property
+    def _is_shown(self) -> bool:
+        return _truth("verbose", self.verbose)
 
     @property
     def _n_features_out(self) -> int:
@@ -352,10 +357,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
+def _truth(name: str, value: Any) -> bool:
+    return bool(check_type(name, value, int | np.bool_, "True or False"))
+
+
 def _warn_of(nodes: Nodes, known: int = 0) -> None:
-    """Warn of likely mistakes that are easily overlooked: two kinds of nodes read as one, and lost edges or values."""
+    """Warn of likely mistakes that are easily overlooked, such as lost edges."""
     report, marked = nodes.info.ingest_report, "warning: "
-    warned = [line for line in table_warnings(nodes.graph, nodes.info, known) if line.startswith(marked)]
-    lines = [line.removeprefix(marked) for line in warned]
+    warned = table_warnings(nodes.graph, nodes.info, known)
+    lines = [line.removeprefix(marked) for line in warned if line.startswith(marked)]
     for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
         warnings.warn(message, UserWarning, stacklevel=caller_level())

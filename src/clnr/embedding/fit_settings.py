@@ -108,7 +108,7 @@ class Settings:
             width = model.encoder.width(model.input_width(features))
         except MethodError as error:
             added = model.input_width(features) - features
-            widths = f", or set structure=0: the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
+            widths = f"; the graph has {features:,}, and structure={recipe.structure} adds {added:,}"
             raise MethodError(f"{error}{widths if added else ''}") from error
         return recipe.but(**{key: width for key in ("hidden", "dimension") if key not in self.method.keys})
 
@@ -116,7 +116,7 @@ class Settings:
     def _set_by_name(self) -> dict[str, Any]:
         return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
 
-    # -- what cannot work ---------------------------------------------------------------------------------------------------
+    # -- what cannot work --
 
     def check_size(self, workers: int, recipe: Recipe, nodes: int) -> None:
         """Fail if a graph of ``nodes`` nodes is too small to embed, or to be shared by so many workers."""
@@ -128,7 +128,7 @@ class Settings:
             if workers > rows:
                 raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
 
-    # -- the checkpoint -----------------------------------------------------------------------------------------------------
+    # -- the checkpoint --
 
     def check_checkpoint(self) -> None:
         """Fail if the state of training is to be saved, and cannot be."""

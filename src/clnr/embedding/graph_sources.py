@@ -24,12 +24,11 @@ from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tab
 from clnr.tables.columns.structural import degree_features
 from clnr.tables.ingest_report import unused_numbers
 from clnr.tables.io.source import is_table
-from clnr.tables.table_graph import in_memory
 
 _SUPPORTED = (
-    "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: edges, or "
-    "(edges, nodes), each a file, a data frame or a dictionary of these by kind; edges can also be a list of pairs or an "
-    "array with two columns"
+    "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: "
+    "edges, or (edges, nodes), each a file, a data frame or a dictionary of these by kind; edges can also be a list "
+    "of pairs or an array with two columns"
 )
 _GLOB = frozenset("*?[")
 _EDGE_COLUMNS = ("source", "target", "weight")
@@ -51,25 +50,19 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
         return source
     if isinstance(source, Graph):
         return TableGraph(source, None)
-    if isinstance(source, str | Path):
-        if Path(source).is_dir():
-            return in_memory(open_graph(source))
-        if not (Path(source).exists() or _GLOB.intersection(str(source))):
-            raise DataError(
-                f"{one_line(str(source))}: there is no such file or folder, so it is not a graph; pass {_SUPPORTED}"
-            )
+    if isinstance(source, str | Path) and not (Path(source).exists() or _GLOB.intersection(str(source))):
+        missing = f"{one_line(str(source))}: there is no such file or folder"
+        raise DataError(f"{missing}, so it is not a graph; pass {_SUPPORTED}")
     whole = _edge_columns(source)
     is_pair = whole is None and isinstance(source, tuple | list) and len(source) == 2
     first, second = source if is_pair else (source, None)
     edges = _edge_columns(first) if is_pair else whole
-    if is_pair and _is_matrix(first) and _is_matrix(second):
-        _check_order(first, second)
     if edges is not None and second is not None and not _is_table(second):
         columns = dict(zip(_EDGE_COLUMNS, edges, strict=False))
         return TableGraph(Graph.from_edges(**columns, features=second, undirected=True), None)
     if edges is not None:
         return read_tables(_edge_table(edges), second, feature_encoder=feature_encoder)
-    if _is_matrix(first):
+    if sp.issparse(first) or _is_array(first):
         return _adjacency(first if sp.issparse(first) else _square(first), second, feature_encoder)
     if _is_table(first):
         beside = {"nodes": second} if second is None or _is_table(second) else {"feature_matrix": second}
@@ -82,33 +75,18 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 
 
 def _warned(table_graph: TableGraph) -> TableGraph:
-    """The same graph; a warning names numbers beside the ends of edges that are not used, since they may be weights."""
+    """The same graph, after a warning of numbers beside the ends of edges that are not used."""
     if unused := unused_numbers(table_graph.ingest_report.columns):
-        names, column = ", ".join(f"'{column}'" for column in unused), unused[0] if len(unused) == 1 else "COLUMN"
-        warnings.warn(
-            f"numeric columns not used: {names}; to use one as the weight: "
-            f"fit(read_tables(edges, nodes, weight={column!r})); else ignore={unused!r}",
-            UserWarning,
-            stacklevel=caller_level(),
-        )
+        names = ", ".join(f"'{column}'" for column in unused)
+        example = f"read_tables(edges, nodes, weight={unused[0]!r})"
+        message = f"numeric columns not used: {names}; to use one as the weight: {example}; else ignore={unused!r}"
+        warnings.warn(message, UserWarning, stacklevel=caller_level())
     return table_graph
 
 
 def _is_table(given: Any) -> bool:
     """Whether it is a table, or several by the names of their kinds."""
     return is_table(given) or (isinstance(given, Mapping) and any(map(is_table, given.values())))
-
-
-def _is_matrix(given: Any) -> bool:
-    return sp.issparse(given) or _is_array(given)
-
-
-def _check_order(first: Any, second: Any) -> None:
-    """Raise if features come before the adjacency matrix."""
-    a, b = tuple(first.shape), tuple(second.shape)
-    if len(a) == len(b) == 2 and b[0] == b[1] == a[0] != a[1]:
-        sizes = f"{a[0]:,} x {a[1]:,} and {b[0]:,} x {b[1]:,}"
-        raise DataError(f"the two matrices, {sizes}, are swapped: a graph is (adjacency, features), in this order")
 
 
 def _square(given: Any) -> sp.csr_array:
@@ -124,11 +102,9 @@ def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | Non
     wrong = np.flatnonzero(~((entries.data >= 0) & np.isfinite(entries.data)))
     if len(wrong):
         first = wrong[0]
-        raise DataError(
-            f"the adjacency matrix has {entries.data[first]} in row {entries.row[first]:,}, column {entries.col[first]:,} "
-            f"(from 0), {len(wrong):,} such in all; weights must be finite and not negative: leave such edges out, "
-            "A.multiply(A > 0), or take their size, abs(A)"
-        )
+        where = f"row {entries.row[first]:,}, column {entries.col[first]:,} (from 0), {len(wrong):,} such in all"
+        found = f"the adjacency matrix has {entries.data[first]} in {where}"
+        raise DataError(f"{found}; weights must be finite and not negative")
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
@@ -140,18 +116,18 @@ def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
         raise DataError("the graph has no nodes")
     for a, b, weight in graph.edges(data="weight"):
         if isinstance(weight, numbers.Real) and not 0 <= float(weight) < math.inf:
-            raise DataError(f"edge ({a!r:.80}, {b!r:.80}) has weight {weight}; edge weights must be finite and not negative")
-    used = {"x"}
-    if any("x" in attributes for _, attributes in graph.nodes(data=True)):
-        labels = "label" if all(isinstance(each, numbers.Integral) for _, each in graph.nodes(data="label")) else None
-        table_graph = TableGraph(Graph.from_networkx(graph, labels=labels), None)
-        used |= {labels} if labels else set()
+            edge = f"edge ({a!r:.80}, {b!r:.80}) has weight {weight}"
+            raise DataError(f"{edge}; edge weights must be finite and not negative")
+    has_features = any("x" in attributes for _, attributes in graph.nodes(data=True))
+    is_labelled = all(isinstance(each, numbers.Integral) for _, each in graph.nodes(data="label"))
+    if has_features:
+        table_graph = TableGraph(Graph.from_networkx(graph, labels="label" if is_labelled else None), None)
     else:
         bare = graph.copy()
         for _, attributes in bare.nodes(data=True):
             attributes["x"] = np.empty(0, np.float32)
         table_graph = _with_structural_features(Graph.from_networkx(bare), feature_encoder)
-    if unused := _unused(graph, used):
+    if unused := _unused(graph, {"x", "label"} if has_features and is_labelled else {"x"}):
         warnings.warn(unused, UserWarning, stacklevel=caller_level())
         report = table_graph.ingest_report
         table_graph = table_graph._replace(ingest_report=replace(report, remarks=(*report.remarks, unused)))
@@ -160,14 +136,13 @@ def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
 
 def _unused(graph: Any, used: set[str]) -> str | None:
     """Says which attributes of a networkx graph are not used; None if there are none."""
-    of_nodes = {f"'{name}' of nodes" for _, attributes in graph.nodes(data=True) for name in attributes if name not in used}
-    of_edges = {f"'{name}' of edges" for _, _, attributes in graph.edges(data=True) for name in attributes if name != "weight"}
-    if not (of_nodes or of_edges):
+    of_nodes = {name for _, attributes in graph.nodes(data=True) for name in attributes} - used
+    of_edges = {name for _, _, attributes in graph.edges(data=True) for name in attributes} - {"weight"}
+    unused = [f"'{name}' of nodes" for name in sorted(of_nodes, key=str)]
+    unused += [f"'{name}' of edges" for name in sorted(of_edges, key=str)]
+    if not unused:
         return None
-    names = ", ".join([*sorted(of_nodes), *sorted(of_edges)])
-    return one_line(
-        f"not used of this networkx graph: {names}; features are the node attribute 'x', or columns of a node table"
-    )
+    return one_line(f"not used of this networkx graph: {', '.join(unused)}; features are the node attribute 'x'")
 
 
 def _with_structural_features(bare: Graph, feature_encoder: FeatureEncoder | None) -> TableGraph:
@@ -182,7 +157,7 @@ def _with_structural_features(bare: Graph, feature_encoder: FeatureEncoder | Non
     return TableGraph(graph, FeatureEncoder((), {}, structure))
 
 
-# -- lists and arrays of edges: pairs of ids, triples with weights, PyG's edge_index -----------------------------------------
+# -- lists and arrays of edges: pairs of ids, triples with weights, PyG's edge_index --
 
 
 def _is_array(given: Any) -> bool:
@@ -199,11 +174,10 @@ def _edge_columns(given: Any) -> list[Any] | None:
     else:
         return None
     if shape in _AMBIGUOUS_SHAPES and not tuples:
-        raise DataError(
-            f"{shape[0]} x {shape[1]}: edges may be rows or columns, so it is not a graph; pass a list of tuples, one per edge"
-        )
+        either = f"{shape[0]} x {shape[1]}: edges may be rows or columns"
+        raise DataError(f"{either}, so it is not a graph; pass a list of tuples, one per edge")
     if len(shape) == 2 and shape[1] in (2, 3):
-        columns: list[Any] = list(rows.T) if _is_array(given) else list(zip(*rows, strict=True))
+        columns = list(rows.T) if _is_array(given) else list(zip(*rows, strict=True))
     elif len(shape) == 2 and shape[0] == 2:
         columns = list(rows)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -48,14 +47,9 @@ def edge_information(draw: DrawNeighbours, readers: Sequence[ReadRows], count: i
     Measured by the nodes' own rows, then by where edges lead: the first AUC that is high enough counts, else the largest.
     None if one of them cannot be measured, as with few nodes or in a tree.
     """
-    nodes = some_nodes(count)
-    scores: list[float] = []
-    measures = [
-        *(functools.partial(by_rows, draw, read, nodes) for read in readers),
-        functools.partial(by_edges, draw, nodes, count),
-    ]
-    for measure in measures:
-        told = measure()
+    nodes, scores = some_nodes(count), list[float]()
+    for read in (*readers, None):
+        told = by_edges(draw, nodes, count) if read is None else by_rows(draw, read, nodes)
         if told is None:
             return None
         scores.append(told)
@@ -67,12 +61,6 @@ def edge_information(draw: DrawNeighbours, readers: Sequence[ReadRows], count: i
 def some_nodes(count: int) -> Array:
     """The nodes that stand for all, in random order: the same at every call."""
     return rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _MEASURED_NODES), device="cpu"), count).numpy()
-
-
-def compared_nodes(draw: DrawNeighbours, count: int) -> Array:
-    """All nodes whose rows ``edge_information`` may read, sorted."""
-    nodes = some_nodes(count)
-    return np.union1d(nodes, draw(nodes, _NEIGHBOURS_AROUND)[1])
 
 
 def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:

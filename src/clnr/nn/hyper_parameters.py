@@ -75,16 +75,7 @@ class HyperParameter:
         return RecipeError(f"{name} must be a {'whole ' if self._whole else ''}number, not {value}")
 
 
-def hyper_parameter(
-    default: Any,
-    low: float = -_LARGEST_FLOAT,
-    high: float = _LARGEST_FLOAT,
-    meaning: str = "",
-    *,
-    source: str = "default",
-    choices: tuple[str, ...] = (),
-    second_view: bool = False,
-) -> Any:
+def hyper_parameter(default: Any, *bounds_and_meaning: Any, **attributes: Any) -> Any:
     """A field of a part that is a key of its method's recipe, by the same name.
 
     >>> from dataclasses import dataclass
@@ -97,7 +88,7 @@ def hyper_parameter(
 
     The arguments are the attributes of ``HyperParameter``.
     """
-    return HyperParameter(default, low, high, meaning, source, choices, second_view).field()
+    return HyperParameter(default, *bounds_and_meaning, **attributes).field()
 
 
 def declaration(field: dataclasses.Field[Any]) -> HyperParameter | None:

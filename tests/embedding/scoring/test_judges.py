@@ -43,12 +43,12 @@ def test_test_nodes_do_not_choose(monkeypatch):
     np.testing.assert_array_equal(labels, others)
 
 
-def test_of_many_labelled_nodes_some_choose(monkeypatch):
-    monkeypatch.setattr(judges, "MOST_NODES", 25)
-    monkeypatch.setattr(judges, "of_labels", lambda *given: given)
-    (nodes, labels), _ = JUDGES[LABELS].judge(labelled_nodes(labelled(), 0), None, 0)
-    assert len(nodes) == len(labels) == 25
-    assert (np.diff(nodes) > 0).all()
+@pytest.mark.parametrize(("purpose", "bound"), [(LABELS, "MOST_NODES"), (None, "TOLD_NODES")])
+def test_of_many_labelled_nodes_some_choose(monkeypatch, purpose, bound):
+    monkeypatch.setattr(judges, bound, 25)
+    judge, _ = JUDGES[purpose].judge(labelled_nodes(labelled(), 0), None, 0)
+    assert len(judge.nodes) == 25
+    assert (np.diff(judge.nodes) > 0).all()
 
 
 def test_edges_that_choose_are_not_those_that_score(monkeypatch):
@@ -93,9 +93,6 @@ def test_what_is_settled_is_told():
     assert settle(plain, judge, telling, [noise, noise]) == ({}, [])
 
 
-def test_without_a_purpose_some_labels_tell_if_there_are_enough(monkeypatch):
-    monkeypatch.setattr(judges, "TOLD_NODES", 25)
-    judge, _ = JUDGES[None].judge(labelled_nodes(labelled(), 0), None, 0)
-    assert len(judge.nodes) == 25
+def test_without_a_purpose_labels_tell_only_if_there_are_enough():
     assert JUDGES[None].judge(labelled_nodes(labelled(9), 0), None, 0) == (None, None)
     assert JUDGES[None].judge(labelled_nodes(labelled().without_labels(), 0), None, 0) == (None, None)

@@ -160,7 +160,7 @@ def test_a_method_of_ones_own_is_not_saved(tmp_path):
         saved(fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu_engine()), tmp_path)
 
 
-@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH_FILE])
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH_FILE, f"{GRAPH}/features.values.bin"])
 def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
     folder, other = saved(fitted(), tmp_path), tmp_path / "other"
     (folder / name).unlink()
@@ -170,7 +170,7 @@ def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
         other.mkdir()
         save_folder(fitted(table_graph=as_table_graph(tiny(seed=1)), hidden=12), other)
         shutil.copy(other / name, folder / name)
-        with pytest.raises(DataError, match=f"{name}: it is damaged, or was edited"):
+        with pytest.raises(DataError, match=f"{name}: it is damaged, or was "):
             load_result(folder)
 
 
@@ -273,16 +273,6 @@ def test_what_does_not_fit_is_refused(method, tmp_path):
         change(folder)
         with pytest.raises(DataError, match=said):
             load_result(folder)
-
-
-def test_a_graph_in_the_place_of_another_is_refused(tmp_path):
-    folder, other = saved(fitted(), tmp_path), tmp_path / "other"
-    other.mkdir()
-    save_folder(fitted(table_graph=as_table_graph(tiny(seed=1))), other)
-    values = "features.values.bin"
-    shutil.copy(other / GRAPH / values, folder / GRAPH)
-    with pytest.raises(DataError, match=f"{values}: it is damaged, or was changed"):
-        load_result(folder)
 
 
 @pytest.mark.parametrize("read", [lambda folder: load_result(folder).z.tolist(), lambda folder: similar_nodes(folder, "3", 2)])

@@ -29,21 +29,16 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     adjacency = graph.to_scipy()
     parts, of = connected_components(adjacency, directed=False)
     degree = graph.degrees
-    edges = graph.num_edges if graph.directed else (graph.num_edges + int((adjacency.diagonal() != 0).sum())) // 2
-    counts = {
-        "nodes": graph.num_nodes,
-        "edges": edges,
-        "directed": graph.directed,
-        "weighted": graph.incoming.weight is not None,
-        "median_weight": median_weight(graph.incoming.weight),
-        "features": graph.num_features,
-        "sparse": graph.sparse,
+    counts = folder_counts(graph) | {
         "components": int(parts),
         "largest_component": int(np.bincount(of).max()) if graph.num_nodes else 0,
         "nodes_without_edges": int((degree == 0).sum()),
         "mean_degree": float(degree.mean()) if graph.num_nodes else 0.0,
         "max_degree": int(degree.max(initial=0)),
     }
+    if not graph.directed:
+        loops = int((adjacency.diagonal() != 0).sum())
+        counts["edges"] = (graph.num_edges + loops) // 2
     if graph.labels is not None:
         counts |= {"classes": graph.num_classes, "labelled_nodes": int((graph.labels >= 0).sum())}
     return counts

@@ -137,7 +137,7 @@ def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
     return np.searchsorted(rows, np.arange(count + 1)), columns.astype(np.int32)
 
 
-# -- what the map can be coloured by ----------------------------------------------------------------------------------------
+# -- what the map can be coloured by --
 
 
 def _columns(nodes: Nodes, shown: Array, ids: list[str], clusters: Clusters, colour: str | None) -> list[Column]:

@@ -40,8 +40,8 @@ FEW_EDGES = 30
 class _Measure(NamedTuple):
     """What is compared.
 
-    The best baseline is ``chosen_by`` another score. ``task`` says what it is a score for, and ``reason`` why raw features may
-    do better; where the score is by edges, ``counted`` names how many.
+    The best baseline is ``chosen_by`` another score. ``task`` says what it is a score for; where the score is
+    by edges, ``counted`` names how many.
     """
 
     key: str
@@ -50,7 +50,6 @@ class _Measure(NamedTuple):
     digits: int
     unit: str
     task: str
-    reason: str = ""
     counted: str = ""
 
     def cell(self, scores: Scores) -> str:
@@ -68,15 +67,16 @@ class _Measure(NamedTuple):
     def few(self, scores: Scores) -> str:
         """Says by how few edges the embedding was scored; "" if they are enough."""
         count = scores.get(self.counted, inf)
-        return f"{plural(int(count), 'held-out edge')} {'is' if count == 1 else 'are'} too few" if count < FEW_EDGES else ""
+        if count >= FEW_EDGES:
+            return ""
+        return f"{plural(int(count), 'held-out edge')} {'is' if count == 1 else 'are'} too few"
 
     def against(self, scores: Scores, others: Scores) -> str:
         return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(others)}{self.unit}"
 
 
 _LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "for predicting edges, ", counted="links_held_out")
-_UNLIKE = "; perhaps linked nodes are too unlike"
-_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "for predicting labels, ", _UNLIKE)
+_ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "for predicting labels, ")
 
 
 class BaselineComparison(NamedTuple):
@@ -110,14 +110,13 @@ def compare(
     shown = dict.fromkeys([*({RAW.name} & baselines.keys()), *best.values()])
     rows = [(_title(name, best, len(baselines)), baselines[name]) for name in shown]
     rows.append((f"{method.name}: this embedding", scores))
-    ahead = measure.ahead(baselines[rival], scores)
     return BaselineComparison(
         ("", *(each.heading for each in columns)),
         tuple((name, *(each.cell(values) for each in columns)) for name, values in rows),
-        _sentence(method, measure, rival, ahead, scores, baselines, purpose),
+        _sentence(method, measure, rival, scores, baselines),
         measure.key,
         rival,
-        ahead > 0,
+        measure.ahead(baselines[rival], scores) > 0,
     )
 
 
@@ -143,40 +142,21 @@ def _called(baseline: str) -> str:
     return "raw features" if baseline == RAW.name else baseline
 
 
-def _sentence(
-    method: Method,
-    measure: _Measure,
-    rival: str,
-    ahead: int,
-    scores: Scores,
-    baselines: Mapping[str, Scores],
-    purpose: str | None,
-) -> str:
+def _sentence(method: Method, measure: _Measure, rival: str, scores: Scores, baselines: Mapping[str, Scores]) -> str:
+    best = baselines[rival]
     majority = scores.get("majority_accuracy", -inf) if measure is _ACCURACY else -inf
-    guesses = _is_poor(baselines[rival][measure.key], majority)
-    if guesses and _is_poor(scores[measure.key], majority):
+    if _is_poor(best[measure.key], majority) and _is_poor(scores[measure.key], majority):
         return ""
-    called, several = _called(rival), rival == RAW.name
+    called, ahead = _called(rival), measure.ahead(best, scores)
+    lost, won = measure.against(best, scores), measure.against(scores, best)
     if few := measure.few(scores):
-        against, more = f"{measure.against(scores, baselines[rival])} of {called}", option("hold_out", 0.2)
-        return f"{few} to say whether {method.name} is better: {against}; {more} holds out more"
+        return f"{few} to say whether {method.name} is better: {won} of {called}"
     if ahead < 0:
-        best = "" if len(baselines) == 1 else "the best baseline, "
-        against = measure.against(scores, baselines[rival])
-        return f"{measure.task}{method.name} scores higher than {best}{called}: {against}"
-    against = measure.against(baselines[rival], scores)
-    free = "" if method.objective is None else ", without training"
-    # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy; and what only guesses
-    # the largest class is not worth taking.
-    advised = (measure is _ACCURACY or purpose == LINKS) and not guesses
-    advice = f"; to use {called}{free}: {option('method', rival)}" if advised else ""
-    if method.objective is None and (several or (ahead > 0 and advised)):
-        advice += f"; {option('effort', 'standard')} trains, and may score higher"
+        rivals = called if len(baselines) == 1 else f"the best baseline, {called}"
+        return f"{measure.task}{method.name} scores higher than {rivals}: {won}"
     if ahead == 0:
-        noise = f"within {NOISE:g} standard errors"
-        return f"{measure.task}{called} and {method.name} score alike, {noise}: {against}{advice}"
-    reason = measure.reason if several else ""
-    return f"{measure.task}{called} {'score' if several else 'scores'} higher than {method.name}: {against}{advice}{reason}"
+        return f"{measure.task}{called} and {method.name} score alike, within {NOISE:g} standard errors: {lost}"
+    return f"{measure.task}{called} {'score' if rival == RAW.name else 'scores'} higher than {method.name}: {lost}"
 
 
 def score_warnings(
@@ -187,33 +167,42 @@ def score_warnings(
     purpose: str | None = None,
 ) -> list[str]:
     """Scores that should make a reader doubt the embedding, a line each."""
-    lines, raw = [], baselines.get(RAW.name, {})
-    comparison = compare(method, scores, baselines, purpose)
-    if few := _LINKS.few(scores):
-        if comparison is None or comparison.measure != _LINKS.key:
-            chance, more = f"a link AUC of {_LINKS.cell(scores)} may be chance", option("hold_out", 0.2)
-            lines.append(f"{few} to judge by: {chance}; {more} holds out more")
-    elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
-        level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
-        alike = raw.get(_LINKS.key, 1.0) < NEAR_CHANCE
-        why = f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})" if alike else ""
-        lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{why}")
-    majority = scores.get("majority_accuracy", -inf)
-    if _ACCURACY.key in scores and _is_poor(scores[_ACCURACY.key], majority):
-        level = "not" if scores[_ACCURACY.key] <= majority else "hardly"
-        lines.append(
-            f"the accuracy of {_ACCURACY.cell(scores)} % is {level} above the majority-class baseline, {majority:.1f} %"
-        )
-    told = None
-    if comparison is not None and comparison.measure == _LINKS.key and purpose != LINKS and graph.labels is None:
+    compared, raw = compare(method, scores, baselines, purpose), baselines.get(RAW.name, {})
+    decided = None if compared is None else compared.measure
+    lines = [*_link_doubts(scores, decided), *_accuracy_doubts(scores)]
+    if decided == _LINKS.key and purpose != LINKS and graph.labels is None:
         lines.append(f"to see which helps your task, give labels of some nodes: {option('label', 'COLUMN')}")
-    if comparison is not None and comparison.beaten and (comparison.rival == RAW.name or comparison.measure == _ACCURACY.key):
-        lines += [comparison.sentence] if comparison.sentence else []
-        told = comparison.rival, comparison.measure
+    told = None
+    if compared is not None and compared.beaten:
+        told = compared.rival, compared.measure
+        if compared.sentence and (RAW.name in told or _ACCURACY.key in told):
+            lines.append(compared.sentence)
     for each in (_ACCURACY, _LINKS):
         if told != (RAW.name, each.key) and each.key in raw and each.key in scores and each.ahead(raw, scores) > 0:
-            lines.append(f"{each.task}raw features score higher than {method.name}: {each.against(raw, scores)}{each.reason}")
+            against = each.against(raw, scores)
+            lines.append(f"{each.task}raw features score higher than {method.name}: {against}")
     return lines
+
+
+def _link_doubts(scores: Scores, decided: str | None) -> list[str]:
+    if few := _LINKS.few(scores):
+        # A comparison by edges says so itself.
+        doubt = f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance"
+        return [] if decided == _LINKS.key else [doubt]
+    auc = scores.get(_LINKS.key, 1.0)
+    if auc >= NEAR_CHANCE:
+        return []
+    level = "below chance, 0.5" if auc < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
+    return [f"the link AUC of {_LINKS.cell(scores)} is {level}"]
+
+
+def _accuracy_doubts(scores: Scores) -> list[str]:
+    accuracy, majority = scores.get(_ACCURACY.key, inf), scores.get("majority_accuracy", -inf)
+    if not _is_poor(accuracy, majority):
+        return []
+    level = "not" if accuracy <= majority else "hardly"
+    found = f"the accuracy of {_ACCURACY.cell(scores)} %"
+    return [f"{found} is {level} above the majority-class baseline, {majority:.1f} %"]
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
@@ -234,28 +223,36 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
     """
     finite = {name: value for name, value in scores.items() if isfinite(value)}
     shown = []
-    if "link_auc" in finite:
-        auc = finite["link_auc"]
-        meaning = f"of 100 pairs of a held-out edge and a non-edge, the edge is more similar in {100 * auc:.0f} (chance: 50)"
-        verdict = "poor" if auc < NEAR_CHANCE else "good" if auc >= GOOD_AUC else "fair"
-        if few := _LINKS.few(finite):
-            shown.append(Score("link AUC", f"{auc:.3f}", f"{meaning}; {few} to judge by", ""))
-        else:
-            shown.append(_beside(_LINKS, Score("link AUC", f"{auc:.3f}", meaning, verdict), scores, baselines))
-    if "strict_accuracy" in finite:
-        accuracy, verdict = finite["strict_accuracy"], ""
-        meaning = "test nodes that a linear probe classifies right"
-        if "majority_accuracy" in finite:
-            majority = finite["majority_accuracy"]
-            meaning += f" (majority-class baseline: {majority:.1f} %)"
-            good = majority + GOOD_SHARE * (100 - majority)
-            verdict = "poor" if _is_poor(accuracy, majority) else "good" if accuracy >= good else "fair"
-        shown.append(_beside(_ACCURACY, Score("accuracy", f"{accuracy:.1f} %", meaning, verdict), scores, baselines))
+    if _LINKS.key in finite:
+        shown.append(_headline_links(finite, baselines))
+    if _ACCURACY.key in finite:
+        shown.append(_beside(_ACCURACY, _headline_accuracy(finite), finite, baselines))
     if "effective_rank" in finite:
         meaning = "dimensions in use; near 1, the embedding has collapsed"
         verdict = "poor" if collapse_warnings(finite, dimension) else ""
         shown.append(Score("effective rank", f"{finite['effective_rank']:.3g} of {dimension:,}", meaning, verdict))
     return shown
+
+
+def _headline_links(scores: Scores, baselines: Mapping[str, Scores]) -> Score:
+    auc = scores[_LINKS.key]
+    pairs = "of 100 pairs of a held-out edge and a non-edge"
+    score = Score("link AUC", f"{auc:.3f}", f"{pairs}, the edge is more similar in {100 * auc:.0f} (chance: 50)", "")
+    if few := _LINKS.few(scores):
+        return replace(score, meaning=f"{score.meaning}; {few} to judge by")
+    verdict = "poor" if auc < NEAR_CHANCE else "good" if auc >= GOOD_AUC else "fair"
+    return _beside(_LINKS, replace(score, verdict=verdict), scores, baselines)
+
+
+def _headline_accuracy(scores: Scores) -> Score:
+    accuracy, meaning = scores[_ACCURACY.key], "test nodes that a linear probe classifies right"
+    if "majority_accuracy" not in scores:
+        return Score("accuracy", f"{accuracy:.1f} %", meaning, "")
+    majority = scores["majority_accuracy"]
+    good = majority + GOOD_SHARE * (100 - majority)
+    verdict = "poor" if _is_poor(accuracy, majority) else "good" if accuracy >= good else "fair"
+    meaning = f"{meaning} (majority-class baseline: {majority:.1f} %)"
+    return Score("accuracy", f"{accuracy:.1f} %", meaning, verdict)
 
 
 def _beside(measure: _Measure, score: Score, scores: Scores, baselines: Mapping[str, Scores]) -> Score:

@@ -165,7 +165,7 @@ def _assign(z: Any, centres: Array) -> tuple[Array, Array]:
     return assignment, distance
 
 
-# -- how many ---------------------------------------------------------------------------------------------------------------
+# -- how many --
 
 
 def _best_count(z: Array, distances: Array) -> int:

@@ -89,7 +89,7 @@ def neighbor_lists(z: Array, k: int) -> NeighborList:
     return NeighborList(torch.cat(nodes).numpy(), torch.cat(cosines).numpy())
 
 
-# -- nodes of several kinds -------------------------------------------------------------------------------------------------
+# -- nodes of several kinds --
 
 
 def rows_of_kind(z: Any, nodes: Nodes, kind: str | None) -> Iterator[tuple[Array, Array]]:
@@ -131,7 +131,7 @@ def _scale_of(z: Any, nodes: Nodes, kind: str, some: Array) -> tuple[KindScale, 
     return scale, np.concatenate(of_this_kind)
 
 
-# -- of a folder ------------------------------------------------------------------------------------------------------------
+# -- of a folder --
 
 
 class SimilarNode(NamedTuple):
@@ -145,10 +145,7 @@ class SimilarNode(NamedTuple):
 
 
 class SimilarNodes(NamedTuple):
-    """The nodes most similar to one, most similar first, the id of that one, and what is known about nodes of this folder.
-
-    ``label_column`` is what labels are called; None if nodes have none.
-    """
+    """The nodes most similar to one, most similar first, and its id; what labels are called, None without labels."""
 
     nodes: list[SimilarNode]
     id: str
@@ -157,11 +154,9 @@ class SimilarNodes(NamedTuple):
 
 
 def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = None, unlinked: bool = False) -> SimilarNodes:
-    """The nodes of a model folder that are most similar to one of them, by cosine similarity.
+    """The nodes of a model folder that are most similar to one of them, which is named by its id or its name.
 
     The files that are read are checked: sizes, digests of all but the arrays of the graph, and what is read of these.
-
-    A node is named by its id, as text, or by its name.
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")

@@ -97,7 +97,7 @@ def id_list(names: Any) -> list[Any]:
     return [(name[0] if len(name) == 1 else tuple(name)) if isinstance(name, list) else name for name in listed]
 
 
-# -- texts ------------------------------------------------------------------------------------------------------------------
+# -- texts --
 
 
 def rows_of_texts(texts: Texts, wanted: list[str]) -> Array:

@@ -131,7 +131,7 @@ class Nodes:
         """The labels of some nodes, -1 for one without; None if the graph has none."""
         return None if self.graph.labels is None else self.graph.check_labels(self.graph.labels[nodes])
 
-    # -- ids and names --------------------------------------------------------------------------------------------------
+    # -- ids and names --
 
     def find(self, name: Any) -> int:
         """The row of the node with this id, or else of this name; an error lists near matches."""

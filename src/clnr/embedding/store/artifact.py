@@ -44,7 +44,7 @@ Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, 
 """Losses, scores, warnings, and the scores of baselines, as ``EmbeddingResult`` has them."""
 
 
-# -- saving -----------------------------------------------------------------------------------------------------------------
+# -- saving --
 
 
 def save_folder(result: EmbeddingResult, folder: Path) -> None:
@@ -110,7 +110,7 @@ def _digests_json(folder: Path, changing: str | None = None) -> bytes:
     return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
 
 
-# -- loading ----------------------------------------------------------------------------------------------------------------
+# -- loading --
 
 
 def load_result(folder: Path, temporary: TemporaryFolder | None = None, encoder: Any = None) -> EmbeddingResult:
@@ -151,7 +151,7 @@ def _scores(content: dict[str, Any]) -> dict[str, float]:
     return {str(name): nan if value is None else float(value) for name, value in content.items()}
 
 
-# -- names of nodes ---------------------------------------------------------------------------------------------------------
+# -- names of nodes --
 
 
 def name_nodes(result: EmbeddingResult, column: str) -> EmbeddingResult:

@@ -130,10 +130,11 @@ class PlainEncoder(Encoder):
         return self(parameters, eval_views[0])
 
 
-class LazyEncoder(PlainEncoder):
-    """A plain encoder whose last layer may be left to whoever needs its rows.
+class BatchNormEncoder(PlainEncoder):
+    """One with batch normalisation, which writes what ``layers.batch_norm`` measures into ``statistics``, if given.
 
-    Where it batch-normalises, what ``layers.batch_norm`` measures goes into ``statistics``, if given.
+    While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed,
+    the statistics are those of the unperturbed training graph, which ``finalize`` keeps beside the weights.
     """
 
     @abstractmethod
@@ -141,14 +142,6 @@ class LazyEncoder(PlainEncoder):
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self.lazy(parameters, operators).materialize()
-
-
-class BatchNormEncoder(LazyEncoder):
-    """One with batch normalisation.
-
-    While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the
-    statistics are those of the unperturbed training graph, which ``finalize`` computes once and keeps beside the weights.
-    """
 
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         statistics: Parameters = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, LazyEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import BatchNormEncoder, Layered, PlainEncoder
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, glorot, norms, prelu, prelu_weights
 
@@ -29,7 +29,7 @@ def _convolutions(parameters: Parameters, operators: Operators, layers: int, aft
 
 
 @dataclass(frozen=True)
-class GCN(Layered, LazyEncoder):
+class GCN(Layered, PlainEncoder):
     """Graph convolutions with ReLU between, and dropout where the view has it."""
 
     samples: ClassVar[bool] = True
@@ -37,7 +37,10 @@ class GCN(Layered, LazyEncoder):
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
-    def lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None = None) -> LazyLinear:
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self.lazy(parameters, operators).materialize()
+
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
         from clnr.nn.lazy_linear import LazyLinear
 
         h: Tensor | None = None

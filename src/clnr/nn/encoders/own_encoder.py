@@ -43,19 +43,16 @@ class OwnEncoder(PlainEncoder):
     def of(cls, module: Any) -> OwnEncoder:
         """A copy of a module, if it can be trained."""
         if not isinstance(module, torch.nn.Module):
-            raise MethodError(
-                f"encoder must be a torch.nn.Module with its sizes, as GraphSAGE(64, hidden_channels=64, num_layers=2), not "
-                f"{show(module)}; an encoder of clnr's is a key of the recipe: recipe={{'encoder': 'mlp'}}"
-            )
+            raise MethodError(f"encoder must be a torch.nn.Module, not {show(module)}")
         own, name = cls(module, f"{type(module).__module__}.{type(module).__qualname__}"), type(module).__name__
         for place, each in own._tensors.items():
             if each.is_floating_point() and each.dtype != torch.float32:
-                raise MethodError(f"{name}: {place} is {each.dtype}, and clnr trains in float32; give encoder.float()")
+                raise MethodError(f"{name}: {place} is {each.dtype}, and clnr trains in float32")
         if not any(each.requires_grad for each in module.parameters()):
             raise MethodError(f"{name} has no parameters to train")
         for place, each in module.named_modules():
             if getattr(each, "cached", False) is True:
-                raise MethodError(f"{name}: {place or name} would keep the edges of the first view; make it with cached=False")
+                raise MethodError(f"{name}: {place or name} would keep the edges of the first view (cached=True)")
         with torch.random.fork_rng([]):  # PyG 2.6 draws weights to copy a layer.
             return cls(copy.deepcopy(module).eval(), own.class_name)
 
@@ -93,8 +90,7 @@ class OwnEncoder(PlainEncoder):
                 rows = self._rows({name: value.cpu() for name, value in self._tensors.items()}, *pair)
             except Exception as error:
                 what = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-                remedy = f"if it expects another number, make it with in_channels={inputs}"
-                raise MethodError(f"{self.name} fails on nodes with {inputs:,} features: {what}; {remedy}") from error
+                raise MethodError(f"{self.name} fails on nodes with {inputs:,} features: {what}") from error
         shape = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
         if len(shape) != 2 or shape[0] != 2:
             raise MethodError(f"{self.name} must give a tensor with one row per node; for 2 nodes it gave {shape}")
@@ -107,7 +103,7 @@ class OwnEncoder(PlainEncoder):
         return used and _WEIGHTS in inspect.signature(self.module.forward).parameters
 
     def notes(self, weighted: bool) -> list[str]:
-        slower = f"{self.name} is your own encoder: slower than clnr's, as each step computes all nodes by its own operations"
+        slower = f"{self.name} is your own encoder: slower than clnr's, as each step computes all nodes"
         ignored = f"{self.name} takes no {_WEIGHTS}: weights of edges are ignored"
         return [slower, *([ignored] if weighted and not self._takes_weights else [])]
 
