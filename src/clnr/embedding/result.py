@@ -9,7 +9,6 @@ from typing import Any
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.search.clusters import Clusters, find_clusters
 from clnr.embedding.search.nodes import Nodes
-from clnr.graph.csr import Array
 from clnr.tables import TableGraph
 from clnr.training.fingerprint import Fingerprint
 
@@ -32,11 +31,6 @@ class EmbeddingResult:
     warnings: tuple[str, ...] = ()
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     fingerprint: Fingerprint = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, model: FittedModel, table_graph: TableGraph, z: Array, *others: Any, **more: Any) -> EmbeddingResult:
-        """Of a graph in memory: losses, scores, warnings and baselines follow."""
-        return cls(model, Nodes.of_tables(table_graph), z, *others, **more)
 
     @property
     def table_graph(self) -> TableGraph:

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -223,11 +223,10 @@ class Workspace:
             self._mark(name).unlink(missing_ok=True)
             self._file(name).unlink(missing_ok=True)
 
-    def clear(self, kept: Collection[str] = ()) -> None:
-        """Remove all rows, but those whose names begin so."""
+    def clear(self) -> None:
+        """Remove all rows."""
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            if not path.name.startswith(tuple(kept)):
-                path.unlink()
+            path.unlink()
 
 
 class _Writer:
