@@ -127,6 +127,7 @@ def embed_graph(
             *score_warnings(graph, fitted.model.method, scores, scored.baselines, settings.purpose),
             *baselines.remarks,
         ]
+    whole.close()
     fingerprint = settings.fingerprint(nodes.graph.digest, asked)
     return EmbeddingResult(fitted.model, nodes, vectors, fitted.losses, scores, tuple(warnings), scored.baselines, fingerprint)
 

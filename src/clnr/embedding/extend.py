@@ -137,6 +137,6 @@ def embed_nodes(model: FittedModel, nodes: Nodes, engine: Engine) -> Array | Sha
     rows = Passes(in_blocks(graph, model.loop_weight), settings, workspace.part("all"), block_rows)
     shards = write_vectors(model, rows, nodes, workspace)
     check_unchanged(graph)
-    workspace.remove(but_shards=True)
+    rows.close()
     assert isinstance(shards, Shards)
     return dataclasses.replace(shards, temporary=temporary)

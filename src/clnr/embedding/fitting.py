@@ -56,6 +56,11 @@ class Task(NamedTuple):
     links: HeldOutPairs | None
     judge: Judge | None
 
+    @property
+    def nodes(self) -> Array:
+        """The nodes whose vectors are scored or chosen by, sorted."""
+        return self.ends if self.judge is None else np.union1d(self.ends, self.judge.nodes)
+
     @classmethod
     def of(cls, graph: Graph, links: HeldOutPairs | None, judge: Judge | None) -> Task:
         ends, fitted = link_ends(links), fitted_nodes(graph.num_nodes).numpy()
@@ -125,11 +130,12 @@ def fit_readout(trained: Fitted, rows: GraphRows, task: Task, settings: Settings
     with memory.enough_memory(), torch.no_grad(), settings.engine.use_threads():
         readout = model.method.build(model.recipe).readout
         of_graph = None if readout is None else _readout_rows(model, rows, task)
+        vectors = rows.some(model, task.nodes) if readout is None and len(task.nodes) else torch.empty(0, 0)
         if not settings.workers.first:
             return None
         rows = rows.alone()
         if readout is None or of_graph is None:
-            kept = _achieved(task, _some(model, rows, task))
+            kept = _achieved(task, lambda nodes: vectors[torch.from_numpy(np.searchsorted(task.nodes, nodes))])
         else:
             kept = _fit(readout, model, of_graph, task, settings, tried)
         complete = with_readout(trained, kept).model
@@ -177,13 +183,6 @@ def _readout_of(model: FittedModel, changes: dict[str, Any]) -> Readout:
     readout = model.method.build(model.recipe.but(**changes)).readout
     assert readout is not None
     return readout
-
-
-def _some(model: FittedModel, rows: GraphRows, task: Task) -> Callable[[Array], Tensor]:
-    """What gives vectors of nodes of a task, by a model without a read-out."""
-    nodes = task.ends if task.judge is None else np.union1d(task.ends, task.judge.nodes)
-    z = rows.some(model, nodes) if len(nodes) else torch.empty(0, 0)
-    return lambda some: z[torch.from_numpy(np.searchsorted(nodes, some)).to(z.device)]
 
 
 def _achieved(task: Task, at: Callable[[Array], Tensor]) -> Kept:

@@ -92,7 +92,8 @@ def embed(
                     write_reserved(result, output)
             elif result is not None and temporary is not None:
                 result = dataclasses.replace(result, z=dataclasses.replace(result.z, temporary=temporary))
-            workspace.remove(but_shards=output is None)
+            if output is not None:
+                workspace.remove()
         if result is None or output is None or not isinstance(result.z, Shards):
             return result
         return load_result(output.folder)

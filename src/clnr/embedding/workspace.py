@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from clnr.embedding.store.artifact_files import SHARDS
 from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.graph.folder import map_array
@@ -151,15 +150,10 @@ class Workspace:
         if workers.first:
             path.unlink()
 
-    def remove(self, but_shards: bool = False) -> None:
-        """Remove the folder, and all that is kept in it, if asked but for vectors in shards; by the first worker."""
-        if self._folder is None or not self.workers.first:
-            return
-        for path in self._folder.iterdir() if but_shards else [self._folder]:
-            if path.is_dir() and path.name != SHARDS:
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.is_file():
-                path.unlink()
+    def remove(self) -> None:
+        """Remove the folder, and all that is kept in it; by the first worker."""
+        if self._folder is not None and self.workers.first:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     # -- what was learned ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.rows.passes import Block, Passes, TakeVectors, beside, walk_widths
+from clnr.embedding.rows.passes import Block, Passes, TakeRows, beside, walk_widths
 from clnr.engine import View, unit_rows
 from clnr.engine.blocks import gather_rows
 from clnr.engine.streams import IdentityKey
@@ -30,7 +30,7 @@ class BlockRows(Rows):
     are side by side in one file. Of many features, products with the directions of a block are propagated.
     """
 
-    def __init__(self, fitted: FittedModel, passes: Passes, sample: Array | None = None, take: TakeVectors | None = None):
+    def __init__(self, fitted: FittedModel, passes: Passes, sample: Array | None = None, take: TakeRows | None = None):
         built = fitted.method.build(fitted.recipe)
         assert built.readout is not None
         self._fitted, self._readout, self._passes, self._take = fitted, built.readout, passes, take
@@ -70,7 +70,7 @@ class BlockRows(Rows):
 
     @functools.cached_property
     def _outputs(self) -> Array:
-        return self._passes.encode(self._fitted, self._graph, "encoded")
+        return self._passes.encoded(self._fitted)
 
     def _reader(self, source: Source, weight: Tensor | None = None) -> ReadRows:
         """What reads rows of a source, with all outputs of the encoder, before they are propagated."""
@@ -174,7 +174,7 @@ class BlockRows(Rows):
             passes.workspace.drop(f"sum-{hop + 1}")
             return total
         assert self._take is not None
-        passes.take_vectors(self._take, "read-out, vectors", read, compute)
+        passes.each_block("read-out, vectors", read, compute, self._take)
         return width
 
     def _product(self, source: Source, weight: Tensor) -> ReadRows:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -41,11 +41,12 @@ BLOCK_STEP = 1 << 10
 _MOST_NODES = 1 << 17
 _EDGES_PER_ROW = 16
 _READ_NODES = 1 << 15
-_SOME_NODES = 256
 
 Item = TypeVar("Item")
 Propagated = Callable[[bool], Tensor]
 """Rows that are propagated, or ReLU of them if it is called with True."""
+TakeRows = Callable[[slice, Array], None]
+"""What takes the rows of a block, given its place."""
 
 
 def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
@@ -54,13 +55,6 @@ def rows_of(nodes: Any, edges: Any, gathers: bool) -> Any:
     If these are not gathered, some edges count as a row, by the memory that they take themselves.
     """
     return nodes + edges // (1 if gathers else _EDGES_PER_ROW)
-
-
-class TakeVectors(NamedTuple):
-    """What takes the vectors of a block, given its place, and whether the block of a number has been taken before."""
-
-    take: Callable[[slice, Array], None]
-    done: Callable[[int], bool]
 
 
 class Block:
@@ -125,30 +119,30 @@ class Passes:
         if not self.workspace.has(name):
             count = self.graph.num_nodes if nodes is None else len(nodes)
             with self.workspace.writing(name, count) as rows:
-                self.each_block(what, read, lambda part, given: rows.write(part.start, _host(compute(given))), nodes)
+                self.each_block(what, read, compute, lambda part, made: rows.write(part.start, made), nodes)
         return self.workspace.read(name)
 
     def each_block(
         self,
         what: str,
         read: Callable[[Block], Any],
-        take: Callable[[slice, Any], None],
+        compute: Callable[[Any], Tensor],
+        take: TakeRows,
         nodes: Array | None = None,
-        done: Callable[[int], bool] = lambda number: False,
     ) -> None:
-        """Call ``take`` with the place of each block and what is read of it, but for blocks that are ``done``."""
+        """Call ``take`` with the place of each block and ``compute(read(block))``; all workers share the blocks."""
 
-        def nodes_of(number: int) -> Array:
+        def block(number: int) -> Block:
             part = blocks[number]
-            return np.arange(part.start, part.stop) if nodes is None else nodes[part]
+            some = np.arange(part.start, part.stop) if nodes is None else nodes[part]
+            return Block(self.engine, self.device_graph, some, self._block_rows)
 
         blocks, pace = self.blocks(nodes), NowAndThen()
         self.log(what)
         # Whoever is done takes the next block.
-        numbers = (number for number in self.workers.work_queue(len(blocks)) if not done(number))
         with self.computing():
-            for number, given in _ahead(numbers, lambda number: read(self._block(nodes_of(number)))):
-                take(blocks[number], given)
+            for number, given in _ahead(self.workers.work_queue(len(blocks)), lambda number: read(block(number))):
+                take(blocks[number], compute(given).float().numpy(force=True))
                 if pace.due():
                     self.log(f"{what}: {100 * blocks[number].stop // blocks[-1].stop} %")
         self.workers.barrier()
@@ -166,9 +160,6 @@ class Passes:
             blocks.append(slice(start, stop))
             start = stop
         return blocks
-
-    def _block(self, nodes: Array) -> Block:
-        return Block(self.engine, self.device_graph, nodes, self._block_rows)
 
     def propagated(self, name: str, what: str, rows: Array, nodes: Array | None = None) -> Array:
         """Rows propagated once."""
@@ -227,16 +218,19 @@ class Passes:
 
     # -- layers -------------------------------------------------------------------------------------------------------
 
-    def layers(self, fitted: FittedModel, given: DeviceGraph) -> tuple[Callable[[Block], Any], Callable[[Any], Tensor]]:
-        """What reads and computes rows of the last layer of an encoder, once rows of those before are made.
-
-        ``given`` is the graph with the features that the encoder is given.
-        """
+    def layers(self, fitted: FittedModel) -> tuple[Callable[[Block], Any], Callable[[Any], Tensor]]:
+        """What reads and computes rows of the last layer of an encoder, once rows of those before are made."""
         model, parameters = fitted.method.build(fitted.recipe), fitted.parameters_on(self.engine)
+        given = self.prepared(model, fitted.parameters)
+
+        def operators(layer: int, nodes: Array, propagated: Propagated) -> LayerOperators:
+            return LayerOperators(View(given), self.engine, torch.from_numpy(nodes), layer, propagated)
+
+        def nothing(relu: bool) -> Tensor:
+            return torch.empty(0)
 
         def read(layer: int, rows: Array | None, block: Block) -> LayerOperators:
-            propagated: Propagated = (lambda relu: torch.empty(0)) if rows is None else block.propagate(rows)
-            return LayerOperators(View(given), self.engine, torch.from_numpy(block.nodes), layer, propagated)
+            return operators(layer, block.nodes, nothing if rows is None else block.propagate(rows))
 
         def compute(operators: LayerOperators) -> Tensor:
             try:
@@ -248,7 +242,7 @@ class Passes:
             return rows
 
         # How many layers are asked for where none is ever computed.
-        counting = read(sys.maxsize, None, self._block(np.empty(0, np.int64)))
+        counting = operators(sys.maxsize, np.empty(0, np.int64), nothing)
         with self.computing():
             model.embed_layer(parameters, counting)
         last = counting.calls
@@ -260,37 +254,17 @@ class Passes:
             self.workspace.drop(f"layer-{layer - 1}")
         return functools.partial(read, last, rows), compute
 
-    def embed(self, fitted: FittedModel, take: TakeVectors) -> None:
-        """Give the embedding of each block by a model without a read-out."""
-        with self.computing():
-            given = self.prepared(fitted.method.build(fitted.recipe), fitted.parameters)
-        self.take_vectors(take, "embedding all nodes", *self.layers(fitted, given))
-
-    def take_vectors(
-        self, take: TakeVectors, what: str, read: Callable[[Block], Any], compute: Callable[[Any], Tensor]
-    ) -> None:
-        """Give the vectors of each block, but of those that are done."""
-        self.each_block(what, read, lambda part, given: take.take(part, _host(compute(given))), done=take.done)
+    def encoded(self, fitted: FittedModel, nodes: Array | None = None) -> Array:
+        """The encoder's outputs, side by side, for all nodes or for some."""
+        name = "encoded" if nodes is None else "encoded-some"
+        if not self.workspace.has(name):
+            self.make(name, "embedding nodes", *self.layers(fitted), nodes)
+            self.workspace.drop(*(f"layer-{layer}" for layer in range(fitted.recipe.layers + 1)))
+        return self.workspace.read(name)
 
     def some(self, fitted: FittedModel, nodes: Array) -> Tensor:
-        """The embedding of some nodes by a model without a read-out, from all that they reach.
-
-        Of nodes that reach more than ``block_rows`` others, fewer are taken at a time.
-        """
-        built, parameters = fitted.method.build(fitted.recipe), fitted.parameters_on(self.engine)
-        given = self.prepared(built, fitted.parameters)
-        rows = torch.empty(len(nodes), built.encoder.width(given.num_features))
-        todo = [(at, min(at + _SOME_NODES, len(nodes))) for at in range(0, len(nodes), _SOME_NODES)]
-        while todo:
-            start, stop = todo.pop()
-            operators = self.engine.sampled_operators(View(given), torch.from_numpy(nodes[start:stop]))
-            reached = operators.within(fitted.recipe.layers).nodes
-            if reached is not None and len(reached) > self._block_rows and stop - start > 1:
-                middle = (start + stop) // 2
-                todo += [(start, middle), (middle, stop)]
-                continue
-            rows[start:stop] = built.embed_layer(parameters, operators).float().cpu()
-        return rows
+        """The embedding of some nodes, sorted, by a model without a read-out."""
+        return torch.from_numpy(np.array(self.encoded(fitted, nodes)))
 
     def features(self, nodes: Array) -> Any:
         """The features of some nodes, as they are."""
@@ -307,14 +281,6 @@ class Passes:
         """Remove all rows, which nobody needs any more."""
         if self.workers.first:
             self.workspace.clear()
-
-    def encode(self, fitted: FittedModel, given: DeviceGraph, name: str) -> Array:
-        """The encoder's outputs, side by side."""
-        if not self.workspace.has(name):
-            read, compute = self.layers(fitted, given)
-            self.make(name, "embedding all nodes", read, compute)
-            self.workspace.drop(*(f"layer-{layer}" for layer in range(fitted.recipe.layers + 1)))
-        return self.workspace.read(name)
 
 
 def beside(parts: Iterable[Array], nodes: Array) -> Tensor:
@@ -336,10 +302,6 @@ def _row_blocks(graph: DeviceGraph) -> Iterator[Any]:
     assert graph.read is not None
     for start in range(0, graph.graph.num_nodes, _READ_NODES):
         yield graph.read(np.arange(start, min(start + _READ_NODES, graph.graph.num_nodes)))
-
-
-def _host(rows: Tensor) -> Array:
-    return rows.float().numpy(force=True)
 
 
 def _ahead(items: Iterable[Item], read: Callable[[Item], Any]) -> Iterator[tuple[Item, Any]]:

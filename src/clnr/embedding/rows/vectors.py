@@ -9,7 +9,7 @@ import numpy as np
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import GraphRows
 from clnr.embedding.rows.block_rows import BlockRows
-from clnr.embedding.rows.passes import Passes, TakeVectors
+from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.whole import Whole
 from clnr.embedding.search.node_ids import id_part
 from clnr.embedding.search.nodes import Nodes
@@ -30,23 +30,23 @@ def write_vectors(model: FittedModel, rows: GraphRows, nodes: Nodes, workspace: 
 
 
 def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path) -> Shards:
-    """The vectors in shards of a folder; those that a stopped process wrote are not written again."""
-    graph, blocks, built = nodes.graph, passes.blocks(), model.method.build(model.recipe)
-    number_of = {block.start: number for number, block in enumerate(blocks)}
-    if passes.workers.first:
-        (folder / SHARDS).mkdir(exist_ok=True)
-    passes.workers.barrier()
+    """The vectors in shards of a folder, which has its name once all of them are there."""
+    unfinished, built = folder / "unfinished", model.method.build(model.recipe)
+    if not passes.workers.broadcast_object((folder / SHARDS).is_dir()):
+        number_of = {block.start: number for number, block in enumerate(passes.blocks())}
+        if passes.workers.first:
+            (unfinished / SHARDS).mkdir(parents=True, exist_ok=True)
+        passes.workers.barrier()
 
-    def take(part: slice, rows: Array) -> None:
-        path, some = shard_path(folder, number_of[part.start]), np.arange(part.start, part.stop)
-        write_shard(path, id_part(graph, part.start, part.stop), rows, nodes.kinds_of(some))
+        def take(part: slice, rows: Array) -> None:
+            path, some = shard_path(unfinished, number_of[part.start]), np.arange(part.start, part.stop)
+            write_shard(path, id_part(nodes.graph, part.start, part.stop), rows, nodes.kinds_of(some))
 
-    given = TakeVectors(take, lambda number: shard_path(folder, number).is_file())
-    # A process that was stopped may have written all of them.
-    if not passes.workers.broadcast_object(all(map(given.done, range(len(blocks))))):
         if built.readout is None:
-            passes.embed(model, given)
+            passes.each_block("embedding all nodes", *passes.layers(model), take)
         else:
-            built.readout(sub_dict(model.parameters, "readout"), BlockRows(model, passes, take=given))
-    passes.workers.barrier()
+            built.readout(sub_dict(model.parameters, "readout"), BlockRows(model, passes, take=take))
+        if passes.workers.first:
+            (unfinished / SHARDS).replace(folder / SHARDS)
+        passes.workers.barrier()
     return Shards(folder)

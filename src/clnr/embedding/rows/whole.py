@@ -52,7 +52,7 @@ class Whole:
         return z
 
     def some(self, fitted: FittedModel, nodes: Array) -> Tensor:
-        """The embedding of some nodes, by a model without a read-out."""
+        """The embedding of some nodes."""
         return self.embed(fitted)[torch.from_numpy(nodes).to(self.engine.device)]
 
     def alone(self) -> Whole:
