@@ -8,7 +8,7 @@ import pytest
 
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
-from clnr.embedding.planning.memory_bound import size_of, training_memory
+from clnr.embedding.planning.memory_bound import needs_in_memory, size_of
 from clnr.engine import cpu_engine
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
@@ -42,7 +42,11 @@ def test_labels_that_are_hardly_classes_are_told(nodes, classes, told):
     assert table_warnings(graph, as_table_graph(graph).info) == (said if told else [])
 
 
-# -- the estimate -----------------------------------------------------------------------------------------------------------
+# -- the bound --------------------------------------------------------------------------------------------------------------
+
+
+def training_memory(method, recipe, size, engine):
+    return needs_in_memory(method, recipe, size, engine).peak(size.nodes)
 
 
 def few_columns(nodes: int) -> Graph:

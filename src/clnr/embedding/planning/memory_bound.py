@@ -1,10 +1,9 @@
-"""The memory of a job, estimated from the sizes of graph and encoder before anything is run: in memory, or in blocks."""
+"""A bound of the memory of a job, from the sizes of graph and encoder: of a graph in memory, or in blocks from its files."""
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.rows.passes import rows_of
@@ -32,17 +31,39 @@ PROGRAM_BYTES = 6.5e8
 """What Python and torch take."""
 # In memory. Bytes of an edge: in the graph, on the device in both directions, scaled for a propagation, and to walk along.
 _EDGE_BYTES = 120
+# The rows of all layers in a step: activations of each view, and gradients.
+_COPIES_IN_STEP = 4
 # How often an encoder's rows are in memory where there is no read-out; where there is one, the widest of its matrices: rows
 # that are propagated, or the directions that are looked for and their gradients; and a step of walks.
 _COPIES_OF_ROWS = 8
 _COPIES_OF_WIDEST = 3
-_COPIES_OF_STEP = 3
+_COPIES_OF_WALK = 3
 # In blocks. How often the features that a view reads are in memory, those of the next step or block among them; and the rows
 # that a step computes: activations and gradients of two views.
 _INPUT_COPIES = 5
 _ROW_COPIES = 12
 _LEAST_BLOCK_ROWS = 1 << 12
 _BLOCKS_PER_WORKER = 8
+
+
+class Needs(NamedTuple):
+    """Bytes that a process takes: all the while, beside Python and torch; and for a moment.
+
+    Attributes:
+        held: All the while.
+        step: In a step of the training.
+        fitted: While the read-out is fitted.
+        row: For each row of all nodes that is made at once.
+    """
+
+    held: float
+    step: float
+    fitted: float
+    row: float
+
+    def peak(self, rows: float = 0) -> float:
+        """The most at a time, where so many rows are made at once."""
+        return PROGRAM_BYTES + self.held + max(self.step, self.fitted, self.row * rows)
 
 
 def size_of(graph: Graph) -> Size:
@@ -57,37 +78,35 @@ def loaded_bytes(graph: Graph) -> float:
     return size_of(graph).bytes + sum(part.nbytes for way in graph.edges_by_end for part in way if part is not None)
 
 
-def training_memory(method: Method, recipe: Recipe, size: Size, engine: Engine) -> float:
-    """The peak of memory of a training in bytes: an order of magnitude."""
+# -- in memory --------------------------------------------------------------------------------------------------------
+
+
+def needs_in_memory(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Needs:
+    """What a graph takes that is loaded: all rows are made at once."""
     model = method.build(recipe)
     views, width = max(2, len(model.views)), max(recipe.hidden, recipe.dimension)
     rows = step_work(len(model.views), model.objective, recipe, size).rows if model.objective else 0
-    # Activations of all layers and views, and their gradients.
-    step = _FLOAT_BYTES * 4 * views * rows * width
-    inputs = _input_bytes(model, size, engine.device.type)
-    peak = max(step + inputs, _embedding_bytes(model, size, inputs))
-    return PROGRAM_BYTES + size.bytes + _EDGE_BYTES * size.edges + peak
-
-
-def _input_bytes(model: Model, size: Size, device: str) -> float:
-    """Bytes of the features that the encoder is given; those of the graph itself are on the host, and on a CPU again."""
     features = model.input_width(size.features)
-    if features == size.features:
-        return (2 if device == "cpu" else 1) * size.bytes
-    return _FLOAT_BYTES * size.nodes * features
-
-
-def _embedding_bytes(model: Model, size: Size, inputs: float) -> float:
-    """Bytes of the rows of all nodes while inputs are made or, if these are more, while the read-out is fitted."""
-    nodes, readout, features = size.nodes, model.readout, model.input_width(size.features)
-    encoded, outputs = model.encoder.width(features), model.encoder.num_outputs
+    # Those of the graph itself are on the host, and on a CPU again.
+    own_copies = 2 if engine.device.type == "cpu" else 1
+    inputs = own_copies * size.bytes if features == size.features else _FLOAT_BYTES * size.nodes * features
     walked = sum(part.walk_columns for part in model.inputs)
-    # All of them, and a step beside the one before.
-    made = 3 * size.bytes + _FLOAT_BYTES * nodes * (len(STEPS) + _COPIES_OF_STEP) * walked
+    made = 3 * size.bytes / max(1, size.nodes) + _FLOAT_BYTES * (len(STEPS) + _COPIES_OF_WALK) * walked
+    return Needs(
+        size.bytes + _EDGE_BYTES * size.edges,
+        inputs + _FLOAT_BYTES * _COPIES_IN_STEP * views * rows * width,
+        inputs + _embedded_bytes(model, size.nodes, features),
+        made,
+    )
+
+
+def _embedded_bytes(model: Model, nodes: int, features: int) -> float:
+    """Bytes of the encoder's rows of all nodes, and of what a read-out is fitted to."""
+    readout, encoded, outputs = model.readout, model.encoder.width(features), model.encoder.num_outputs
     if readout is None:
-        return max(made, inputs + _FLOAT_BYTES * nodes * _COPIES_OF_ROWS * encoded)
-    # Of all nodes the encoders' rows, walks, and rows on their way; of those that stand for all, all matrices, and
-    # features of two hops.
+        return _FLOAT_BYTES * nodes * _COPIES_OF_ROWS * encoded
+    # Of all nodes the encoder's rows, walks, and rows on their way; of those that stand for all, all matrices, and features
+    # of two hops.
     widths = readout.widths(features, outputs * [encoded])
     products = [product for _, product in readout.products({}, outputs)]
     walks = len(STEPS) * sum(product.source.walk_columns for product in products)
@@ -95,107 +114,64 @@ def _embedding_bytes(model: Model, size: Size, inputs: float) -> float:
     widest = max(encoded, readout.dimension, *(width for width, product in pairs if not product.source.walk_columns))
     columns = outputs * encoded + walks + _COPIES_OF_WIDEST * widest
     hops = 2 * features if features <= MOST_INNER_PRODUCTS else 0
-    fitted = _FLOAT_BYTES * min(nodes, FITTED_NODES) * (sum(widths) + hops)
-    block = _FLOAT_BYTES * 3 * min(nodes, ROWS) * sum(widths)
-    return max(made, inputs + _FLOAT_BYTES * nodes * columns + fitted + block)
+    fitted, block = min(nodes, FITTED_NODES), 3 * min(nodes, ROWS)
+    return _FLOAT_BYTES * (nodes * columns + fitted * (sum(widths) + hops) + block * sum(widths))
 
 
-@dataclass(frozen=True)
-class BlockMemory:
-    """The memory of a job in blocks over a graph in files: each of its workers may use ``usable`` bytes."""
+# -- from files -------------------------------------------------------------------------------------------------------
 
-    nodes: Nodes
-    settings: Settings
-    recipe: Recipe
-    model: Model
-    workers: int
-    local_workers: int
-    usable: float
 
-    @property
-    def graph(self) -> Graph:
-        return self.nodes.graph
-
-    @functools.cached_property
-    def _features(self) -> int:
-        """How many features the encoder is given."""
-        return self.model.input_width(self.graph.num_features)
-
-    @functools.cached_property
-    def _readout_rows(self) -> set[tuple[Source, int]]:
-        """The rows that the read-out is fitted to, and how often each is propagated; all outputs of the encoder are in one."""
-        if self.model.readout is None:
-            return set()
-        products = [product for _, product in self.model.readout.products({}, self.model.encoder.num_outputs)]
-        return {(each.source if each.source.encoder is None else Source(encoder=0), each.hops) for each in products}
-
-    def _width(self, source: Source) -> int:
-        """Columns of the rows of a source before they are propagated."""
-        if source.encoder is not None:
-            return self.model.encoder.width(self._features) * self.model.encoder.num_outputs
-        if source.walk_columns or self.model.readout is None:
-            return source.walk_columns
-        return self.model.readout.feature_columns(self._features)
-
-    @functools.cached_property
-    def _fixed(self) -> float:
-        """Bytes that every stage takes."""
-        return PROGRAM_BYTES + 3 * _FLOAT_BYTES * self.graph.num_nodes
-
-    @property
-    def _link_nodes(self) -> int:
-        """The nodes of held-out edges and non-edges, and the neighbours that nodes of several kinds are compared by."""
-        kinds = self.nodes.info.ingest_report.node_kinds
-        return 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
-
-    @property
-    def _fitted_nodes(self) -> int:
-        """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
-        chosen_by = judges.MOST_NODES if self.settings.purpose and self.settings.tried else 0
-        return min(self.graph.num_nodes, FITTED_NODES + self._link_nodes + chosen_by)
-
-    @property
-    def _row_bytes(self) -> int:
-        """Bytes of a row of a block, with those that it gathers."""
-        walks = [part.walk_columns for part in self.model.inputs]
-        propagated = [self._width(source) for source, hops in self._readout_rows if hops or source.walk_columns]
-        widest = max(self.recipe.hidden, self.recipe.dimension, self._features, *walks, *propagated)
-        return _FLOAT_BYTES * _INPUT_COPIES * widest
-
-    @property
-    def block_rows(self) -> int:
-        """How many rows a block of nodes may have while it is embedded: as memory allows, but each worker has some blocks."""
-        all_rows = rows_of(self.graph.num_nodes, self.graph.num_edges, self.settings.engine.gathers_rows)
-        rows = min((self.usable - self._fixed) / 2 / self._row_bytes, all_rows / (_BLOCKS_PER_WORKER * self.workers))
-        return max(_LEAST_BLOCK_ROWS, int(rows))
-
-    @functools.cached_property
-    def needed(self) -> float:
-        """Bytes without which it cannot work: blocks of nodes take what is left."""
-        recipe, views = self.recipe, len(self.settings.method.views)
-        share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / self.workers))
-        work = step_work(views, self.model.objective, share, size_of(self.graph)._replace(features=self._features))
-        computed = _ROW_COPIES * max(recipe.hidden, recipe.dimension) * work.rows
-        step = _FLOAT_BYTES * (_INPUT_COPIES * self._features * work.nodes + computed)
-        columns = sum(self._width(source) * (len(STEPS) if source.walk_columns else 1) for source, _ in self._readout_rows)
+def needs_in_blocks(nodes: Nodes, settings: Settings, recipe: Recipe, workers: int, local_workers: int) -> Needs:
+    """What one of the workers takes where the graph stays in files: rows are made for a block of nodes at a time."""
+    graph, model, size = nodes.graph, settings.method.build(recipe), size_of(nodes.graph)
+    features, width = model.input_width(size.features), max(recipe.hidden, recipe.dimension)
+    share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / workers))
+    work = step_work(len(settings.method.views), model.objective, share, size._replace(features=features))
+    products = [] if model.readout is None else [each for _, each in model.readout.products({}, model.encoder.num_outputs)]
+    # All outputs of the encoder are in one file.
+    rows = {(each.source if each.source.encoder is None else Source(encoder=0), each.hops) for each in products}
+    columns = sum(_width(model, source, features) * (len(STEPS) if source.walk_columns else 1) for source, _ in rows)
+    propagated = [_width(model, source, features) for source, hops in rows if hops or source.walk_columns]
+    widest = max(width, features, *(part.walk_columns for part in model.inputs), *propagated)
+    fitted = 2 * _FLOAT_BYTES * columns * _fitted_nodes(nodes, settings)
+    directions = 0.0 if model.readout is None else _direction_bytes(size, features, model.readout.feature_columns(features))
+    return Needs(
+        3 * _FLOAT_BYTES * graph.num_nodes,
+        _FLOAT_BYTES * (_INPUT_COPIES * features * work.nodes + _ROW_COPIES * width * work.rows),
         # By one of the workers, while the others wait.
-        fitted = 2 * _FLOAT_BYTES * columns * self._fitted_nodes / self.local_workers
-        return self._fixed + max(step, fitted, self._directions / self.local_workers)
+        max(fitted, directions) / local_workers,
+        _FLOAT_BYTES * _INPUT_COPIES * widest,
+    )
 
-    @property
-    def _directions(self) -> float:
-        """Bytes to find the directions of many features: of the rows that they are found by, and of products with these."""
-        columns, size = self._width(Source()), size_of(self.graph)
-        if columns in (0, self._features):
-            return 0
-        own = self._features == size.features
-        row = size.bytes / size.nodes if own else 2 * _FLOAT_BYTES * self._features
-        rows = min(size.nodes, ITERATED_NODES * (1 + ITERATED_NEIGHBORS))
-        return rows * (row + 2 * _FLOAT_BYTES * columns) + 6 * _FLOAT_BYTES * columns * self._features
 
-    @property
-    def peak(self) -> float:
-        """Estimated peak of each worker; the first takes more for the read-out, while others wait."""
-        # A block of many edges has the row of a node once.
-        blocks = min(self.usable / 4, self._row_bytes * min(self.block_rows, self.graph.num_nodes))
-        return min(max(self.usable, self.needed), max(self.needed, self._fixed + blocks))
+def _width(model: Model, source: Source, features: int) -> int:
+    """Columns of the rows of a source before they are propagated."""
+    if source.encoder is not None:
+        return model.encoder.width(features) * model.encoder.num_outputs
+    assert model.readout is not None
+    return source.walk_columns or model.readout.feature_columns(features)
+
+
+def _fitted_nodes(nodes: Nodes, settings: Settings) -> int:
+    """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
+    # The ends of held-out edges and non-edges, and the neighbours that nodes of several kinds are compared by.
+    kinds = nodes.info.ingest_report.node_kinds
+    ends = 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
+    chosen_by = judges.MOST_NODES if settings.purpose and settings.tried else 0
+    return min(nodes.num_nodes, FITTED_NODES + ends + chosen_by)
+
+
+def _direction_bytes(size: Size, features: int, columns: int) -> float:
+    """Bytes to find the directions of many features: of the rows that they are found by, and of products with these."""
+    if columns in (0, features):
+        return 0.0
+    row = size.bytes / size.nodes if features == size.features else 2 * _FLOAT_BYTES * features
+    rows = min(size.nodes, ITERATED_NODES * (1 + ITERATED_NEIGHBORS))
+    return rows * (row + 2 * _FLOAT_BYTES * columns) + 6 * _FLOAT_BYTES * columns * features
+
+
+def block_rows(needs: Needs, usable: float, graph: Graph, gathers_rows: bool, workers: int) -> int:
+    """How many rows may be made at once: as memory allows, but each worker has some blocks."""
+    all_rows = rows_of(graph.num_nodes, graph.num_edges, gathers_rows)
+    allowed = (usable - PROGRAM_BYTES - needs.held) / 2 / needs.row
+    return max(_LEAST_BLOCK_ROWS, int(min(allowed, all_rows / (_BLOCKS_PER_WORKER * workers))))

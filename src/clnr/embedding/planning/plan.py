@@ -10,7 +10,14 @@ import torch
 from clnr.embedding.defaults import Choice, check_labels
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.graph_facts import counts_of, kind_weights, summary, table_warnings
-from clnr.embedding.planning.memory_bound import PROGRAM_BYTES, BlockMemory, loaded_bytes, size_of, training_memory
+from clnr.embedding.planning.memory_bound import (
+    PROGRAM_BYTES,
+    block_rows,
+    loaded_bytes,
+    needs_in_blocks,
+    needs_in_memory,
+    size_of,
+)
 from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import MethodError, OutOfMemory, option
@@ -114,7 +121,7 @@ def make_plan(nodes: Nodes, settings: Settings, limit: float | None = None, work
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     settings.check_size(total, recipe, graph.num_nodes)
     model = method.build(recipe)
-    bound, block_rows = blocks_of(nodes, settings, recipe, limit, total, beside)
+    bound, rows = blocks_of(nodes, settings, recipe, limit, total, beside)
     # Without training, views are never drawn.
     unused = declared(part for view in method.views for part in view) if method.objective is None else {}
     return Plan(
@@ -129,7 +136,7 @@ def make_plan(nodes: Nodes, settings: Settings, limit: float | None = None, work
         tuple(table_warnings(graph, nodes.info)),
         tuple(kind_weights(nodes.info)),
         nodes.info.ingest_report.hint,
-        block_rows,
+        rows,
     )
 
 
@@ -141,7 +148,7 @@ def blocks_of(
     It stays in files if one of the workers, ``beside`` each other on this machine, cannot load it.
     """
     graph, usable = nodes.graph, _usable(limit)
-    needed = training_memory(settings.method, recipe, size_of(graph), settings.engine)
+    needed = needs_in_memory(settings.method, recipe, size_of(graph), settings.engine).peak(graph.num_nodes)
     # Processes share the memory of a CPU.
     bound = needed if settings.engine.device.type != "cpu" else beside * needed
     if settings.workers.all_reduce_min(int(fits_memory(graph, settings, needed, limit, beside))):
@@ -154,15 +161,16 @@ def blocks_of(
     model = settings.method.build(recipe)
     _check_from_files(nodes, settings, recipe, model, bound)
     # Where nothing is known, 4 GiB.
-    usable = usable if usable < float("inf") else 1 << 32
-    each = BlockMemory(nodes, settings, recipe, model, total, beside, usable / beside)
-    if each.needed > max(each.usable, PROGRAM_BYTES + SMALL_BYTES):
+    share = (usable if usable < float("inf") else 1 << 32) / beside
+    each = needs_in_blocks(nodes, settings, recipe, total, beside)
+    if each.peak() > max(share, PROGRAM_BYTES + SMALL_BYTES):
         shared = f" in each of {beside} processes" if beside > 1 else ""
         raise OutOfMemory(
-            f"training from files needs about {gigabytes(each.needed)} of memory{shared}, and {gigabytes(each.usable)} may be "
+            f"training from files needs about {gigabytes(each.peak())} of memory{shared}, and {gigabytes(share)} may be "
             f"used; {option('memory')} sets how much"
         )
-    return beside * each.peak, each.block_rows
+    rows = block_rows(each, share, graph, settings.engine.gathers_rows, total)
+    return beside * min(max(share, each.peak()), each.peak(min(rows, graph.num_nodes))), rows
 
 
 def _usable(limit: float | None) -> float:
