@@ -133,7 +133,9 @@ def needs_in_blocks(nodes: Nodes, settings: Settings, recipe: Recipe, workers: i
     columns = sum(_width(model, source, features) * (len(STEPS) if source.walk_columns else 1) for source, _ in rows)
     propagated = [_width(model, source, features) for source, hops in rows if hops or source.walk_columns]
     widest = max(width, features, *(part.walk_columns for part in model.inputs), *propagated)
-    fitted = 2 * _FLOAT_BYTES * columns * _fitted_nodes(nodes, settings)
+    # The sample's rows, once more those of the nodes that stand for all, and some of these on the way to their covariance.
+    stand_for_all, block = min(size.nodes, FITTED_NODES), 3 * min(size.nodes, ROWS)
+    fitted = _FLOAT_BYTES * columns * (_sampled_nodes(nodes, settings) + stand_for_all + block)
     directions = 0.0 if model.readout is None else _direction_bytes(size, features, model.readout.feature_columns(features))
     return Needs(
         3 * _FLOAT_BYTES * graph.num_nodes,
@@ -152,8 +154,8 @@ def _width(model: Model, source: Source, features: int) -> int:
     return source.walk_columns or model.readout.feature_columns(features)
 
 
-def _fitted_nodes(nodes: Nodes, settings: Settings) -> int:
-    """The nodes whose rows the read-out is fitted to, scored by and chosen by."""
+def _sampled_nodes(nodes: Nodes, settings: Settings) -> int:
+    """How many nodes the read-out is fitted to, scored by and chosen by."""
     # The ends of held-out edges and non-edges, and the neighbours that nodes of several kinds are compared by.
     kinds = nodes.info.ingest_report.node_kinds
     ends = 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
