@@ -16,7 +16,7 @@ from clnr.embedding.planning import memory_bound, plan
 from clnr.embedding.rows import passes as rows
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.output_folder import write_report
+from clnr.embedding.store.artifact import write_report
 from clnr.embedding.store.shards import Shards
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
@@ -96,7 +96,7 @@ def test_rows_are_read_as_those_of_an_array(fitted):
 
 def test_to_read_a_few_rows_needs_no_array_of_all(tmp_path, monkeypatch):
     shards = Shards(tmp_path)
-    vars(shards).update(dimension=1, _starts=np.array([0, 10**15]))
+    vars(shards).update(shape=(10**15, 1), _starts=np.array([0, 10**15]))
     monkeypatch.setattr(Shards, "rows", lambda self, nodes: nodes[:, None].astype(np.float32))
     assert (shards[5].tolist(), shards[7:9].tolist(), shards[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
 

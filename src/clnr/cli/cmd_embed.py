@@ -124,7 +124,7 @@ def embed(
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning.plan import make_plan
     from clnr.embedding.search.nodes import Nodes
-    from clnr.embedding.store.output_folder import Output
+    from clnr.embedding.store.artifact import Output
     from clnr.embedding.workspace import Workspace
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers

@@ -17,9 +17,8 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.reporting import report_data
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.scoring import samples
-from clnr.embedding.store.artifact import load_metrics
+from clnr.embedding.store.artifact import load_metrics, write_report
 from clnr.embedding.store.artifact_files import ArtifactFiles
-from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose

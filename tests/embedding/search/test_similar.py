@@ -36,7 +36,7 @@ def by_hand(folder, node, k):
     cosine = unit @ unit[i]
     cosine[i] = -2
     order = np.argsort(-cosine, kind="stable")[:k]
-    adjacency, names = graph.to_scipy().toarray(), nodes.names_of(order) or [""] * len(order)
+    adjacency, names = graph.to_scipy().toarray(), nodes.names_of(order)
     labels = np.full(len(ids), -1) if graph.labels is None else graph.labels
     return [
         (

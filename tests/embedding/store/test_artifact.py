@@ -18,7 +18,7 @@ from benchmarks._fit_graph import fit_graph
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.neighbors import similar_nodes
-from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact import Output, load_result, name_nodes, save_folder, save_names, write_result
 from clnr.embedding.store.artifact_files import (
     DIGESTS,
     GRAPH,
@@ -30,7 +30,6 @@ from clnr.embedding.store.artifact_files import (
     VECTORS,
     ArtifactFiles,
 )
-from clnr.embedding.store.output_folder import Output, write_result
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError, UnknownName
 from clnr.graph import Graph
@@ -136,7 +135,7 @@ def test_tables_come_back_can_be_given_names_and_are_saved_again_when_their_fold
     folder = saved(result, tmp_path)
     back, was = load_result(folder), result.table_graph
     assert back.nodes.ids.tolist() == [f"n{i}" for i in range(20)]
-    assert (back.nodes.info, back.nodes.names_of(np.arange(20))) == (was.info, [])
+    assert (back.nodes.info, back.nodes.names_of(np.arange(20))) == (was.info, [""] * 20)
     named = name_nodes(back, "Kind")
     save_names(named, folder)
     assert load_result(folder).nodes.info == named.nodes.info != was.info

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import GraphRows
 from clnr.embedding.rows.block_rows import BlockRows
 from clnr.embedding.rows.passes import Passes, TakeVectors
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.search.node_ids import id_part
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.shards import Shards, shard_path, write_shard
@@ -31,15 +28,14 @@ def write_vectors(model: FittedModel, rows: GraphRows, nodes: Nodes, workspace: 
 
 def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path) -> Shards:
     """The vectors in shards of a folder; those that a stopped process wrote are not written again."""
-    graph, blocks, built = nodes.graph, passes.blocks(), model.method.build(model.recipe)
+    blocks, built = passes.blocks(), model.method.build(model.recipe)
     number_of = {block.start: number for number, block in enumerate(blocks)}
     if passes.workers.first:
         (folder / SHARDS).mkdir(exist_ok=True)
     passes.workers.barrier()
 
     def take(part: slice, rows: Array) -> None:
-        path, some = shard_path(folder, number_of[part.start]), np.arange(part.start, part.stop)
-        write_shard(path, id_part(graph, part.start, part.stop), rows, nodes.kinds_of(some))
+        write_shard(shard_path(folder, number_of[part.start]), nodes, part.start, rows)
 
     given = TakeVectors(take, lambda number: shard_path(folder, number).is_file())
     # A process that was stopped may have written all of them.
