@@ -219,7 +219,7 @@ def _facts(result: Any, folder: Path, seconds: float, trained: bool) -> dict[str
         "nodes": nodes,
         "folder": str(folder),
         "dimension": dimension,
-        "shards": getattr(result.z, "shards", None),
+        "shards": len(result.z.paths) if hasattr(result.z, "paths") else None,
         "graph": counts_of(result.nodes.graph),
         "files": sorted(path.name for path in folder.iterdir()),
         "seconds": round(seconds, 3),

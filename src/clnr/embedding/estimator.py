@@ -300,7 +300,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.embedding_, self.ids_ = result.z, result.nodes.ids
         self.recipe_, self.n_features_in_ = result.model.recipe, result.model.features
         self.losses_, self.scores_, self.baselines_ = result.losses, result.scores, result.baselines
-        self.warnings_ = (*table_warnings(result.nodes.graph, result.nodes.info), *result.warnings)
+        self.warnings_ = (*result.nodes.warnings, *result.warnings)
         self.ingest_report_ = result.nodes.info.ingest_report
 
     @property

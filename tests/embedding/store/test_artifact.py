@@ -226,11 +226,8 @@ def no_text(folder):
 WRONG = {
     "CLNR": [
         (text(RECIPE, "hidden = 16", "hidden = 65536"), "model.safetensors: it does not fit"),
-        (text(RECIPE, "features = 3", "features = 1000000"), "model.safetensors: it does not fit"),
         (text(RECIPE, "features = 3", f"features = {2**62}"), MODEL),
-        (text(RECIPE, "seed = 1", f"seed = {2**200}"), "seed must be"),
         (text(RECIPE, "seed = 1", "seed = -1"), "whole number"),
-        (text(RECIPE, "form = 1", "form = 7" * 50), RECIPE),
         (text(RECIPE, "form = 1", "form = 7"), "recipe.toml: its format is version 7"),
         (text(RECIPE, 'method = "CLNR"', 'method = "os.system"'), "unknown method"),
         (text(RECIPE, "epochs = 3", 'epochs = "3"'), "whole number"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import counts_of, facts_in_words, table_warnings
+from clnr.embedding.planning.graph_facts import counts_of, facts_in_words
 from clnr.embedding.reporting.projection import map_points
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
@@ -74,14 +74,13 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
     near, (start, links) = neighbor_lists(z, _NEAR_NODES), edges_among(nodes.graph, shown)
     names = [shorten(name, _MOST_LETTERS) for name in nodes.names_of(shown)]
     facts = facts_in_words(counts_of(nodes.graph)) | ({"names": f"column {nodes.name_column}"} if any(names) else {})
-    columns = [_split(line) for line in column_lines(info.ingest_report.columns)]
+    columns = [line.partition(": ")[::2] for line in column_lines(info.ingest_report.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
-    of_tables = table_warnings(nodes.graph, info)
-    notes = [*(line for line in of_tables if line.startswith("warning: ")), *result.warnings]
-    notices = [line for line in of_tables if not line.startswith("warning: ")]
+    notes = [*(line for line in nodes.warnings if line.startswith("warning: ")), *result.warnings]
+    notices = [line for line in nodes.warnings if not line.startswith("warning: ")]
     if len(shown) < total:
         notices.append(f"the map and its neighbours are a random sample: {len(shown):,} of {total:,} nodes")
     return ReportData(
@@ -111,12 +110,6 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
             for each in result.clusters.clusters
         ],
     )
-
-
-def _split(line: str) -> tuple[str, str]:
-    """What a line is about, and what it says."""
-    name, _, text = line.partition("': ")
-    return f"{name}'", text
 
 
 def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:

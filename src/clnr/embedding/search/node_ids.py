@@ -46,13 +46,10 @@ def lasting_ids(graph: Graph) -> Array:
     ids = graph.node_ids
     if ids.dtype.kind == "i":
         return ids
-    listed = ids.tolist()
-    texts = [text_of(name) for name in listed]
-    for name, text in zip(listed, texts, strict=True):
+    texts = [text_of(name) for name in ids.tolist()]
+    for name, text in zip(ids.tolist(), texts, strict=True):
         if not _has_lasting_text(name):
-            raise DataError(
-                f"the id {name!r:.80} cannot be saved: its text changes from process to process; use numbers or text as ids"
-            )
+            raise DataError(f"the id {name!r:.80} cannot be saved: its text changes from process to process")
         if text.encode("utf-8", "replace").decode() != text:
             raise DataError(f"the id {text!r:.60} cannot be written as text")
     if len(set(texts)) < len(texts):

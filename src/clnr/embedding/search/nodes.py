@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.search.node_ids import Texts, equal_texts, id_list, id_parts, near_texts, rows_of_texts, text_of
 from clnr.embedding.store.artifact_files import GRAPH_FILE, ArtifactFiles
 from clnr.errors import DataError
@@ -92,6 +93,11 @@ class Nodes:
     def table_graph(self) -> TableGraph:
         """The graph in memory, to which more tables can be added."""
         return TableGraph(self.graph.in_memory(), *self.info, None if self.table is None else self.table.table())
+
+    @property
+    def warnings(self) -> list[str]:
+        """Odd things in the tables, and what was done about each, a line each."""
+        return table_warnings(self.graph, self.info)
 
     def kinds_of(self, nodes: Array) -> dict[str, Any]:
         """The kinds of some nodes and their ids among these, as Arrow columns by name; empty if nodes have no kinds."""

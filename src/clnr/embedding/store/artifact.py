@@ -29,13 +29,12 @@ from clnr.embedding.store.artifact_files import (
     METRICS,
     MODEL,
     OWN_FILES,
-    RECIPE,
     SHARDS,
     VECTORS,
     ArtifactFiles,
     write_report_file,
 )
-from clnr.embedding.store.artifact_model import load_model, write_parameters, write_recipe
+from clnr.embedding.store.artifact_model import load_model, write_model
 from clnr.embedding.store.export import WRITERS
 from clnr.embedding.store.shards import Shards, load_vectors, write_shard
 from clnr.engine import Reference
@@ -93,8 +92,7 @@ def write_reserved(result: EmbeddingResult, output: Output) -> None:
 
 def save_folder(result: EmbeddingResult, folder: Path) -> None:
     """Write all that is loaded again into a folder; shards are linked."""
-    write_recipe(result.model, folder / RECIPE)
-    write_parameters(result.model, folder / MODEL)
+    write_model(result.model, folder)
     last = {"scores": without_nan(result.scores), "remarks": result.warnings}
     if result.baselines:
         last["baselines"] = without_nan(result.baselines)

@@ -144,7 +144,9 @@ class Shards:
     def __getitem__(self, index: Any) -> Array:
         rows, columns = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
         nodes = _chosen(rows, len(self))
-        vectors = self.rows(nodes.reshape(-1)).reshape(*nodes.shape, self.shape[1])
+        vectors, shard = np.empty((*nodes.shape, self.shape[1]), np.float32), np.searchsorted(self._starts, nodes, "right") - 1
+        for number in np.unique(shard).tolist():
+            vectors[shard == number] = self._block(number)[nodes[shard == number] - self._starts[number]]
         return vectors[(..., *columns)] if columns else vectors
 
     def __iter__(self) -> Iterator[Array]:
@@ -171,14 +173,6 @@ class Shards:
 
     def __repr__(self) -> str:
         return f"Shards(shape={self.shape}, folder={str(self.folder)!r})"
-
-    def rows(self, nodes: Array) -> Array:
-        """The vectors of some nodes, in their order."""
-        out, shard = np.empty((len(nodes), self.shape[1]), np.float32), np.searchsorted(self._starts, nodes, "right") - 1
-        for number in np.unique(shard).tolist():
-            places = shard == number
-            out[places] = self._block(number)[nodes[places] - self._starts[number]]
-        return out
 
 
 def _chosen(index: Any, count: int) -> Array:
