@@ -321,16 +321,6 @@ def test_similar_nodes_are_found_by_id_and_by_name():
     assert unnamed.similar("n5", names=True) == [(*each, None) for each in unnamed.similar("n5")]
 
 
-def test_nodes_that_are_tuples_are_found_by_themselves():
-    import networkx
-
-    grid = networkx.grid_2d_graph(5, 5)
-    made, ids = embedder().fit(grid), list(grid.nodes)
-    assert {name for name, _ in made.similar((0, 0), k=3)} < set(ids) - {(0, 0)}
-    of_ids = embedder(graph=grid).fit(ids[:3]).transform(ids[7:9])
-    np.testing.assert_array_equal(of_ids, made.embedding_[7:9])
-
-
 def test_hyper_parameters_can_be_given():
     some = NodeEmbedder("CLNR", recipe={"epochs": 2, "hidden": 8}, device="cpu").fit(tiny())
     assert (some.recipe_.epochs, some.recipe_.hidden, some.recipe_.dimension) == (2, 8, 128)

@@ -123,7 +123,7 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     assert {"link_auc_error", "strict_accuracy", "strict_accuracy_error"} <= result.baselines["Raw"].keys()
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
     graph, shards = folder.in_memory(), Shards(out)
-    probe = logistic_probe(shards.rows(np.arange(NODES)), graph.labels, split_of(graph, 0), 0)
+    probe = logistic_probe(shards[:], graph.labels, split_of(graph, 0), 0)
     assert scores["strict_accuracy"] == pytest.approx(probe.strict)
     assert 1 < scores["effective_rank"] <= 8
     assert 0 <= scores["alignment"] <= 4

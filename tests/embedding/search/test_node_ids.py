@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import pickle
-import uuid
 from dataclasses import replace
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -27,18 +25,12 @@ KINDS = {
     "text": ["a", "b", "é\x1b"],
     "numbers with fractions": [0.5, 1.0, -2.25],
     "tuples": [(0, 0), (0, 1), (1, 0)],
-    "tuples of several lengths": [(0,), ("a", 1.5), ((1, 2), None)],
     "tuples of NumPy's numbers": [(np.int64(0), np.float64(1.5)), (np.int64(1), np.float64(0)), (np.str_("a"), np.int32(3))],
     "several kinds": [1, "a", (2, 3)],
-    "truths": [True, False, 7],
     "nothing": [None, "a", "b"],
     "huge numbers": [2**70, 1, 2],
-    "dates": [datetime.date(2020, 1, 2), datetime.date(2021, 1, 2), datetime.date(1999, 1, 2)],
     "moments": [datetime.datetime(2020, 1, 2, 3, 4, 5, each) for each in range(3)],
     "bytes": [b"a", b"b", b"\xff"],
-    "UUIDs": [uuid.UUID(int=each) for each in range(3)],
-    "decimals": [Decimal("1.5"), Decimal(2), Decimal("-0.25")],
-    "complex numbers": [1j, 2j, 3 + 1j],
 }
 
 
@@ -84,7 +76,7 @@ TUPLES = KINDS["tuples"]
     [
         *((TUPLES, names) for names in (TUPLES[1:], np.array(TUPLES[1:]), [[0, 1], [1, 0]], iter(TUPLES[1:]))),
         (TUPLES, {(0, 1): 0, (1, 0): 0}),
-        *(([-1, 7, 3], names) for names in ([7, 3], np.array([7, 3]), np.array([[7], [3]]), [[7], [3]], ["7", "3"])),
+        *(([-1, 7, 3], names) for names in (np.array([7, 3]), np.array([[7], [3]]), [[7], [3]], ["7", "3"])),
     ],
 )
 def test_ids_may_come_in_many_ways(ids, names):
