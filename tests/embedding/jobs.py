@@ -10,7 +10,7 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.output_folder import Output
+from clnr.embedding.store.artifact import Output
 from clnr.graph import Graph
 from clnr.tables import TableGraph, read_tables
 

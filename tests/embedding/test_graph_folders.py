@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from clnr import NodeEmbedder, Recipe, load, recipe_for, run
+from clnr import Recipe, load, recipe_for, run
 from clnr.cli import app
 from clnr.errors import DataError
-from clnr.tables import ingest, read_tables
+from clnr.tables import ingest
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,6 @@ def cli(*words):
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
-
-
-def test_the_embedder_takes_a_path(tables):
-    options = {"recipe": {"epochs": 2, "hidden": 8}, "dimension": 8, "device": "cpu"}
-    table_graph = read_tables(tables / "edges.parquet", tables / "nodes.parquet")
-    wanted = NodeEmbedder(**options).fit_transform(table_graph)
-    for path in (tables / "graph", str(tables / "graph") + "/"):
-        np.testing.assert_array_equal(NodeEmbedder(**options).fit_transform(path), wanted)
 
 
 def test_ingest_and_verify_on_the_command_line(tables, tmp_path):

@@ -13,8 +13,7 @@ from clnr.cli import cmd_embed
 from clnr.embedding.defaults import LABELS, PURPOSES, choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.store.artifact import load_result
-from clnr.embedding.store.output_folder import write_formats
+from clnr.embedding.store.artifact import load_result, write_formats
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS

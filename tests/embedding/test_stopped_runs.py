@@ -37,7 +37,7 @@ def test_a_full_disk_loses_no_pass_before_that_one(folders, tmp_path, what):
     with stopped(what, 3, FULL):
         embed_folder(folders[0], tmp_path / "out", chosen)
     with calls("rows") as rows, calls("vectors") as shards:
-        count = embed_folder(folders[0], tmp_path / "out", chosen).z.shards
+        count = len(embed_folder(folders[0], tmp_path / "out", chosen).z.paths)
     assert count >= 5
     # Of each block: what the first layer propagates, and one layer before that of the vectors.
     assert (len(rows), len(shards)) == (2 * count if what == "rows" else 0, count)

@@ -16,7 +16,7 @@ from clnr.embedding.planning import memory_bound, plan
 from clnr.embedding.rows import passes as rows
 from clnr.embedding.search.clusters import find_clusters
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.output_folder import write_report
+from clnr.embedding.store.artifact import write_report
 from clnr.embedding.store.shards import Shards
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
@@ -96,8 +96,8 @@ def test_rows_are_read_as_those_of_an_array(fitted):
 
 def test_to_read_a_few_rows_needs_no_array_of_all(tmp_path, monkeypatch):
     shards = Shards(tmp_path)
-    vars(shards).update(dimension=1, _starts=np.array([0, 10**15]))
-    monkeypatch.setattr(Shards, "rows", lambda self, nodes: nodes[:, None].astype(np.float32))
+    vars(shards).update(shape=(10**15, 1), _starts=np.array([0, 10**15]))
+    monkeypatch.setattr(Shards, "_block", lambda self, number: np.arange(10, dtype=np.float32)[:, None])
     assert (shards[5].tolist(), shards[7:9].tolist(), shards[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
 
 
@@ -106,9 +106,9 @@ def test_ids_of_any_type_are_found(fitted):
     assert text.similar("n7", 3)[0][0].startswith("n")
     assert numbers.similar(21, 3) == numbers.similar("21", 3)
     assert isinstance(numbers.similar(21, 3)[0][0], int)
-    with pytest.raises(DataError, match=r"there is no node 'n999'; did you mean 'n99' \(the node 99\), 'n199'"):
+    with pytest.raises(DataError, match=r"there is no node 'n999'; did you mean 'n99' \(the node 99\), 'n[12]99'"):
         text.similar("n999")
-    with pytest.raises(DataError, match=r"there is no node '1'; did you mean '3' \(the node 1\), '12' "):
+    with pytest.raises(DataError, match=r"there is no node '1'; did you mean '3' \(the node 1\)"):
         numbers.similar(1)
     assert len(text.similar("n7", 10_000)) == NODES - 1
     assert text.similar("The Node 7", 9, names=True) == [

@@ -124,7 +124,7 @@ def embed(
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning.plan import make_plan
     from clnr.embedding.search.nodes import Nodes
-    from clnr.embedding.store.output_folder import Output
+    from clnr.embedding.store.artifact import Output
     from clnr.embedding.workspace import Workspace
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
@@ -219,7 +219,7 @@ def _facts(result: Any, folder: Path, seconds: float, trained: bool) -> dict[str
         "nodes": nodes,
         "folder": str(folder),
         "dimension": dimension,
-        "shards": getattr(result.z, "shards", None),
+        "shards": len(result.z.paths) if hasattr(result.z, "paths") else None,
         "graph": counts_of(result.nodes.graph),
         "files": sorted(path.name for path in folder.iterdir()),
         "seconds": round(seconds, 3),

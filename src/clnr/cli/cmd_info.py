@@ -208,7 +208,7 @@ def export(
 
     names = parse_formats(formats)
 
-    from clnr.embedding.store.output_folder import write_formats
+    from clnr.embedding.store.artifact import write_formats
 
     for file in write_formats(folder, names):
         print_stdout(str(file))
@@ -224,11 +224,11 @@ def report(
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser
 
-    from clnr.embedding.reporting.report_file import current_report
+    from clnr.embedding.store.artifact_files import current_report
 
     path = current_report(folder) if show and name is None and colour is None else None
     if path is None:
-        from clnr.embedding.store.output_folder import write_report
+        from clnr.embedding.store.artifact import write_report
 
         path = write_report(folder, name, colour)
     print_stdout(str(path))

@@ -51,8 +51,7 @@ def transform(
         check_output(folder, force, resume=False)
 
     from clnr.embedding.extend import extend, read_extension
-    from clnr.embedding.store.artifact import load_result
-    from clnr.embedding.store.output_folder import Output
+    from clnr.embedding.store.artifact import Output, load_result
     from clnr.engine import choose
     from clnr.support.progress import progress_bar
 

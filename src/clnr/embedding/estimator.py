@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,9 @@ from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.clusters import Clusters, find_clusters
-from clnr.embedding.search.neighbors import most_similar
+from clnr.embedding.search.neighbors import describe_similar
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import load_result, name_nodes
-from clnr.embedding.store.output_folder import Output, write_result
+from clnr.embedding.store.artifact import Output, load_result, name_nodes, write_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
@@ -40,6 +40,7 @@ from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
 
+@dataclass(eq=False, repr=False)
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns node embeddings without labels, as a scikit-learn transformer.
 
@@ -99,44 +100,24 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         n_features_in_: Number of features per node.
     """
 
-    def __init__(
-        self,
-        method: Method | str | None = None,
-        *,
-        encoder: Any = None,
-        effort: str | None = None,
-        purpose: str | None = None,
-        dimension: int | None = None,
-        epochs: int | None = None,
-        seed: int = 0,
-        recipe: Recipe | Mapping[str, Any] | None = None,
-        hold_out: float = HOLD_OUT,
-        device: str = "auto",
-        precision: str = "auto",
-        graph: Any = None,
-        checkpoint: str | Path | None = None,
-        resume: bool = False,
-        evaluate: bool = False,
-        threads: int | None = None,
-        verbose: bool = False,
-    ):
-        self.method = method
-        self.encoder = encoder
-        self.effort = effort
-        self.purpose = purpose
-        self.dimension = dimension
-        self.epochs = epochs
-        self.seed = seed
-        self.recipe = recipe
-        self.hold_out = hold_out
-        self.device = device
-        self.precision = precision
-        self.graph = graph
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.evaluate = evaluate
-        self.threads = threads
-        self.verbose = verbose
+    method: Method | str | None = None
+    _: KW_ONLY
+    encoder: Any = None
+    effort: str | None = None
+    purpose: str | None = None
+    dimension: int | None = None
+    epochs: int | None = None
+    seed: int = 0
+    recipe: Recipe | Mapping[str, Any] | None = None
+    hold_out: float = HOLD_OUT
+    device: str = "auto"
+    precision: str = "auto"
+    graph: Any = None
+    checkpoint: str | Path | None = None
+    resume: bool = False
+    evaluate: bool = False
+    threads: int | None = None
+    verbose: bool = False
 
     def plan(self, X: Any = None) -> Plan:  # noqa: N803
         """What ``fit`` would do with a graph: warnings, chosen hyper-parameters, a bound of memory.
@@ -156,22 +137,19 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             y: Not used.
         """
         source = X if self.graph is None else self.graph
-        with joined(self.device) as workers, log_progress(self._is_shown and workers.first) as bar:
-            settings = self._settings(workers)
-            nodes = as_nodes(source)
-            result = job.embed(lambda: nodes, settings, bar=bar)
+        with joined(self.device) as workers, log_progress(_truth("verbose", self.verbose) and workers.first) as bar:
+            result = job.embed(lambda: as_nodes(source), self._settings(workers), bar=bar)
         if result is not None:
             self._set_result(result)
-            _warn_of(nodes)
+            _warn_of(result.nodes)
         return self
 
     def _settings(self, workers: Workers = ALONE) -> Settings:
-        file = self.checkpoint
-        shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
+        file, changes = self.checkpoint, {"dimension": self.dimension, "epochs": self.epochs}
         settings = Settings(
             **choose_method(self.method, self.effort, self.purpose, self.encoder),
             engine=choose(self.device, self.precision, self.threads),
-            changes={name: value for name, value in shortcuts.items() if value is not None},
+            changes={name: value for name, value in changes.items() if value is not None},
             checkpoint=None if file is None else resolve_path(check_path("checkpoint", file)),
             baselines=self.evaluate,
             workers=workers,
@@ -196,7 +174,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if self.graph is not None:
             return result.z[result.nodes.rows(X)]
         nodes = as_nodes(X, result.nodes.info.feature_encoder)
-        if result.nodes.is_of(nodes.graph):
+        if nodes.graph.digest == result.nodes.graph.digest:
             return result.z.copy()
         _warn_of(nodes)
         return embed_nodes(result.model, nodes, choose(self.device, self.precision, self.threads))
@@ -219,21 +197,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         tables = {"edges": edges, "nodes": nodes, **columns}
-        larger = clone(self)
-        with log_progress(self._is_shown) as bar:
+        with log_progress(_truth("verbose", self.verbose)) as bar:
             result = extend(self._result, tables, choose(self.device, self.precision, self.threads), bar=bar)
+        larger = clone(self)
         larger._set_result(result)
-        _warn_of(result.nodes, self._result.nodes.num_nodes)
+        _warn_of(result.nodes, self._result.nodes.graph.num_nodes)
         return larger
 
     def similar(
-        self,
-        node: Any,
-        k: int = 10,
-        *,
-        kind: str | None = None,
-        unlinked: bool = False,
-        names: bool = False,
+        self, node: Any, k: int = 10, *, kind: str | None = None, unlinked: bool = False, names: bool = False
     ) -> list[tuple[Any, ...]]:
         """The nodes most similar to one of the fitted graph: the id and the cosine similarity of each.
 
@@ -246,13 +218,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         k, unlinked, names = check_int("k", k), _truth("unlinked", unlinked), _truth("names", names)
-        nodes = self._result.nodes
-        near = most_similar(self._result.z, nodes, nodes.find(node), k, kind=kind, unlinked=unlinked)
-        ids, cosines = nodes.ids[near.nodes].tolist(), near.cosine.tolist()
-        if not names:
-            return list(zip(ids, cosines, strict=True))
-        called = nodes.names_of(near.nodes) or [""] * len(ids)
-        return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
+        z, nodes = self._result.z, self._result.nodes
+        near = describe_similar(z, nodes, nodes.find(node), k, kind=kind, unlinked=unlinked).nodes
+        return [(each.id, each.cosine, each.name) if names else (each.id, each.cosine) for each in near]
 
     def clusters(self, k: int | None = None, *, kind: str | None = None) -> Clusters:
         """Clusters of the nodes, by k-means of their vectors scaled to length 1, the largest first.
@@ -267,14 +235,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return result.clusters
         return find_clusters(result.z, result.nodes, None if k is None else check_int("k", k), kind)
 
-    def report(
-        self,
-        path: str | Path,
-        *,
-        title: str | None = None,
-        name: str | None = None,
-        colour: str | None = None,
-    ) -> Path:
+    def report(self, path: str | Path, *, title: str | None = None, name: str | None = None, colour: str | None = None) -> Path:
         """Write the report, one HTML file with facts, scores and a map to explore, and return its path.
 
         Args:
@@ -285,15 +246,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 values, else clusters.
         """
         check_is_fitted(self)
-        file, result = check_path("path", path), self._result
-        if resolve_path(file).is_dir():
-            raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
+        if resolve_path(file := check_path("path", path)).is_dir():
+            raise ClnrError(f"{file} is a folder, not a file to write to")
         for argument, text in (("title", title), ("name", name), ("colour", colour)):
             check_type(argument, text, str | None, "text")
-        if name is not None:
-            result = name_nodes(result, name)
-        title = result.nodes.graph.name if title is None else title
-        return write_bytes(file, report_html(result, title, colour))
+        result = name_nodes(self._result, name)
+        return write_bytes(file, report_html(result, result.nodes.graph.name if title is None else title, colour))
 
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr transform`` read: model, recipe, graph and embedding.
@@ -307,8 +265,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             report: Whether to write report.html, too.
         """
         check_is_fitted(self)
-        path = check_path("folder", folder)
-        write_result(self._result, Output(path, _truth("force", force), _truth("report", report)))
+        output = Output(check_path("folder", folder), _truth("force", force), _truth("report", report))
+        write_result(self._result, output)
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
@@ -346,15 +304,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.ingest_report_ = result.nodes.info.ingest_report
 
     @property
-    def _is_shown(self) -> bool:
-        return _truth("verbose", self.verbose)
-
-    @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_result")
 
 
 def _truth(name: str, value: Any) -> bool:

@@ -16,7 +16,7 @@ from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.output_folder import Output, write_result
+from clnr.embedding.store.artifact import Output, write_result
 from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine

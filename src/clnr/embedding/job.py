@@ -12,9 +12,8 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import load_result
+from clnr.embedding.store.artifact import Output, load_result, write_reserved
 from clnr.embedding.store.artifact_files import check_output
-from clnr.embedding.store.output_folder import Output, write_reserved
 from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose_again

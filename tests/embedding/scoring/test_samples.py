@@ -17,9 +17,8 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.reporting import report_data
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.scoring import samples
-from clnr.embedding.store.artifact import load_metrics
+from clnr.embedding.store.artifact import load_metrics, write_report
 from clnr.embedding.store.artifact_files import ArtifactFiles
-from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
@@ -124,7 +123,7 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     assert {"link_auc_error", "strict_accuracy", "strict_accuracy_error"} <= result.baselines["Raw"].keys()
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
     graph, shards = folder.in_memory(), Shards(out)
-    probe = logistic_probe(shards.rows(np.arange(NODES)), graph.labels, split_of(graph, 0), 0)
+    probe = logistic_probe(shards[:], graph.labels, split_of(graph, 0), 0)
     assert scores["strict_accuracy"] == pytest.approx(probe.strict)
     assert 1 < scores["effective_rank"] <= 8
     assert 0 <= scores["alignment"] <= 4

@@ -3,7 +3,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from sklearn.preprocessing import StandardScaler, normalize
 
@@ -34,7 +33,7 @@ def z(request, tmp_path):
         return Z
     (tmp_path / "embeddings").mkdir()
     for number, (start, stop) in enumerate(pairwise(np.cumsum([0, *request.param]).tolist())):
-        write_shard(shard_path(tmp_path, number), pa.array(range(start, stop)), Z[start:stop])
+        write_shard(shard_path(tmp_path, number), nodes_of(range(60)), start, Z[start:stop])
     return Shards(tmp_path)
 
 

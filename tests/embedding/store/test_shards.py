@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.extend import extend
-from clnr.embedding.store.artifact import load_result
+from clnr.embedding.store.artifact import Output, load_result, write_formats
 from clnr.embedding.store.artifact_files import OWN_FILES, VECTORS
-from clnr.embedding.store.export import EXPORT_FORMATS, write_clusters
-from clnr.embedding.store.output_folder import Output, write_formats
+from clnr.embedding.store.export import WRITERS, write_clusters
 from clnr.tables import ingest
 from tests.embedding.jobs import embed_folder, embed_tables
 from tests.embedding.test_from_files import settings
@@ -37,7 +36,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
     chosen = settings("Untrained")
     embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, report=False)
     folder = ingest(edges, nodes, out=tmp_path / "graph")
-    assert embed_folder(folder, tmp_path / "shards", chosen).z.shards > 1
+    assert embed_folder(folder, tmp_path / "shards", chosen).z.paths[1:]
     whole = pq.read_table(tmp_path / "whole" / VECTORS)
     found = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "shards" / "embeddings").iterdir()))
     assert ("node_kind" in found.column_names) == (given != "one kind")
@@ -53,7 +52,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
         extend(load_result(tmp_path / name), new, chosen.engine, output=Output(tmp_path / f"{name} extended"))
     larger, extended = (load_result(tmp_path / f"{name} extended") for name in ("whole", "shards"))
     assert extended.table_graph.graph.digest == larger.table_graph.graph.digest
-    assert extended.nodes.num_nodes == len(whole) + 1
+    assert extended.nodes.graph.num_nodes == len(whole) + 1
     np.testing.assert_allclose(extended.z, larger.z, atol=1e-5)
 
 
@@ -61,11 +60,10 @@ def assert_exported_as_in_memory(shards: Path, whole: Path) -> None:
     """Byte for byte, given the same vectors."""
     in_files = load_result(shards)
     in_memory = dataclasses.replace(load_result(whole), z=np.asarray(in_files.z))
-    for name, path in zip(EXPORT_FORMATS, write_formats(shards, [*EXPORT_FORMATS]), strict=True):
-        file, write = EXPORT_FORMATS[name]
-        write(in_memory, whole / file)
-        assert path == shards / file
-        assert path.read_bytes() == (whole / file).read_bytes()
+    for path, write in zip(write_formats(shards, [*WRITERS]), WRITERS.values(), strict=True):
+        write(in_memory, whole / path.name)
+        assert path.parent == shards
+        assert path.read_bytes() == (whole / path.name).read_bytes()
     assert np.array_equal(np.load(whole / "embeddings.npy"), in_memory.z)
     for result, folder in ((in_files, shards), (in_memory, whole)):
         write_clusters(result.nodes.graph, result.clusters.assignment, folder.with_suffix(".csv"))

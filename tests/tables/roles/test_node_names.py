@@ -70,4 +70,4 @@ def test_names_are_those_of_the_nodes_trimmed_and_empty_where_there_are_none():
     assert Nodes.of_tables(read).names_of(np.array([3, 2, 1, 0])) == ["", "", "", "Ada"]
     numbers = read_tables(EDGES, frame(size_=[1, 2, 3, 4]), names="size")
     assert Nodes.of_tables(numbers).names_of(np.array([0, 1])) == ["1.5", "2"]
-    assert Nodes.of_tables(read_tables(EDGES, frame())).names_of(np.arange(4)) == []
+    assert Nodes.of_tables(read_tables(EDGES, frame())).names_of(np.arange(4)) == [""] * 4

@@ -160,7 +160,7 @@ def _sampled_nodes(nodes: Nodes, settings: Settings) -> int:
     kinds = nodes.info.ingest_report.node_kinds
     ends = 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
     chosen_by = judges.MOST_NODES if settings.purpose and settings.tried else 0
-    return min(nodes.num_nodes, FITTED_NODES + ends + chosen_by)
+    return min(nodes.graph.num_nodes, FITTED_NODES + ends + chosen_by)
 
 
 def _direction_bytes(size: Size, features: int, columns: int) -> float:

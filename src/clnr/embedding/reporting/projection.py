@@ -24,19 +24,15 @@ _START_RADIUS = 10.0
 
 
 def map_points(z: Array, near: NeighborList, seed: int) -> Array:
-    """Points in the plane, [n, 2], from an embedding and the nearest neighbours of every node."""
-    start = principal(unit(np.asarray(z, np.float32)))
-    can_move = near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
-    return layout(start, near, seed) if can_move else start
-
-
-def layout(start: Array, near: NeighborList, seed: int) -> Array:
     """Points in the plane, [n, 2], by UMAP (McInnes and others, 2018) with all nodes moved at every step.
 
-    Neighbours attract each other, with weights that fall with their distance relative to the nearest, and random other nodes,
-    by the seed, repel. The same input gives the same map.
+    Nearest neighbours attract each other, with weights that fall with their distance relative to the nearest, and random other
+    nodes, by the seed, repel. The same input gives the same map.
     """
-    points, count = torch.from_numpy(start), len(start)
+    start, count = _principal(unit(np.asarray(z, np.float32))), len(z)
+    if count < 3 or 0 in (near.nodes.shape[1], z.shape[1]):
+        return start
+    points = torch.from_numpy(start)
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_REPELLING_NODES)
     steps = _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
@@ -48,7 +44,7 @@ def layout(start: Array, near: NeighborList, seed: int) -> Array:
     return points.numpy()
 
 
-def principal(rows: Array) -> Array:
+def _principal(rows: Array) -> Array:
     """Where the map starts: the order of rows along their first two principal components, from -10 to 10.
 
     Signs are by the largest loading.

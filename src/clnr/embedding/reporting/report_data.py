@@ -10,7 +10,7 @@ from clnr.embedding.planning.graph_facts import counts_of, facts_in_words
 from clnr.embedding.reporting.projection import map_points
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
-from clnr.embedding.search.clusters import Cluster, Clusters
+from clnr.embedding.search.clusters import Clusters
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.embedding.search.nodes import Nodes, sample_nodes
 from clnr.errors import shorten
@@ -48,8 +48,6 @@ _SCORES = {
     "validation_accuracy": "accuracy of the probe on validation nodes, %",
     "majority_accuracy": "majority-class baseline, %",
 }
-
-
 _DETAILS = ("links_held_out", "effective_rank", "alignment", "uniformity", "validation_accuracy")
 
 
@@ -70,20 +68,19 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
     The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
     model, nodes, info = result.model, result.nodes, result.nodes.info
-    total = nodes.num_nodes
+    total = nodes.graph.num_nodes
     shown = sample_nodes(total, _MOST_NODES if isinstance(result.z, np.ndarray) else _MOST_NODES_IN_SHARDS)
     z, ids = result.z[shown], [str(each) for each in nodes.ids[shown].tolist()]
-    near = neighbor_lists(z, _NEAR_NODES)
-    names, (start, links) = [shorten(name, _MOST_LETTERS) for name in nodes.names_of(shown)], edges_among(nodes.graph, shown)
+    near, (start, links) = neighbor_lists(z, _NEAR_NODES), edges_among(nodes.graph, shown)
+    names = [shorten(name, _MOST_LETTERS) for name in nodes.names_of(shown)]
     facts = facts_in_words(counts_of(nodes.graph)) | ({"names": f"column {nodes.name_column}"} if any(names) else {})
-    columns = [_split(line) for line in column_lines(info.ingest_report.columns)]
+    columns = [line.partition(": ")[::2] for line in column_lines(info.ingest_report.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
-    of_tables = nodes.warnings
-    notes = [*(line for line in of_tables if line.startswith("warning: ")), *result.warnings]
-    notices = [line for line in of_tables if not line.startswith("warning: ")]
+    notes = [*(line for line in nodes.warnings if line.startswith("warning: ")), *result.warnings]
+    notices = [line for line in nodes.warnings if not line.startswith("warning: ")]
     if len(shown) < total:
         notices.append(f"the map and its neighbours are a random sample: {len(shown):,} of {total:,} nodes")
     return ReportData(
@@ -108,19 +105,11 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
         names=names if any(names) else (),
         comparison=None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence),
         scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
-        clusters=[(each.title, _cluster_lines(each)) for each in result.clusters.clusters],
+        clusters=[
+            (each.title, [each.summary, *([f"inside (outside): {'; '.join(map(str, each.traits))}"] if each.traits else [])])
+            for each in result.clusters.clusters
+        ],
     )
-
-
-def _split(line: str) -> tuple[str, str]:
-    """What a line is about, and what it says."""
-    name, _, text = line.partition("': ")
-    return f"{name}'", text
-
-
-def _cluster_lines(cluster: Cluster) -> list[str]:
-    apart = f"inside (outside): {'; '.join(map(str, cluster.traits))}"
-    return [cluster.summary, *([apart] if cluster.traits else [])]
 
 
 def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
@@ -142,26 +131,26 @@ def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
 
 def _columns(nodes: Nodes, shown: Array, ids: list[str], clusters: Clusters, colour: str | None) -> list[Column]:
     """Classes, clusters, the node table's columns except names, and degrees; the first is what the map opens with."""
-    labels, columns = nodes.labels_of(shown), list[Column]()
-    encoder, _, report = nodes.info
+    labels, (encoder, _, report) = nodes.labels_of(shown), nodes.info
     encoders = {
         plain_name(each.column) if each.node_kind else each.column: each
         for each in (() if encoder is None else encoder.column_encoders)
     }
+    # Those that the map can open with, and others.
+    first, others = list[Column](), list[Column]()
     if labels is not None:
-        columns.append(_classes(report.label_column, labels, nodes.info))
+        first.append(_classes(report.label_column, labels, nodes.info))
     if nodes.table is not None:
-        table, taken = nodes.table.take(shown), {each.name for each in columns}
-        others = [name for name in table.column_names if name != report.names and name not in taken]
-        coloured = (_column(name, table[name].combine_chunks(), ids, encoders.get(name)) for name in others)
-        more = [column for column in coloured if column is not None]
-        columns += sorted(more, key=lambda column: not _has_few_values(column, encoders.get(column.name)))
+        table, left_out = nodes.table.take(shown), {report.names, *(each.name for each in first)}
+        for name in (name for name in table.column_names if name not in left_out):
+            column = _column(name, table[name].combine_chunks(), ids, encoders.get(name))
+            if column is not None:
+                (first if _has_few_values(column, encoders.get(name)) else others).append(column)
     # A table may have a column of this name.
-    name = "clusters" if any(each.name == "cluster" for each in columns) else "cluster"
+    name = "clusters" if any(each.name == "cluster" for each in (*first, *others)) else "cluster"
     cluster = Column(name, clusters.assignment[shown], tuple(each.title for each in clusters.clusters))
-    opens = labels is not None or (columns and _has_few_values(columns[0], encoders.get(columns[0].name)))
-    columns.insert(1 if opens else 0, cluster)
-    columns.append(Column("number of edges", nodes.graph.degrees[shown].astype(np.float32)))
+    degrees = Column("number of edges", nodes.graph.degrees[shown].astype(np.float32))
+    columns = [*first[:1], cluster, *first[1:], *others, degrees]
     if colour is not None:
         check_choice("column", colour, [each.name for each in columns])
         columns.sort(key=lambda each: each.name != colour)

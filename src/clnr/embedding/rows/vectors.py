@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import GraphRows
 from clnr.embedding.rows.block_rows import BlockRows
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.search.node_ids import id_part
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import SHARDS
 from clnr.embedding.store.shards import Shards, shard_path, write_shard
@@ -39,8 +36,7 @@ def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path
         passes.workers.barrier()
 
         def take(part: slice, rows: Array) -> None:
-            path, some = shard_path(unfinished, number_of[part.start]), np.arange(part.start, part.stop)
-            write_shard(path, id_part(nodes.graph, part.start, part.stop), rows, nodes.kinds_of(some))
+            write_shard(shard_path(unfinished, number_of[part.start]), nodes, part.start, rows)
 
         if built.readout is None:
             passes.each_block("embedding all nodes", *passes.layers(model), take)

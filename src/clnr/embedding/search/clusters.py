@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clnr.embedding.search.neighbors import rows_of_kind
-from clnr.embedding.search.node_ids import json_id
+from clnr.embedding.search.node_ids import text_of
 from clnr.embedding.search.nodes import Nodes, sample_nodes
 from clnr.embedding.search.traits import Trait, traits_of
 from clnr.embedding.store.shards import blocks
@@ -66,7 +66,8 @@ class Cluster:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
-        typical = [{"id": json_id(node), "name": name or None} for node, name in zip(self.typical, self.names, strict=True)]
+        ids = (node if type(node) is int else text_of(node) for node in self.typical)
+        typical = [{"id": node, "name": name or None} for node, name in zip(ids, self.names, strict=True)]
         traits = [trait._asdict() for trait in self.traits]
         return {"cluster": self.number, "size": self.size, "typical": typical, "traits": traits}
 
@@ -110,16 +111,29 @@ def find_clusters(z: Any, nodes: Nodes, count: int | None = None, kind: str | No
     judged = sample_nodes(len(sample), _JUDGED_NODES)
     distances = _distances(sampled[judged])
     centres = _centres(sampled, _best_count(sampled[judged], distances) if count is None else count)
-    assignment, distance = _assign(z, centres)
+    assignment, distance = np.empty(len(z), np.int32), np.empty(len(z), np.float32)
+    for first, rows in blocks(z, _BLOCK_ROWS):
+        there = slice(first, first + len(rows))
+        assignment[there], distance[there] = _nearest(unit(rows), centres)
     assignment[np.setdiff1d(np.arange(len(assignment)), everyone)] = -1
     traits = traits_of(nodes, sample, assignment[sample], len(centres))
     clusters = []
     for number, size in enumerate(np.bincount(assignment[everyone], minlength=len(centres)).tolist()):
         members = np.flatnonzero(assignment == number)
         typical = members[np.argsort(distance[members], kind="stable")[:_TYPICAL_NODES]]
-        ids, names = nodes.ids[typical].tolist(), nodes.names_of(typical) or [""] * len(typical)
+        ids, names = nodes.ids[typical].tolist(), nodes.names_of(typical)
         clusters.append(Cluster(number, size, tuple(ids), tuple(names), traits[number]))
     return Clusters(assignment, tuple(clusters), silhouette(distances, assignment[sample[judged]]))
+
+
+def _centres(z: Array, count: int) -> Array:
+    """The centres of clusters, the largest first; fewer where rows are alike."""
+    if not z.size:
+        return np.zeros((min(1, len(z)), z.shape[1]), np.float32)
+    centres, assignment = _k_means(z, min(count, len(np.unique(z, axis=0))))
+    sizes = np.bincount(assignment, minlength=len(centres))
+    order = np.argsort(-sizes, kind="stable")
+    return centres[order[: np.count_nonzero(sizes)]]
 
 
 def _k_means(z: Array, count: int) -> tuple[Array, Array]:
@@ -129,13 +143,14 @@ def _k_means(z: Array, count: int) -> tuple[Array, Array]:
     """
     from scipy.cluster.vq import kmeans2
 
+    found = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "One of the clusters is empty")
-        seeds = map(np.random.default_rng, range(_RESTARTS))
-        found = [kmeans2(z, count, iter=_ITERATIONS, minit="++", seed=seed)[0] for seed in seeds]
-    nearest = [_nearest(z, centres) for centres in found]
-    best = min(range(_RESTARTS), key=lambda each: float(np.square(nearest[each][1], dtype=np.float64).sum()))
-    return found[best], nearest[best][0]
+        for seed in range(_RESTARTS):
+            centres, _ = kmeans2(z, count, iter=_ITERATIONS, minit="++", seed=np.random.default_rng(seed))
+            found.append((centres, *_nearest(z, centres)))
+    centres, assignment, _ = min(found, key=lambda each: float(np.square(each[2], dtype=np.float64).sum()))
+    return centres, assignment
 
 
 def _nearest(z: Array, centres: Array) -> tuple[Array, Array]:
@@ -143,26 +158,6 @@ def _nearest(z: Array, centres: Array) -> tuple[Array, Array]:
     from scipy.cluster.vq import vq
 
     return vq(z, centres) if centres.size else (np.zeros(len(z), np.int32), np.zeros(len(z), np.float32))
-
-
-def _centres(z: Array, count: int) -> Array:
-    """The centres of clusters, the largest first; fewer where rows are alike."""
-    count = min(count, len(np.unique(z, axis=0)))
-    if not z.size:
-        return np.zeros((min(1, len(z)), z.shape[1]), np.float32)
-    centres, assignment = _k_means(z, count)
-    sizes = np.bincount(assignment, minlength=count)
-    order = np.argsort(-sizes, kind="stable")
-    return centres[order[: np.count_nonzero(sizes)]]
-
-
-def _assign(z: Any, centres: Array) -> tuple[Array, Array]:
-    """The nearest centre of each node, and how far it is; one block at a time."""
-    assignment, distance = np.empty(len(z), np.int32), np.empty(len(z), np.float32)
-    for first, rows in blocks(z, _BLOCK_ROWS):
-        there = slice(first, first + len(rows))
-        assignment[there], distance[there] = _nearest(unit(rows), centres)
-    return assignment, distance
 
 
 # -- how many --

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.search.node_ids import id_part, json_id
+from clnr.embedding.search.node_ids import id_part
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
 from clnr.embedding.store.shards import blocks, load_vectors
@@ -62,11 +62,9 @@ def _best(parts: Iterable[tuple[Array, Array]], left_out: Array, k: int) -> Neig
     nodes, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
     for more_nodes, more_cosines in parts:
         kept = np.isin(more_nodes, left_out, invert=True)
+        if 0 < k <= len(cosines):
+            kept &= more_cosines > cosines[-1]
         nodes, cosines = np.concatenate([nodes, more_nodes[kept]]), np.concatenate([cosines, more_cosines[kept]])
-        if 0 < k < len(nodes):
-            # All that are tied for the last place are candidates, so that ties are broken by the order of nodes.
-            candidates = np.flatnonzero(~(cosines < -np.partition(-cosines, k - 1)[k - 1]))
-            nodes, cosines = nodes[candidates], cosines[candidates]
         order = np.argsort(-cosines, kind="stable")[: max(0, k)]
         nodes, cosines = nodes[order], cosines[order]
     return NeighborList(nodes, cosines)
@@ -103,13 +101,11 @@ def rows_of_kind(z: Any, nodes: Nodes, kind: str | None) -> Iterator[tuple[Array
     if kind is not None:
         check_choice("kind of nodes", kind, kinds)
     for first, rows in blocks(z, _BLOCK_ROWS):
-        everyone = np.arange(first, first + len(rows))
-        if kind is None:
-            yield everyone, rows
-        else:
+        of_kind: Any = slice(None)
+        if kind is not None:
             ids = id_part(nodes.graph, first, first + len(rows)).cast(pa.string())
             of_kind = np.asarray(pc.starts_with(ids, node_id(kind, "")))
-            yield everyone[of_kind], rows[of_kind]
+        yield np.arange(first, first + len(rows))[of_kind], rows[of_kind]
 
 
 def _query_for_kind(z: Any, nodes: Nodes, kind: str, node: int, linked: Array) -> tuple[Array, Callable[[Array, Array], Array]]:
@@ -131,17 +127,17 @@ def _scale_of(z: Any, nodes: Nodes, kind: str, some: Array) -> tuple[KindScale, 
     return scale, np.concatenate(of_this_kind)
 
 
-# -- of a folder --
+# -- by id or name --
 
 
 class SimilarNode(NamedTuple):
     """A node that is similar to another; it is linked if an edge joins the two, in either direction."""
 
-    id: int | str
+    id: Any
     cosine: float
     linked: bool
-    name: str | None = None
-    label: str | None = None
+    name: str | None
+    label: str | None
 
 
 class SimilarNodes(NamedTuple):
@@ -160,25 +156,25 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = No
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")
-    return read_stable(folder, DIGESTS, lambda: _similar(ArtifactFiles.open(folder), node, k, kind, unlinked))
+
+    def find() -> SimilarNodes:
+        files = ArtifactFiles.open(folder)
+        nodes = Nodes.load(files)
+        z = load_vectors(files, nodes.graph.num_nodes)
+        with errors_name(folder):
+            row = nodes.find(node)
+        return describe_similar(z, nodes, row, k, kind=kind, unlinked=unlinked)
+
+    return read_stable(folder, DIGESTS, find)
 
 
-def _similar(files: ArtifactFiles, name: str, k: int, kind: str | None, unlinked: bool) -> SimilarNodes:
-    nodes = Nodes.load(files)
-    z = load_vectors(files, nodes.num_nodes)
-    with errors_name(files.folder):
-        node = nodes.find(name)
+def describe_similar(z: Any, nodes: Nodes, node: int, k: int, *, kind: str | None, unlinked: bool) -> SimilarNodes:
+    """The same of the node in a row, with what is known of each that is similar to it."""
     near, cosines = most_similar(z, nodes, node, k, kind=kind, unlinked=unlinked)
-    linked, labels, names = nodes.graph.neighbours(node), nodes.labels_of(near), nodes.names_of(near)
-    similar = [
-        SimilarNode(
-            id=json_id(near_id),
-            cosine=float(cosines[place]),
-            linked=int(near[place]) in linked,
-            name=(names[place] or None) if names else None,
-            label=None if labels is None or labels[place] < 0 else nodes.info.class_name(int(labels[place])),
-        )
-        for place, near_id in enumerate(nodes.ids[near].tolist())
-    ]
+    linked, labels = nodes.graph.neighbours(node), nodes.labels_of(near)
+    numbers = np.full(len(near), -1) if labels is None else labels
+    classes = [nodes.info.class_name(number) if number >= 0 else None for number in numbers.tolist()]
+    found = zip(nodes.ids[near].tolist(), cosines.tolist(), near.tolist(), nodes.names_of(near), classes, strict=True)
+    similar = [SimilarNode(each, cosine, row in linked, name or None, label) for each, cosine, row, name, label in found]
     label_column = None if labels is None else nodes.info.ingest_report.label_column
-    return SimilarNodes(similar, str(nodes.ids[node]), bool(names), label_column)
+    return SimilarNodes(similar, str(nodes.ids[node]), nodes.name_column is not None, label_column)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import SequenceMatcher
-from heapq import nsmallest
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +21,6 @@ Texts = Iterable[Any]
 
 _PART = 1 << 16
 _MOST_COMPARED_TEXTS, _MOST_NEAR_TEXTS = 20_000, 5
-_MOST_UNLIKE, _PENALTY_OF_A_WORD = 0.4, 0.05
 
 
 def id_part(graph: Graph, start: int, stop: int) -> Any:
@@ -48,13 +46,10 @@ def lasting_ids(graph: Graph) -> Array:
     ids = graph.node_ids
     if ids.dtype.kind == "i":
         return ids
-    listed = ids.tolist()
-    texts = [text_of(name) for name in listed]
-    for name, text in zip(listed, texts, strict=True):
+    texts = [text_of(name) for name in ids.tolist()]
+    for name, text in zip(ids.tolist(), texts, strict=True):
         if not _has_lasting_text(name):
-            raise DataError(
-                f"the id {name!r:.80} cannot be saved: its text changes from process to process; use numbers or text as ids"
-            )
+            raise DataError(f"the id {name!r:.80} cannot be saved: its text changes from process to process")
         if text.encode("utf-8", "replace").decode() != text:
             raise DataError(f"the id {text!r:.60} cannot be written as text")
     if len(set(texts)) < len(texts):
@@ -73,12 +68,6 @@ def _has_lasting_text(name: Any) -> bool:
 def text_of(name: Any) -> str:
     """An id as text, the same for Python and NumPy numbers."""
     return str(_plain(name))
-
-
-def json_id(name: Any) -> int | str:
-    """An id as JSON has it: an integer, as in embeddings.parquet, else its text."""
-    plain = _plain(name)
-    return plain if type(plain) is int else str(plain)
 
 
 def _plain(name: Any) -> Any:
@@ -124,39 +113,34 @@ def equal_texts(texts: Texts, wanted: str) -> Array:
     return exact if len(exact) else np.concatenate(similar)
 
 
-def near_texts(texts: Texts, wanted: str) -> list[tuple[float, int]]:
-    """The nodes whose texts, or words of these, are like another, whatever its case, and how unlike, from 0 to 1; best first.
+def near_texts(columns: Iterable[Texts], wanted: str) -> list[int]:
+    """The nodes with a text in one of some columns that is like another, or has a word that is; the most alike come first.
 
     Of three pieces of a text, two changed letters leave one as it was: only texts that have a piece are compared, those with
-    the most pieces first, and at most 20,000.
+    the most pieces first, and at most 20,000 of a column.
     """
     import pyarrow.compute as pc
 
-    text = wanted.strip().lower()
+    text, nodes = wanted.strip().lower(), dict[str, list[int]]()
     cuts = [len(text) * i // 3 for i in range(4)]
     pieces = {text[low:high] for low, high in pairwise(cuts)} - {""}
-    candidates: list[tuple[int, int, str]] = []
-    for first, part in _numbered(texts):
-        counts = np.zeros(len(part), np.int64)
-        for piece in pieces:
-            counts[_where(pc.match_substring(part, piece, ignore_case=True))] += 1
-        rows = np.flatnonzero(counts)
-        rows = rows[np.argsort(-counts[rows], kind="stable")][:_MOST_COMPARED_TEXTS]
-        candidates += zip((-counts[rows]).tolist(), (first + rows).tolist(), part.take(rows).to_pylist(), strict=True)
-        candidates = sorted(candidates)[:_MOST_COMPARED_TEXTS]
-    matcher = SequenceMatcher(None, b=text, autojunk=False)
-    unlike = ((_unlike(matcher, each.lower()), node) for _, node, each in candidates)
-    return nsmallest(_MOST_NEAR_TEXTS, (each for each in unlike if each[0] <= _MOST_UNLIKE))
-
-
-def _unlike(matcher: SequenceMatcher[str], other: str) -> float:
-    """How unlike a text is, or a word of it, which counts a little less: as ``7`` of ``user:7``."""
-    least = 1.0
-    for penalty, each in ((0.0, other), *((_PENALTY_OF_A_WORD, word) for word in re.split(r"[\s:]+", other))):
-        matcher.set_seq1(each)
-        if matcher.quick_ratio() >= 1 - least:
-            least = min(least, penalty + 1 - matcher.ratio())
-    return least
+    for texts in columns:
+        candidates: list[tuple[int, int, str]] = []
+        for first, part in _numbered(texts):
+            lower = pc.utf8_lower(part)
+            counts = np.zeros(len(part), np.int64)
+            for piece in pieces:
+                counts[_where(pc.match_substring(lower, piece))] += 1
+            rows = np.flatnonzero(counts)
+            rows = rows[np.argsort(-counts[rows], kind="stable")][:_MOST_COMPARED_TEXTS]
+            candidates += zip((-counts[rows]).tolist(), (first + rows).tolist(), lower.take(rows).to_pylist(), strict=True)
+            candidates = sorted(candidates)[:_MOST_COMPARED_TEXTS]
+        for _, node, each in candidates:
+            # As ``7`` of ``user:7``.
+            for word in {each, *re.split(r"[\s:]+", each)}:
+                nodes.setdefault(word, []).append(node)
+    near = get_close_matches(text, nodes, _MOST_NEAR_TEXTS)
+    return list(dict.fromkeys(node for each in near for node in nodes[each]))
 
 
 def _where(holds: Any) -> Array:

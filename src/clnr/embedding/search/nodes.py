@@ -6,7 +6,7 @@ Nothing here needs torch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from clnr.tables import TableGraph
 from clnr.tables.ingest_report import NODES, TABLES
 from clnr.tables.node_table import NodeTable
 from clnr.tables.roles.column_names import NODE_KIND, ORIGINAL_ID
-from clnr.tables.roles.node_names import can_name, name_texts, names_at
+from clnr.tables.roles.node_names import can_name, name_texts
 from clnr.tables.table_graph import TableInfo, node_table, read_table_info
 
 _SHOWN_NODES, _MOST_NAME_LETTERS = 5, 60
@@ -86,10 +86,6 @@ class Nodes:
         return _again, (self.graph if stored is None else stored.path, self.info, self.table)
 
     @property
-    def num_nodes(self) -> int:
-        return self.graph.num_nodes
-
-    @property
     def ids(self) -> Any:
         return self.graph.node_ids
 
@@ -103,15 +99,12 @@ class Nodes:
         """Odd things in the tables, and what was done about each, a line each."""
         return table_warnings(self.graph, self.info)
 
-    def is_of(self, graph: Graph) -> bool:
-        """Whether this is the graph that was embedded."""
-        return graph is self.graph or (graph.stored is not None and graph.digest == self.graph.digest)
-
-    def kinds_of(self, nodes: Array) -> Any:
-        """The kinds of some nodes and their ids among these, as an Arrow table; None if nodes have no kinds."""
+    def kinds_of(self, nodes: Array) -> dict[str, Any]:
+        """The kinds of some nodes and their ids among these, as Arrow columns by name; empty if nodes have no kinds."""
         if self.table is None or not self.info.ingest_report.node_kinds:
-            return None
-        return self.table.take(nodes, [NODE_KIND, ORIGINAL_ID])
+            return {}
+        names = [NODE_KIND, ORIGINAL_ID]
+        return dict(zip(names, self.table.take(nodes, names).columns, strict=True))
 
     @property
     def kind_numbers(self) -> Array | None:
@@ -149,7 +142,7 @@ class Nodes:
     def _find(self, names: list[Any]) -> Array:
         """The rows of the nodes with these ids, -1 where there is none; of a graph in files, by a pass over its ids."""
         if self.graph.stored is not None:
-            return rows_of_texts(self._id_texts, [text_of(name) for name in names])
+            return rows_of_texts(id_parts(self.graph), [text_of(name) for name in names])
         try:
             return np.array([self._index.get(name, self._index.get(text_of(name), -1)) for name in names], np.int64)
         except TypeError:
@@ -162,34 +155,27 @@ class Nodes:
         return {text_of(name): row for row, name in enumerate(names)} | {name: row for row, name in enumerate(names)}
 
     @property
-    def _id_texts(self) -> Texts:
-        import pyarrow as pa
-
-        return (part.cast(pa.string()) for part in id_parts(self.graph))
-
-    @property
-    def _name_texts(self) -> Texts | None:
-        """A name of each node; None if no column holds names."""
-        if self.table is None or self.name_column is None:
-            return None
-        return map(name_texts, self.table.parts(self.name_column))
-
-    @property
     def name_column(self) -> str | None:
         """The column of names; None if no column holds names, or there is no table of nodes."""
         return None if self.table is None else self.info.ingest_report.names
 
     def names_of(self, nodes: Array) -> list[str]:
-        """The names of some nodes, "" for one without; empty if no column holds names."""
-        column = self.name_column
-        if column is None or self.table is None:
-            return []
-        ids = [str(each) for each in self.ids[nodes].tolist()]
-        return names_at(self.table.take(nodes, [column]), column, np.arange(len(nodes)), ids)
+        """The names of some nodes, "" for one without, or whose name is its id."""
+        if self.table is None or self.name_column is None:
+            return [""] * len(nodes)
+        names = name_texts(self.table.take(nodes, [self.name_column])[self.name_column]).to_pylist()
+        ids = map(str, self.ids[nodes].tolist())
+        return ["" if name is None or name == node else name for name, node in zip(names, ids, strict=True)]
+
+    def _texts(self) -> Iterator[Texts]:
+        """The name of each node, if a column holds names, and its id."""
+        if self.table is not None and self.name_column is not None:
+            yield map(name_texts, self.table.parts(self.name_column))
+        yield id_parts(self.graph)
 
     def _find_named(self, name: Any) -> int:
         """The node of this name, or else of this id, whatever its case if none has it in this one."""
-        for texts in filter(None, (self._name_texts, self._id_texts)) if isinstance(name, str) else ():
+        for texts in self._texts() if isinstance(name, str) else ():
             nodes = equal_texts(texts, name)
             if len(nodes) == 1:
                 return int(nodes[0])
@@ -199,23 +185,16 @@ class Nodes:
 
     def _unknown(self, node: Any) -> DataError:
         """The error that there is no such node, with those whose id or name is nearly so."""
-        near = [each for texts in (self._id_texts, self._name_texts) if texts for each in near_texts(texts, text_of(node))]
-        nodes = list(dict.fromkeys(row for _, row in sorted(near)))
-        what = f"did you mean {self._called(nodes)}?" if nodes else f"ids are such as {self._called(range(self.num_nodes))}"
+        near = near_texts(self._texts(), text_of(node))
+        what = f"did you mean {self._called(near)}?" if near else f"ids are such as {self._called(range(self.graph.num_nodes))}"
         return DataError(f"there is no node {text_of(node)!r:.80}; {what}")
 
     def _called(self, nodes: Sequence[int] | Array) -> str:
         """The ids of some nodes, each with its name, if it has one; of many, the first."""
         rows = np.array(nodes[:_SHOWN_NODES], np.int64)
-        ids = [str(each) for each in self.ids[rows].tolist()]
-        pairs = zip(ids, self.names_of(rows) or [""] * len(ids), strict=True)
-        called = [f"{i!r:.80}" + (f" ({name[:_MOST_NAME_LETTERS]})" if name else "") for i, name in pairs]
+        pairs = zip(self.ids[rows].tolist(), self.names_of(rows), strict=True)
+        called = [f"{str(i)!r:.80}" + (f" ({name[:_MOST_NAME_LETTERS]})" if name else "") for i, name in pairs]
         return ", ".join(called + ["..."] * (len(nodes) > len(rows)))
-
-    @property
-    def _text_columns(self) -> list[str]:
-        """The columns of the table of nodes that can hold names."""
-        return [] if self.table is None else [field.name for field in self.table.schema if can_name(field.type)]
 
     def with_names(self, column: str) -> Nodes:
         """With a column of the table of nodes, in any case, as their names; that of ids for none."""
@@ -226,6 +205,11 @@ class Nodes:
         is_id = any((each.column, each.role) == (names, "id") for each in report.columns)
         report = dataclasses.replace(report, names=None if is_id else names)
         return dataclasses.replace(self, info=self.info._replace(ingest_report=report))
+
+    @property
+    def _text_columns(self) -> list[str]:
+        """The columns of the table of nodes that can hold names."""
+        return [] if self.table is None else [field.name for field in self.table.schema if can_name(field.type)]
 
 
 def _again(graph: Graph | Path, info: TableInfo, table: NodeTable | None) -> Nodes:

@@ -12,6 +12,7 @@ digests.json                        SHA-256 of each file above
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,10 +27,13 @@ from clnr.support.storage import (
     errors_name,
     parse_json,
     read_stable,
+    resolve_path,
     sha256,
     temporary_path,
+    write_bytes,
 )
 from clnr.tables.ingest_report import GRAPH_FILES, TABLES
+from clnr.version import __version__
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph"
@@ -37,18 +41,17 @@ VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 SHARDS, FINGERPRINT = "embeddings", "fingerprint.json"
 REPORT, DIGESTS = "report.html", "digests.json"
 EXPORTS = {"csv": "embeddings.csv", "npy": "embeddings.npy"}
-"""The files of other formats."""
+"""The files of other formats, by their names."""
 GRAPH_FILE = f"{GRAPH}/{MANIFEST}"
 """The file that has the digests of all others of the graph."""
 
 _FIRST_BYTES = b"form = "
-_OF_GRAPH = [f"{GRAPH}/{name}" for name in GRAPH_FILES]
 LOADED = (RECIPE, MODEL, GRAPH_FILE, TABLES, VECTORS, METRICS, FINGERPRINT)
 """Every file that is loaded again and has its digest in digests.json."""
-_WRITTEN = (*LOADED, GRAPH, *EXPORTS.values())
-# Those that are written to a folder that is there.
-_REWRITTEN = (REPORT, TABLES, DIGESTS)
+# Those that are written to a folder that is there, and what a killed process leaves of them.
+_REWRITTEN = (REPORT, TABLES, DIGESTS, *EXPORTS.values())
 _UNFINISHED = [temporary_path(Path(name), what).name for name in _REWRITTEN for what in ("part", "lock")]
+_FOLDERS = (GRAPH, *(f"{GRAPH}/{name}" for name in GRAPH_FILES), SHARDS, f"{SHARDS}/part-*.parquet")
 
 
 def _is_artifact(folder: Path) -> bool:
@@ -58,7 +61,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWN_FILES = OwnFiles((*_WRITTEN, *_REWRITTEN, *_UNFINISHED, SHARDS, f"{SHARDS}/part-*.parquet", *_OF_GRAPH), _is_artifact)
+OWN_FILES = OwnFiles((*LOADED, *_REWRITTEN, *_UNFINISHED, *_FOLDERS), _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 
@@ -88,9 +91,8 @@ class ArtifactFiles:
     @classmethod
     def open(cls, folder: Path) -> ArtifactFiles:
         """The files of an existing folder."""
-        if not folder.is_dir():
-            what = "it is a file, not a folder that clnr embed wrote" if folder.exists() else "there is no such folder"
-            raise DataError(f"{folder}: {what}")
+        if not folder.exists():
+            raise DataError(f"{folder}: there is no such folder")
         if not (folder / RECIPE).is_file():
             raise DataError(f"{folder}: it has no {RECIPE}, so clnr embed did not write it")
         path = folder / DIGESTS
@@ -111,3 +113,26 @@ class ArtifactFiles:
             if digest is not None and digest != sha256(path):
                 raise DataError("it is damaged, or was edited; restore it, or write the folder again (clnr embed)")
             yield path
+
+
+# -- the report, and what it was drawn from, so that it need not be drawn again --
+
+
+def write_report_file(folder: Path, title: str, html: bytes) -> Path:
+    """Write the report of a folder, whose other files are complete, and below it what it was drawn from."""
+    return write_bytes(folder / REPORT, html + _mark(folder, title))
+
+
+def current_report(folder: Path) -> Path | None:
+    """The report of a folder, if this version of clnr drew it from the files that are there; else None."""
+    path = folder / REPORT
+    with suppress(FileNotFoundError):
+        if path.read_bytes().endswith(_mark(folder, resolve_path(folder).name)):
+            return path
+    return None
+
+
+def _mark(folder: Path, title: str) -> bytes:
+    """A comment that tells from what a report is drawn: the digests of a folder's files, the title and the version."""
+    drawn_from = b"\0".join([(folder / DIGESTS).read_bytes(), title.encode("utf-8", "replace"), __version__.encode()])
+    return f"<!-- drawn from {hashlib.sha256(drawn_from).hexdigest()} -->\n".encode()

@@ -32,30 +32,24 @@ _ENCODER_KEY = "encoder_class"
 _META = Reference(torch.device("meta"))
 
 
-def write_recipe(model: FittedModel, path: Path) -> None:
-    """Write recipe.toml; a method that could not be loaded again is refused."""
+def write_model(model: FittedModel, folder: Path) -> None:
+    """Write recipe.toml and model.safetensors; a method that could not be loaded again is refused."""
+    import safetensors.torch
+
     model.method.check_encoder()
     named, own = model.method.registered, model.method.own_encoder
     if methods.METHODS.get(named.name) != named or (own is not None and named.with_encoder(own) != model.method):
-        raise MethodError(
-            f"{model.method.name} is a method of your own, which could not be loaded again; save the embedding by itself"
-        )
-    encoder = "" if own is None else f"{_ENCODER_KEY} = {json.dumps(own.class_name)}\n"
-    made_with = "\n".join(f"{name} = {json.dumps(value)}" for name, value in versions().items())
-    how = "".join(f"{name} = {json.dumps(value)}\n" for name, value in model.provenance._asdict().items() if value is not None)
-    text = (
-        f"form = {FORMAT_VERSION}\nmethod = {json.dumps(named.name)}\n{encoder}"
-        f"seed = {model.seed}\nfeatures = {model.features}\n{how}loop_weight = {model.loop_weight!r}\n\n"
-        f"[recipe]\n{model.recipe.to_toml()}\n[versions]\n{made_with}\n"
-    )
-    path.write_bytes(text.encode())
+        raise MethodError(f"{model.method.name} is a method of your own, which could not be loaded again")
+    facts = {"form": FORMAT_VERSION, "method": named.name, _ENCODER_KEY: None if own is None else own.class_name}
+    facts |= {"seed": model.seed, "features": model.features, **model.provenance._asdict(), "loop_weight": model.loop_weight}
+    text = f"{_toml(facts)}\n[recipe]\n{model.recipe.to_toml()}\n[versions]\n{_toml(versions())}"
+    (folder / RECIPE).write_bytes(text.encode())
+    parameters = {name: value.contiguous() for name, value in model.parameters.items()}
+    (folder / MODEL).write_bytes(safetensors.torch.save(parameters))
 
 
-def write_parameters(model: FittedModel, path: Path) -> None:
-    """Write model.safetensors."""
-    import safetensors.torch
-
-    path.write_bytes(safetensors.torch.save({name: value.contiguous() for name, value in model.parameters.items()}))
+def _toml(values: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items() if value is not None)
 
 
 def load_model(files: ArtifactFiles, encoder: Any = None) -> FittedModel:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from clnr.embedding.search.node_ids import id_parts
 from clnr.embedding.store.artifact_files import EXPORTS
 from clnr.embedding.store.shards import blocks
@@ -20,26 +22,20 @@ if TYPE_CHECKING:
 
 
 def _csv(result: EmbeddingResult, path: Path) -> None:
-    import numpy as np
-
     nodes, assignment = result.nodes, result.clusters.assignment
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        kinds = nodes.kinds_of(np.arange(0))
-        between = [] if kinds is None else kinds.column_names
-        writer.writerow(["id", *between, "cluster", *(f"v{i}" for i in range(result.z.shape[1]))])
         for first, block in blocks(result.z):
             rows = np.arange(first, first + len(block))
-            kinds = nodes.kinds_of(rows)
-            columns = [] if kinds is None else kinds.to_pydict().values()
-            beside = nodes.ids[rows].tolist(), *columns, assignment[rows].tolist()
-            for *values, row in zip(*beside, block, strict=True):
+            kinds = {name: column.to_pylist() for name, column in nodes.kinds_of(rows).items()}
+            columns = {"id": nodes.ids[rows].tolist(), **kinds, "cluster": assignment[rows].tolist()}
+            if first == 0:
+                writer.writerow([*columns, *(f"v{i}" for i in range(block.shape[1]))])
+            for *values, row in zip(*columns.values(), block, strict=True):
                 writer.writerow([*values, *(f"{number:.8g}" for number in row)])
 
 
 def _npy(result: EmbeddingResult, path: Path) -> None:
-    import numpy as np
-
     header = {"descr": "<f4", "fortran_order": False, "shape": result.z.shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
@@ -47,9 +43,8 @@ def _npy(result: EmbeddingResult, path: Path) -> None:
             file.write(block.astype("<f4", order="C", copy=False).data)
 
 
-EXPORT_FORMATS: dict[str, tuple[str, Callable[[EmbeddingResult, Path], None]]] = {
-    name: (EXPORTS[name], write) for name, write in (("csv", _csv), ("npy", _npy))
-}
+WRITERS: dict[str, Callable[[EmbeddingResult, Path], None]] = {"csv": _csv, "npy": _npy}
+"""What writes each of ``EXPORTS``."""
 
 
 def write_clusters(graph: Graph, assignment: Array, path: Path) -> None:
@@ -75,5 +70,5 @@ def parse_formats(words: list[str]) -> list[str]:
     """Format names, each once; one word may hold several, separated by commas."""
     names = [name for word in words for name in word.replace(",", " ").split()]
     for name in names:
-        check_choice("format", name, EXPORT_FORMATS)
+        check_choice("format", name, EXPORTS)
     return list(dict.fromkeys(names))

@@ -13,39 +13,39 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from clnr.embedding.search.node_ids import id_part
 from clnr.embedding.store.artifact_files import GRAPH_FILE, SHARDS, VECTORS, ArtifactFiles
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
-    import pyarrow
+    from clnr.embedding.search.nodes import Nodes
 
 _MOST_ROWS_OF_A_GROUP = 1 << 20
+_ALL_ROWS = 1 << 62
 
 
 def shard_path(folder: Path, number: int) -> Path:
     return folder / SHARDS / f"part-{number:05d}.parquet"
 
 
-def write_shard(path: Path, ids: pyarrow.Array, z: Array, kinds: pyarrow.Table | None = None) -> None:
-    """Write ``id`` and ``vector`` of some nodes, between them the columns of ``kinds``; a file is complete, or not there."""
+def write_shard(path: Path, nodes: Nodes, first: int, z: Array) -> None:
+    """Write id, kind and vector of the nodes from the ``first`` on."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
-    between = {} if kinds is None else dict(zip(kinds.column_names, kinds.columns, strict=True))
-    table = pa.table({"id": ids, **between, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
-    part = path.with_suffix(".unfinished")
+    flat, last = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1)), first + len(z)
+    columns = {"id": id_part(nodes.graph, first, last), **nodes.kinds_of(np.arange(first, last))}
+    table = pa.table({**columns, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
     # Vectors hardly repeat: to look for what does costs more than to write them.
-    others = table.column_names[:-1]
+    others = [*columns]
     plain = {
         "use_dictionary": others,
         "write_statistics": others,
         "compression": dict.fromkeys(others, "snappy") | {"vector.list.element": "none"},
     }
-    pq.write_table(table, part, row_group_size=_MOST_ROWS_OF_A_GROUP, **plain)
-    part.replace(path)
+    pq.write_table(table, path, row_group_size=_MOST_ROWS_OF_A_GROUP, **plain)
 
 
 def read_vectors(path: Path) -> Array:
@@ -53,35 +53,34 @@ def read_vectors(path: Path) -> Array:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    column = pq.read_table(path, columns=["vector"])["vector"].combine_chunks()
+    column = pq.read_table(path, columns=["vector"])["vector"]
     if not pa.types.is_fixed_size_list(column.type) or column.type.value_type != pa.float32():
         raise DataError(f"the column 'vector' must hold lists of float32 numbers of one length, not {column.type}")
-    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    flat = [part.flatten().to_numpy(zero_copy_only=False) for part in parts]
+    flat = [part.flatten().to_numpy(zero_copy_only=False) for part in column.chunks]
     z = flat[0] if len(flat) == 1 else np.concatenate([np.empty(0, np.float32), *flat])
     if len(z) != len(column) * column.type.list_size or not np.isfinite(z).all():
         raise DataError("a vector is missing, or has a number that is not finite")
     return z.reshape(len(column), column.type.list_size)
 
 
-def load_vectors(files: ArtifactFiles, nodes: int, temporary: TemporaryFolder | None = None) -> Array | Shards:
+def load_vectors(files: ArtifactFiles, nodes: int) -> Array | Shards:
     """The vectors of a folder, one for each of its nodes: an array of those in one file, or shards."""
     if files.has(VECTORS):
         with files.reading(VECTORS) as path:
             z: Any = read_vectors(path)
     else:
-        z = Shards(files.folder, temporary)
+        z = Shards(files.folder)
     if len(z) != nodes:
         raise DataError(f"{files.folder / GRAPH_FILE}: it has {nodes:,} nodes, but there are {len(z):,} vectors")
     return z
 
 
-def blocks(z: Any, most: int | None = None) -> Iterator[tuple[int, Array]]:
+def blocks(z: Any, most: int = _ALL_ROWS) -> Iterator[tuple[int, Array]]:
     """The first node and the vectors of each shard, or of all of an array; in parts of at most so many rows, if given."""
     first = 0
     for block in z.blocks() if isinstance(z, Shards) else [z]:
-        for start in range(0, len(block), most or max(1, len(block))):
-            yield first + start, block[start : start + (most or len(block))]
+        for start in range(0, len(block), most):
+            yield first + start, block[start : start + most]
         first += len(block)
 
 
@@ -113,17 +112,10 @@ class Shards:
     ndim: ClassVar[int] = 2
 
     @cached_property
-    def shards(self) -> int:
-        """How many there are."""
-        return len(list((self.folder / SHARDS).glob("part-*.parquet")))
-
-    @cached_property
-    def dimension(self) -> int:
-        import pyarrow.parquet as pq
-
-        path = shard_path(self.folder, 0)
-        with errors_name(path):
-            return int(pq.read_schema(path).field("vector").type.list_size)
+    def paths(self) -> list[Path]:
+        """The files, in the order of nodes."""
+        count = len(list((self.folder / SHARDS).glob("part-*.parquet")))
+        return [shard_path(self.folder, number) for number in range(count)]
 
     @cached_property
     def _starts(self) -> Array:
@@ -131,27 +123,18 @@ class Shards:
         import pyarrow.parquet as pq
 
         counts = [0]
-        for path in self.paths():
+        for path in self.paths:
             with errors_name(path):
                 counts.append(pq.read_metadata(path).num_rows)
         return np.cumsum(counts)
 
-    def paths(self) -> Iterator[Path]:
-        """The files, in the order of nodes."""
-        return (shard_path(self.folder, number) for number in range(self.shards))
-
-    def vectors(self, number: int) -> Array:
-        """Those of a shard."""
-        path, count = shard_path(self.folder, number), self._starts[number + 1] - self._starts[number]
-        with errors_name(path):
-            z = read_vectors(path)
-            if z.shape != (count, self.dimension):
-                raise DataError(f"it has {z.shape[1]} numbers for {len(z):,} nodes instead of {self.dimension} for {count:,}")
-            return z
-
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
-        return len(self), self.dimension
+        import pyarrow.parquet as pq
+
+        path = shard_path(self.folder, 0)
+        with errors_name(path):
+            return len(self), int(pq.read_schema(path).field("vector").type.list_size)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -159,7 +142,9 @@ class Shards:
     def __getitem__(self, index: Any) -> Array:
         rows, columns = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
         nodes = _chosen(rows, len(self))
-        vectors = self.rows(nodes.reshape(-1)).reshape(*nodes.shape, self.dimension)
+        vectors, shard = np.empty((*nodes.shape, self.shape[1]), np.float32), np.searchsorted(self._starts, nodes, "right") - 1
+        for number in np.unique(shard).tolist():
+            vectors[shard == number] = self._block(number)[nodes[shard == number] - self._starts[number]]
         return vectors[(..., *columns)] if columns else vectors
 
     def __iter__(self) -> Iterator[Array]:
@@ -168,7 +153,14 @@ class Shards:
 
     def blocks(self) -> Iterator[Array]:
         """The vectors of each shard."""
-        return (self.vectors(number) for number in range(self.shards))
+        return map(self._block, range(len(self.paths)))
+
+    def _block(self, number: int) -> Array:
+        shape = self._starts[number + 1] - self._starts[number], self.shape[1]
+        with errors_name(self.paths[number]):
+            if (z := read_vectors(self.paths[number])).shape != shape:
+                raise DataError(f"its vectors have the shape {z.shape} instead of {shape}")
+            return z
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.concatenate([*self.blocks()]).astype(dtype or self.dtype, copy=False)
@@ -179,14 +171,6 @@ class Shards:
 
     def __repr__(self) -> str:
         return f"Shards(shape={self.shape}, folder={str(self.folder)!r})"
-
-    def rows(self, nodes: Array) -> Array:
-        """The vectors of some nodes, in their order."""
-        out, shard = np.empty((len(nodes), self.dimension), np.float32), np.searchsorted(self._starts, nodes, "right") - 1
-        for number in np.unique(shard).tolist():
-            places = shard == number
-            out[places] = self.vectors(number)[nodes[places] - self._starts[number]]
-        return out
 
 
 def _chosen(index: Any, count: int) -> Array:

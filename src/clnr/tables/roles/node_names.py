@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
-
-from clnr.graph.csr import Array
 
 _NAME_ENDINGS = ("name", "title")
 _LONGEST_NAME_LETTERS = 120
@@ -47,12 +45,6 @@ def _look_like_names(values: Any) -> bool:
 def may_name(column: str) -> bool:
     """Whether a column is called as one of names is."""
     return column.strip().casefold().endswith(_NAME_ENDINGS)
-
-
-def names_at(columns: Any, column: str, rows: Array, ids: Sequence[str]) -> list[str]:
-    """The names in some rows; "" where there is none, or where it equals the id."""
-    texts = name_texts(columns[column].take(rows)).to_pylist()
-    return ["" if name is None or name == node else name for name, node in zip(texts, ids, strict=True)]
 
 
 def name_texts(values: Any) -> Any:
