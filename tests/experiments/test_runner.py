@@ -32,26 +32,15 @@ def summary(seeds=2, rerun=False, bar=None):
     return find_or_make(CLNR, GRAPH, QUICK, seeds, cpu_engine(), RunCache(), rerun, bar or Bar(None, quiet=True))
 
 
-class Remarks(Bar):
-    """Keeps what is said."""
-
-    def __init__(self):
-        super().__init__(None, quiet=True)
-        self.said = []
-
-    def note(self, text):
-        self.said.append(text)
-
-
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     first = summary(2)
     ran, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: ran.extend(arguments[2]) or runs(*arguments, **more))
-    remarks = Remarks()
-    more = summary(3, bar=remarks)
+    notes = []
+    more = summary(3, bar=Bar(None, quiet=False, print_line=notes.append))
     assert ran == [2]
     assert more.runs[:2] == first.runs
-    assert remarks.said == [f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"]
+    assert notes[0] == f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"
     summary(2, rerun=True)
     assert ran == [2, 0, 1]
 
