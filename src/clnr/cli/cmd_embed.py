@@ -73,21 +73,17 @@ def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder written by clnr ingest.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
-    effort: Annotated[
-        str | None, typer.Option(help="Time to spend: quick (no training), standard (the default) or best.")
-    ] = None,
+    effort: Annotated[str | None, typer.Option(help="Time to spend: quick (no training), standard (default) or best.")] = None,
     method: Annotated[str | None, typer.Option(help="A method by name, instead of --effort; list: clnr ls methods.")] = None,
     purpose: Annotated[str | None, typer.Option("--for", metavar="PURPOSE", help=_PURPOSE)] = None,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
     hold_out: Annotated[float, typer.Option(callback=check_hold_out, help=_HOLD_OUT)] = 0.05,
-    baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
-    ] = True,
+    baselines: Annotated[bool, typer.Option(help="Also score raw features and training-free methods.")] = True,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     memory: Annotated[str | None, typer.Option(help=_MEMORY)] = None,
     workers: NumWorkers = 1,
     ray: RayAddress = None,

@@ -31,7 +31,7 @@ def transform(
     alone: Annotated[bool, typer.Option("--alone", help="Embed the tables as a graph of their own.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what was read, and stop.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
