@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-import re
 import subprocess
 import sys
 
@@ -150,18 +149,9 @@ def test_the_key_changes_with_the_number_of_threads_as_results_do(monkeypatch):
     assert key_of(engine=engine_with(threads=2)) == keys[3]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"graph": tiny().named("another")},
-        {"method": methods.CLNR.but("another", "the same by another name")},
-        {"recipe": Recipe.from_toml(Recipe().to_toml())},
-        {"recipe": Recipe(weight_decay=0)},
-    ],
-    ids=["name", "method's name", "read back", "whole number"],
-)
-def test_the_key_does_not_change_with(changed):
-    assert key_of(**changed) == key_of()
+def test_the_key_does_not_change_with_names_or_the_form_of_a_number():
+    renamed = methods.CLNR.but("another", "the same by another name")
+    assert key_of(tiny().named("another"), renamed, Recipe(weight_decay=0)) == key_of()
 
 
 @pytest.mark.full
@@ -170,4 +160,3 @@ def test_the_key_is_the_same_in_every_process():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}
     ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == key_of()
-    assert re.fullmatch("[0-9a-f]{64}", key_of())

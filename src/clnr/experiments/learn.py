@@ -22,7 +22,6 @@ from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.arguments import check_list, check_seed, check_type
 from clnr.support.machine import memory
 from clnr.support.stage_clock import stage
-from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback, advice, fit_all
 
 
@@ -32,16 +31,14 @@ def learn(
     seed: int,
     recipe: Recipe,
     engine: Engine,
-    progress: ProgressCallback | None = None,
-    checkpoint: Checkpoint | None = None,
     device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+    """Train a method on a graph: parameters and embedding.
 
     Methods that are given the same ``device_graph``, that graph without labels on the engine's device, share what they compute.
     """
     with memory.enough_memory(), engine.use_threads():
-        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, device_graph)
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, device_graph=device_graph)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -53,8 +50,7 @@ def learn_seeds(
     seeds: Sequence[int],
     recipe: Recipe,
     engine: Engine,
-    progress: ProgressCallback | None,
-    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
     device_graph: DeviceGraph | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
@@ -76,7 +72,7 @@ def learn_seeds(
             raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
         graphs = {seed: with_edge_noise(model, adapted, given, engine, seed) for seed in supervisions}
         starts = [StepContext(engine, graphs[seed], seed, 0, adapted.epochs, each) for seed, each in supervisions.items()]
-        for seed, fitted in zip(supervisions, fit_all(model, adapted, starts, progress, checkpoint), strict=True):
+        for seed, fitted in zip(supervisions, fit_all(model, adapted, starts, progress), strict=True):
             if isinstance(fitted, TrainingError):
                 learned[seed] = fitted
                 continue
