@@ -176,7 +176,7 @@ EXPORTS = ("pandas", "polars", "duckdb", "faiss", "lancedb", "gensim", "torch", 
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("position", "library"), enumerate(EXPORTS))
+@pytest.mark.parametrize(("position", "library"), [*enumerate(EXPORTS)])
 def test_the_python_of_the_page_on_exporting_finds_what_is_near(exported, monkeypatch, position, library):
     """Where the library is installed; otherwise it is compiled."""
     (folder, nearest), shown = exported, blocks("guides/exporting.md", "python")
