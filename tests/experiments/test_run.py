@@ -181,6 +181,7 @@ def test_summary_is_what_the_seeds_say():
     assert told["strict"] == {"mean": statistics.fmean(values), "std": pytest.approx(np.std(values)), "runs": values}
     assert told["alignment"] == pytest.approx(np.mean([result.alignment for result in runs]))
     assert told["peak_memory_bytes"] == max(result.peak_memory_bytes for result in runs)
+    assert Summary.of(runs[:1]).to_dict()["strict"]["std"] == 0
 
 
 def test_epochs_are_those_that_were_trained():
