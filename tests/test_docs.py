@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv
 import pyarrow.parquet
@@ -35,6 +36,16 @@ def blocks(page: str, kind: str) -> list[tuple[str, str]]:
     """Blocks of code of a kind, each with the text before it."""
     text = (DOCS / page).read_text(encoding="utf-8")
     return [(text[: match.start()], match[1]) for match in re.finditer(rf"```{kind}\n(.*?)```", text, re.DOTALL)]
+
+
+def run_python(page: str, *changes: tuple[str, str], position: int = 0, **names: Any) -> dict[str, Any]:
+    """The names that a block of a page leaves, with texts in it replaced that all must be there."""
+    _, block = blocks(page, "python")[position]
+    for old, new in changes:
+        assert old in block, old
+        block = block.replace(old, new)
+    exec(compile(block, page, "exec"), names)
+    return names
 
 
 @pytest.fixture
@@ -68,12 +79,8 @@ def test_the_tutorials_commands_work_in_their_order_and_print_what_it_shows(clnr
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     """On a small graph in place of Cora, with fewer epochs."""
     monkeypatch.chdir(tmp_path)
-    names = {"small": tiny()}
-    ((_, block),) = blocks("../README.md", "python")
-    assert 'run("CLNR", "cora"' in block
-    assert "NodeEmbedder(dimension=64, seed=0)" in block
-    block = block.replace('"cora"', "small").replace("NodeEmbedder(dimension=64,", "NodeEmbedder(dimension=64, epochs=3,")
-    exec(compile(block, "README.md", "exec"), names)
+    quick = "NodeEmbedder(dimension=64,", "NodeEmbedder(dimension=64, epochs=3,"
+    names = run_python("../README.md", ('run("CLNR", "cora"', 'run("CLNR", small'), quick, small=tiny())
     assert (tmp_path / "my-graph" / "recipe.toml").is_file()
     assert names["z"].shape == (2400, 64)
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -87,12 +94,11 @@ def test_the_readme_fits_two_screens_and_the_citation_names_this_version():
 @pytest.mark.full
 def test_the_python_of_the_page_on_reproducing_runs(capsys):
     """On a small graph in place of Cora, whose sizes are those of the catalogue."""
-    cora, names = DATASETS["cora"], {"small": tiny()}
+    cora = DATASETS["cora"]
     sizes = f"{cora.nodes} nodes, {cora.edges} edges, {cora.features} sparse features, {cora.classes} classes"
-    ((_, block),) = blocks("guides/reproducing.md", "python")
-    assert f'load("cora")  # Graph(cora: {sizes})' in block
-    block = block.replace('load("cora")', "small").replace("range(20)", "range(2)").replace("epochs=100", "epochs=5")
-    exec(compile(block, "reproducing.md", "exec"), names)
+    small = f'load("cora")  # Graph(cora: {sizes})', "small"
+    quick = ("range(20)", "range(2)"), ("epochs=100", "epochs=5")
+    names = run_python("guides/reproducing.md", small, *quick, small=tiny())
     assert names["z"].shape[0] == 40
     assert [run.seed for run in names["many"]] == [0, 1]
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -117,15 +123,13 @@ def as_parquet(csv: str, name: str) -> None:
 def test_the_python_of_the_page_on_tables_runs(tables):
     Path("trades.csv").rename("edges.csv")
     as_parquet("people.csv", "nodes.parquet")
-    (_, block), (_, kinds) = blocks("guides/your-tables.md", "python")
-    names: dict = {}
-    exec(compile(block, "your-tables.md", "exec"), names)
+    names = run_python("guides/your-tables.md")
     assert names["z"].shape[0] == names["graph"].num_nodes == 10
     Path("users.csv").write_text("user_id,age\n7,30\n8,40\n9,50\n")
     Path("items.csv").write_text("item_id,price\n7,1.5\n8,2.5\n")
     Path("purchases.csv").write_text("user_id,item_id\n7,7\n8,7\n9,8\n")
     Path("friends.csv").write_text("source,target\n7,8\n8,9\n")
-    exec(compile(kinds.replace("epochs=5", "epochs=1, dimension=8"), "your-tables.md", "exec"), names)
+    names = run_python("guides/your-tables.md", ("epochs=5", "epochs=1, dimension=8"), position=1)
     assert names["embedder"].ids_.tolist() == ["user:7", "user:8", "user:9", "item:7", "item:8"]
 
 
@@ -150,8 +154,7 @@ def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
     NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")
     Path("new-trades.csv").rename("new-edges.csv")
     as_parquet("new-people.csv", "new-nodes.parquet")
-    ((_, block),) = blocks("guides/unseen-nodes.md", "python")
-    exec(compile(block.replace("paper:9999", "karl"), "unseen-nodes.md", "exec"), {})
+    run_python("guides/unseen-nodes.md", ("paper:9999", "karl"))
     assert "fritz" in capsys.readouterr().out
     assert Path("my-graph-new", "recipe.toml").is_file()
 
@@ -167,38 +170,21 @@ def exported(tmp_path_factory):
     return folder, embedder.similar("anna", 3)
 
 
-EXPORTS = {
-    "pandas": ("pandas",),
-    "polars": ("polars",),
-    "DuckDB": ("duckdb",),
-    "FAISS": ("faiss",),
-    "LanceDB": ("lancedb",),
-    "gensim": ("gensim",),
-    "PyG": ("torch",),
-    "Embedding Atlas": ("duckdb",),
-}
-"""The library that each block of a section needs."""
-
-
-def test_every_section_of_the_page_on_exporting_is_run():
-    found = [re.findall(r"^## (.*)$", before, re.MULTILINE)[-1] for before, _ in blocks("guides/exporting.md", "python")]
-    assert found == [section for section, libraries in EXPORTS.items() for _ in libraries]
+EXPORTS = ("pandas", "polars", "duckdb", "faiss", "lancedb", "gensim", "torch", "duckdb")
+"""The library that each block of the page on exporting needs."""
 
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("position", "library"), [*enumerate(library for libraries in EXPORTS.values() for library in libraries)]
-)
+@pytest.mark.parametrize(("position", "library"), [*enumerate(EXPORTS)])
 def test_the_python_of_the_page_on_exporting_finds_what_is_near(exported, monkeypatch, position, library):
     """Where the library is installed; otherwise it is compiled."""
-    folder, nearest = exported
-    _, block = blocks("guides/exporting.md", "python")[position]
-    compile(block, "exporting.md", "exec")
+    (folder, nearest), shown = exported, blocks("guides/exporting.md", "python")
+    assert len(shown) == len(EXPORTS)
+    compile(shown[position][1], "exporting.md", "exec")
     pytest.importorskip(library)
     monkeypatch.chdir(folder)
-    names: dict = {}
-    exec(compile(block, "exporting.md", "exec"), names)
+    names = run_python("guides/exporting.md", position=position)
     if "near" not in names:
         assert Path("my-atlas.parquet").is_file()
         return

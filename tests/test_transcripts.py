@@ -22,4 +22,4 @@ def test_commands_print_what_their_transcripts_show(tmp_path):
 
 def test_each_command_has_a_transcript():
     shown = re.findall(r"^\$ clnr (\w+)", "".join(KEPT.values()), re.MULTILINE)
-    assert COMMANDS.keys() - set(shown) == WITHOUT
+    assert {*COMMANDS} - {*shown} == WITHOUT

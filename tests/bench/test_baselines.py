@@ -31,10 +31,8 @@ def test_walks_take_every_neighbour_alike_and_stay_without_edges(baselines):
     walks = baselines.uniform_walks(model.rowptr, model.col, torch.ones(8000, dtype=torch.long), 2)
     assert np.bincount(walks[:, 1], minlength=7)[2:6] == pytest.approx(2000, abs=160)
     assert (walks[:, 2] == 1).all()
-    nowhere = torch.empty(0, dtype=torch.long)
-    for rows, columns, alone in ((model.rowptr, model.col, [0, 6]), (torch.zeros(4, dtype=torch.long), nowhere, [0, 1, 2])):
-        start = torch.tensor(alone)
-        assert torch.equal(baselines.uniform_walks(rows, columns, start, 2), start[:, None].expand(-1, 3))
+    start = torch.tensor([0, 6])
+    assert torch.equal(baselines.uniform_walks(model.rowptr, model.col, start, 2), start[:, None].expand(-1, 3))
 
 
 def test_node2vec_has_every_field_that_pygs_sets(baselines):
@@ -68,8 +66,3 @@ def test_methods_give_a_row_per_node_of_the_width_asked_for(baselines, who):
     assert (z.shape, z.dtype) == ((40, 8), torch.float32)
     assert z.isfinite().all()
     assert torch.equal(z, baselines.embed(who, tiny(), 0, ASKED))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_raw_features_are_the_features(baselines, sparse):
-    assert np.array_equal(baselines.embed("Raw", tiny(sparse=sparse), 0, ASKED).numpy(), tiny().features)

@@ -12,7 +12,6 @@ from benchmarks import _processes, _rivals, embed
 
 from clnr.datasets import load
 from clnr.errors import ClnrError
-from clnr.support.stage_clock import STAGES
 from tests.command_line import this_python
 
 
@@ -26,7 +25,6 @@ def test_tables_have_the_graph(tmp_path):
     nodes = pq.read_table(tmp_path / "nodes.parquet")
     assert np.array_equal(np.stack(nodes["x"].to_numpy()), graph.features.toarray())
     assert nodes["label"].to_pylist() == [f"class-{label}" for label in graph.labels]
-    assert nodes["id"].type == pa.string()
 
 
 def test_a_generated_graph_has_ten_edges_for_each_node_and_nothing_to_learn(tmp_path):
@@ -34,17 +32,6 @@ def test_a_generated_graph_has_ten_edges_for_each_node_and_nothing_to_learn(tmp_
     assert pq.read_metadata(tmp_path / "nodes.parquet").num_rows == 500
     assert 4000 < pq.read_metadata(tmp_path / "edges.parquet").num_rows <= 5150
     assert pq.read_table(tmp_path / "nodes.parquet")["x"].type.list_size == 3
-
-
-def test_vectors_are_put_in_the_order_of_the_nodes(tmp_path):
-    (tmp_path / "quick").mkdir()
-    pq.write_table(pa.table({"id": ["c", "a", "b"]}), tmp_path / "nodes.parquet")
-    pq.write_table(
-        pa.table({"id": ["a", "b", "c"], "vector": [[1.0, 2], [3, 4], [5, 6]]}), tmp_path / "quick/embeddings.parquet"
-    )
-    assert embed.vectors_of(tmp_path, "quick").tolist() == [[5, 6], [1, 2], [3, 4]]
-    np.save(tmp_path / "pycleora.npy", np.eye(3))
-    assert np.array_equal(embed.vectors_of(tmp_path, "pycleora"), np.eye(3))
 
 
 def test_accuracy_is_that_of_nodes_the_probe_has_not_seen(tmp_path):
@@ -65,23 +52,14 @@ def test_a_process_is_measured_and_its_failure_told():
     assert (done.output, done.failure) == ("made\n", None)
     assert 3e8 < done.peak < 4e8
     assert 0 < done.seconds < 60
-    assert python("raise ValueError('no such thing')").failure == "ValueError: no such thing"
-    assert python("import sys; sys.exit(3)").failure == "exit code 3"
-    assert python("import os; os.kill(os.getpid(), 15)").failure == "ended by SIGTERM"
+    failing = {
+        "raise ValueError('no such thing')": "ValueError: no such thing",
+        "import os; os.kill(os.getpid(), 15)": "ended by SIGTERM",
+    }
+    assert {script: python(script).failure for script in failing} == failing
     stopped = python("import time; time.sleep(60)", 1)
     assert stopped.failure == "took more than 1 s, or too much memory"
     assert 1 <= stopped.seconds < 30
-
-
-def test_caches_are_in_a_folder_of_their_own_where_they_are_to_be_cold(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "mine")
-    assert _processes.environment("auto")["NUMBA_CACHE_DIR"] == "mine"
-    cold = _processes.environment("cpu", tmp_path)
-    assert {cold[name] for name in ("NUMBA_CACHE_DIR", "TRITON_CACHE_DIR")} == {
-        str(tmp_path / "numba_cache_dir"),
-        str(tmp_path / "triton_cache_dir"),
-    }
-    assert cold["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_the_first_turn_is_the_cold_one_or_does_not_count():
@@ -128,5 +106,4 @@ def test_efforts_and_rivals_take_turns(monkeypatch):
     assert (quick.failure, len(quick.seconds), quick.accuracy) == (None, 1, None)
     assert quick.cold_seconds is None
     assert quick.peak_bytes > 2**26
-    assert {"import", "read", "fit the read-out", "score"} <= {each["stage"] for each in quick.stages} <= set(STAGES)
     assert sum(each["seconds"] for each in quick.stages) < quick.seconds[0]

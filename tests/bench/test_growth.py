@@ -10,11 +10,7 @@ def rows(stage, seconds, effort="quick"):
     return [Measured(effort, nodes, 10 * nodes, stage, seconds(10.0 * nodes), 100 * nodes) for nodes in growth.sizes(100_000)]
 
 
-def test_sizes_are_two_to_a_power_of_ten():
-    assert growth.sizes(1_000_000) == [10_000, 30_000, 100_000, 300_000, 1_000_000]
-
-
-@pytest.mark.parametrize("power", [0.5, 1.0, 1.5, 2.0])
+@pytest.mark.parametrize("power", [0.5, 2.0])
 def test_exponents_are_those_of_the_edges(power):
     small, _, large = rows("train", lambda edges: 7e-9 * edges**power)
     assert growth.exponent(small, large) == pytest.approx(power)

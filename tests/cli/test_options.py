@@ -1,4 +1,4 @@
-"""Options that commands share: tables and their kinds, hyper-parameters, and what is said of a misspelt one."""
+"""Options that commands share, and tables of several kinds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
-from clnr.cli import app, cmd_embed, cmd_ingest, worker_options
-from clnr.cli.app import COMMANDS, PANELS
+from clnr.cli import app, cmd_embed, cmd_ingest, cmd_transform, worker_options
+from clnr.cli.app import PANELS
 from clnr.cli.options import tables_by_name
 from clnr.errors import ClnrError
 from tests.command_line import assert_refused, outside
@@ -82,17 +82,6 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert "the earlier graph has nodes of several kinds (user, item)" in assert_refused(refused)
 
 
-def test_no_option_is_there_twice():
-    for command in get_command(app).commands.values():
-        options = [option for each in command.params for option in (*each.opts, *each.secondary_opts)]
-        assert len(options) == len(set(options))
-
-
-def test_the_help_of_embed_fits_two_screens():
-    assert len(get_command(app).commands["embed"].params) <= 35
-    assert outside("embed", "--help", COLUMNS="100").out.count("\n") <= 100
-
-
 def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     handed = {}
     monkeypatch.setattr(worker_options, "run_on_ray", lambda command, options: handed.update(options) or 0)
@@ -103,21 +92,15 @@ def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()
 
 
-@pytest.mark.parametrize("module", [cmd_embed, cmd_ingest])
-def test_every_option_of_a_long_list_has_a_place_in_its_help(module):
-    name = module.__name__.rpartition("_")[2]
-    placed = [each for names in module.PANELS.values() for each in names]
-    assert sorted(placed) == sorted(inspect.signature(getattr(module, name)).parameters)
-    shown = outside(name, "--help", COLUMNS="80").out
-    assert [each for each in _TITLES.findall(shown) if each != "Arguments"] == [*module.PANELS]
-    # What other commands share with it stays where it was.
-    assert "Method" not in _TITLES.findall(outside("run", "--help", COLUMNS="80").out)
-
-
-def test_help_groups_commands_and_names_what_options_take():
+def test_options_and_commands_stand_in_groups_and_embeds_fit_two_screens():
+    for module in (cmd_embed, cmd_ingest, cmd_transform):
+        placed = [each for names in module.PANELS.values() for each in names]
+        taken = inspect.signature(getattr(module, module.__name__.rpartition("_")[2])).parameters
+        assert (len(placed), taken.keys() - placed) == (len(set(placed)), set())
+    assert len(get_command(app).commands["embed"].params) <= 35
+    shown = outside("embed", "--help", COLUMNS="100").out
+    assert _TITLES.findall(shown) == [*cmd_embed.PANELS, "Options"]
+    assert shown.count("\n") <= 100
     shown = outside("--help", COLUMNS="80").out
     assert _TITLES.findall(shown) == ["Options", *PANELS]
-    lines = [line.split() for line in shown.splitlines()]
-    assert all([name, *text.split()] in lines for name, text in COMMANDS.items())
-    shown += outside("clusters", "--help", COLUMNS="80").out.partition("Options:")[2]
-    assert not re.search(r"<\w+>", shown)
+    assert sorted(re.findall(r"^  ([a-z]+)  ", shown, re.MULTILINE)) == sorted(get_command(app).commands)

@@ -15,12 +15,11 @@ HEAVY = (
 )
 SHOWS = ("ls methods", "ls datasets", "ls methods --json", "recipe", "recipe MVGRL cora", "runs", "runs --device cpu")
 LIGHT = ("", "--help", "--version", *SHOWS, *(f"{command} --help" for command in COMMANDS))
-MISTAKES = ("run clrn", "run CLNR coar", "run --set epoch=3", "run --seeds 0", "compare toy --methods CLNR")
-MISTAKES += ("recipe CLNR coar", "ls method", "runs --method clrn", "bogus", "run --bogus", "embed", "embed --bogus")
-
 # With the files of ``files`` below.
 EMBED = "embed --edges e.csv --nodes n.csv --out new"
-MISTAKES_WITH_FILES = (
+MISTAKES = (
+    *("run clrn", "run CLNR coar", "run --set epoch=3", "run --seeds 0", "compare toy --methods CLNR", "recipe CLNR coar"),
+    *("ls method", "runs --method clrn", "bogus", "run --bogus", "embed", "embed --bogus"),
     *("embed --edges no.csv --out new", "embed --edges e.csv --nodes no.csv --out new", "embed --edges no.csv --dry-run"),
     *("embed --edges e.what --out new", "embed --edges empty --out new", "embed --edges https://host/e.csv --out new"),
     *("embed --graph no --out new", "embed --graph empty --out new", "transform no --edges e.csv --out new"),
@@ -28,17 +27,10 @@ MISTAKES_WITH_FILES = (
     *("embed --edges e.csv --out finished", "embed --edges e.csv --out foreign --force", "embed --edges e.csv --out e.csv"),
     "embed --edges no.csv --out new --workers 2",
     *("embed --edges e.csv --out new --method GCN", "embed --edges e.csv"),
-    *(
-        f"{EMBED} --device gpu",
-        f"{EMBED} --set precision=half",
-        f"{EMBED} --set threads=0",
-        f"{EMBED} --set threads=x",
-        f"{EMBED} --set epoch=3",
-    ),
-    *(f"{EMBED} --set epochs=-1", f"{EMBED} --set epochs=x", f"{EMBED} --method clrn", f"{EMBED} --effort slow"),
-    *(f"{EMBED} --method DGI --set temperature=1", f"{EMBED} --effort quick --method CLNR"),
-    *(f"{EMBED} --seed -1", f"{EMBED} --hold-out 1"),
-    *(f"{EMBED} --as a=thing", f"{EMBED} --until 2020", f"{EMBED} --features no.npy"),
+    *(f"{EMBED} --set {each}" for each in ("precision=half", "threads=0", "threads=x", "epoch=3", "epochs=-1")),
+    *(f"{EMBED} --{each}" for each in ("device gpu", "method clrn", "effort slow", "method DGI --set temperature=1")),
+    *(f"{EMBED} --{each}" for each in ("effort quick --method CLNR", "seed -1", "hold-out 1", "memory x")),
+    *(f"{EMBED} --{each}" for each in ("as a=thing", "until 2020", "features no.npy")),
     *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),
     *("compare --threads 0", "compare --precision half"),
 )
@@ -76,26 +68,14 @@ def imported(commands, home, code=0) -> list[set[str]]:
     return [set(line.split()[1:]) for line in ended.stderr.splitlines() if line.startswith("imported")]
 
 
-def test_every_command_is_listed():
-    from typer.main import get_command
-
-    from clnr.cli import app
-
-    assert sorted(COMMANDS) == sorted(get_command(app).commands)
-
-
 def test_what_only_shows_something_imports_nothing_heavy(tmp_path):
     assert {words: heavy for words, heavy in zip(LIGHT, imported(LIGHT, tmp_path), strict=True) if heavy} == {}
 
 
-def test_a_mistake_is_told_without_importing_anything_heavy(tmp_path):
-    assert {words: heavy for words, heavy in zip(MISTAKES, imported(MISTAKES, tmp_path, 2), strict=True) if heavy} == {}
-
-
-def test_so_is_one_that_files_or_folders_show(files):
+def test_a_mistake_is_told_without_importing_anything_heavy(files):
     before = sorted(files.rglob("*"))
-    heavy = imported(MISTAKES_WITH_FILES, files, 2)
-    assert {words: each for words, each in zip(MISTAKES_WITH_FILES, heavy, strict=True) if each} == {}
+    heavy = imported(MISTAKES, files, 2)
+    assert {words: each for words, each in zip(MISTAKES, heavy, strict=True) if each} == {}
     assert sorted(files.rglob("*")) == before
 
 

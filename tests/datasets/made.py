@@ -175,3 +175,78 @@ def ogb_zip(folder: Path, changed: dict[str, bytes | None] | None = None) -> lis
                 archive.writestr(f"arxiv/{name}", content)
         archive.writestr("arxiv/mapping/README.md", "not read")
     return [folder / "arxiv.zip"]
+
+
+# -- what is wrong with files -----------------------------------------------------------------------------------------------
+
+
+def run_by_pickle(marker: Path) -> dict[str, bytes]:
+    """Pickles that make a file when they are loaded without care."""
+    command = f"touch '{marker}'"
+    code = f"__import__('pathlib').Path({str(marker)!r}).touch()"
+
+    def long(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    in_system = b"cos\nsystem\n" + long(command) + b"\x85R"
+    return {
+        "os.system": pickled(in_system),
+        "eval": pickled(b"c__builtin__\neval\n" + long(code) + b"\x85R"),
+        "exec of protocol 4": b"\x80\x04" + long("builtins") + long("exec") + b"\x93" + long(code) + b"\x85R.",
+        "an element of an object array": pickled(array((1,), dtype("O8", "|", 63), b"](" + in_system + b"e")),
+        "an attribute of a matrix": pickled(b"cscipy.sparse.csr\ncsr_matrix\n)\x81}" + text("data") + in_system + b"sb"),
+    }
+
+
+# The features of all nodes that are no test nodes; ``check_csr``, which is tested by itself, finds what is wrong in them.
+ALL_WORDS = planetoid_parts(WHOLE)["allx"]
+FAR = np.full(ALL_WORDS.nnz, 10**9, "<i4")
+MANY = b"](" + integer(1) * 10**5 + b"e"
+PICKLES = {
+    "garbage": b"garbage, not a pickle",
+    "unfinished": pickled(python2(NEIGHBOURS))[:-9],
+    "only a number": pickled(integer(3)),
+    "a class alone": pickled(b"cnumpy\nndarray\n"),
+    "a matrix without parts": pickled(b"cscipy.sparse.csr\ncsr_matrix\n)\x81"),
+    "a string of 2^64 bytes": pickled(b"\x8d" + b"\xff" * 8 + b"abc"),
+    "an array of 2^62 numbers": pickled(array((2**31 - 1, 2**31 - 1), dtype("i4"), raw(b"1234"))),
+    "a call for 16 TiB": pickled(b"cnumpy\nndarray\n(" + integer(2**31 - 1) + integer(1024) + b"t\x85R"),
+    "a memo of 2^31 places": pickled(b"]r\xff\xff\xff\x7f"),
+    "a memo of 2^26 places in digits": pickled(b"]p67108864\n"),
+    "a list copied 500 times": pickled(b"(" + MANY + b"q\x00" + b"c__builtin__\nlist\nh\x00\x85R" * 500 + b"t"),
+    "a list for 500 nodes": pickled(b"}(" + MANY + b"q\x000" + b"".join(integer(i) + b"h\x00" for i in range(500)) + b"u"),
+    "too deep": pickled(b"]" * 10**5 + b"a" * (10**5 - 1)),
+    "objects from raw addresses": pickled(array((KNOWN, CLASSES), dtype("O8", "|", 0), raw(b"AAAAAAAA" * KNOWN * CLASSES))),
+    "integers called objects": pickled(array((2, 2), dtype("i8", "<", 63), b"](" + integer(1) * 4 + b"e")),
+}
+MISFITS = {
+    "one training row too many": ("x", pickled(python2(sp.csr_array(np.ones((TRAINED + 1, WORDS), "<f4"))))),
+    "one word too many": ("tx", pickled(python2(sp.csr_array(np.ones((len(WHOLE), WORDS + 1), "<f4"))))),
+    "one test label too few": ("ty", pickled(python2(np.ones((len(WHOLE) - 1, CLASSES), "<i4")))),
+    "one class too many": ("ty", pickled(python2(np.ones((len(WHOLE), CLASSES + 1), "<i4")))),
+    "labels that are no matrix": ("ally", pickled(python2(np.ones(KNOWN, "<i4")))),
+    "columns far above": ("allx", pickled(rows(rows_of(ALL_WORDS) | {"indices": FAR}, ALL_WORDS.shape))),
+    "more classes than numbers": ("y", pickled(array((2**30, 0), dtype("i4"), raw(b"")))),
+    "a neighbour that is a fraction": ("graph", pickled(b"}" + integer(0) + b"](G?\xf8" + b"\x00" * 6 + b"es")),
+    "a neighbour above": ("graph", pickled(python2({0: [1], 1: [516]}))),
+    "no neighbours": ("graph", pickled(python2({}))),
+    "neighbours in an array": ("graph", pickled(python2(np.ones(3, "<i4")))),
+    "no test nodes": ("test_index", b""),
+    "a test node twice": ("test_index", b"514\n510\n513\n511\n512\n512\n"),
+    "a test node that trains": ("test_index", b"514\n510\n513\n511\n512\n3\n"),
+    "a test node far above": ("test_index", b"514\n510\n513\n511\n512\n99999999999999\n"),
+}
+TABLE_MISFITS = {
+    "no table": ("split/time/valid.csv.gz", None),
+    "a ragged edge": ("raw/edge.csv.gz", packed([*EDGES[:4], (4,)])),
+    "an edge to nothing": ("raw/edge.csv.gz", packed([*EDGES[:4], (4, "")])),
+    "an edge to a node above": ("raw/edge.csv.gz", packed([*EDGES[:4], (4, 5)])),
+    "edges with three ends": ("raw/edge.csv.gz", packed([(*edge, 0) for edge in EDGES])),
+    "a feature that is no number": ("raw/node-feat.csv.gz", packed([*FEATURES[:4], ["nan", 0, 0]])),
+    "one label too few": ("raw/node-label.csv.gz", packed([[0], [1], [2], [0]])),
+    "labels that are not compressed": ("raw/node-label.csv.gz", b"2\n0\n1\n1\n0\n"),
+    "no count": ("raw/num-node-list.csv.gz", gzip.compress(b"", mtime=0)),
+    "other counts": ("raw/num-edge-list.csv.gz", packed([[4]])),
+    "a training node above": ("split/time/train.csv.gz", packed([[3], [9]])),
+    "a training node that tests": ("split/time/train.csv.gz", packed([[3], [4]])),
+}

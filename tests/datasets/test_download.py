@@ -62,12 +62,10 @@ def test_the_first_complete_layout_counts_of_the_given_folder_clnr_data_and_the_
     assert locate("set", OTHER, URLS, None, no_fetch) == expected
 
 
-@pytest.mark.parametrize("what", ["data_root", "CLNR_DATA"])
-def test_a_root_that_is_no_folder_is_refused_by_name(tmp_path, monkeypatch, what):
+def test_a_root_that_is_no_folder_is_refused_by_name(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    for place in (tmp_path / "missing", tmp_path / "file"):
-        if what == "CLNR_DATA":
-            monkeypatch.setenv("CLNR_DATA", str(place))
+    for what, place in (("CLNR_DATA", tmp_path / "missing"), ("data_root", tmp_path / "file")):
+        monkeypatch.setenv("CLNR_DATA", str(tmp_path / "missing"))
         with pytest.raises(DataError, match=f"{what} names {re.escape(str(place))}, which is not a folder"):
             locate("set", LAYOUT, URLS, place if what == "data_root" else None, no_fetch)
 
@@ -86,18 +84,16 @@ def test_what_is_missing_is_fetched_into_the_cache_and_what_is_there_is_not(plac
     assert list(places["--data-root"].iterdir()) == list(places["CLNR_DATA"].iterdir()) == []
 
 
-@pytest.mark.parametrize("missing", [0, 1])
-def test_a_missing_file_is_named_with_every_place_and_its_url_in_one_line(places, missing):
+def test_a_missing_file_is_named_with_every_place_and_its_url(places):
     """A folder that lacks one file of a set is the likeliest mistake; naming another file would mislead."""
 
     def failing(url: str, target: Path) -> None:
         raise DataError(f"its download from {url} failed: no route to host")
 
-    put(places["--data-root"], LAYOUT[0][1 - missing])
-    with pytest.raises(DataError, match=f"^set needs {LAYOUT[0][missing]}") as caught:
+    put(places["--data-root"], LAYOUT[0][0])
+    with pytest.raises(DataError, match=f"^set needs {LAYOUT[0][1]}") as caught:
         locate("set", LAYOUT, URLS, places["--data-root"], failing)
-    assert "\n" not in str(caught.value)
-    for part in (*places.values(), URLS[missing], "no route to host"):
+    for part in (*places.values(), URLS[1], "no route to host"):
         assert str(part) in str(caught.value)
 
 
@@ -203,7 +199,7 @@ SCRIPTS = {
     "chunked, whole": None,
     "break, no ranges": [None, PART],
     "break, elsewhere, no ranges": None,
-    **{f"{code}, {code}, whole": [None] * 3 for code in (408, 429, 500, 502, 503, 504)},
+    "429, 503, whole": [None] * 3,
 }
 
 
@@ -247,9 +243,8 @@ def test_a_part_that_the_server_cannot_continue_is_begun_anew(serve, target, ext
 @pytest.mark.parametrize(
     ("step", "requests", "said"),
     [
-        *((code, 1, f"the server answers {code}") for code in ("400", "401", "403", "404", "410", "501")),
-        ("503", 3, "the server answers 503"),
-        ("416", 3, "the server answers 416"),
+        *((code, 1, f"the server answers {code}") for code in ("403", "404")),
+        *((code, 3, f"the server answers {code}") for code in ("503", "416")),
         ("break", 3, r"the connection broke at [\d,]+ of 307,200 bytes"),
     ],
 )
@@ -259,25 +254,16 @@ def test_a_fault_that_does_not_pass_ends_after_the_tries_and_a_lasting_refusal_a
         download(server.url, target)
     assert len(server.asked) == requests
     assert left(target) == ({"file.bin.part"} if step == "break" else set())
-    if step == "break":
-        part = target.with_name("file.bin.part").read_bytes()
-        assert part == BODY[: len(part)]
-        assert len(BODY) // 3 < len(part) < len(BODY)
 
 
-@pytest.mark.parametrize(
-    ("url", "proxy"),
-    [
-        *((url, "") for url in ("http://127.0.0.1:1/x", "http://127.0.0.1:1:1/", "nonsense://127.0.0.1/x")),
-        *(("http://127.0.0.1:1/x", proxy) for proxy in ("http://[::1", "http://127.0.0.1:none", "socks5://127.0.0.1:1080")),
-    ],
-)
-def test_a_url_or_a_proxy_that_leads_nowhere_is_a_data_error(serve, target, monkeypatch, url, proxy):
+@pytest.mark.parametrize("proxy", ["", "http://[::1", "http://127.0.0.1:none", "socks5://127.0.0.1:1080"])
+@pytest.mark.usefixtures("serve")
+def test_an_address_or_a_proxy_that_leads_nowhere_is_a_data_error(target, monkeypatch, proxy):
     if proxy:
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(DataError, match=f"{re.escape(url)} failed"):
-        download(url, target)
+    with pytest.raises(DataError, match=r"http://127\.0\.0\.1:1/x failed"):
+        download("http://127.0.0.1:1/x", target)
     assert left(target) == set()
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-import re
 import subprocess
 import sys
 
@@ -32,26 +31,15 @@ def summary(seeds=2, rerun=False, bar=None):
     return find_or_make(CLNR, GRAPH, QUICK, seeds, cpu_engine(), RunCache(), rerun, bar or Bar(None, quiet=True))
 
 
-class Remarks(Bar):
-    """Keeps what is said."""
-
-    def __init__(self):
-        super().__init__(None, quiet=True)
-        self.said = []
-
-    def note(self, text):
-        self.said.append(text)
-
-
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     first = summary(2)
     ran, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: ran.extend(arguments[2]) or runs(*arguments, **more))
-    remarks = Remarks()
-    more = summary(3, bar=remarks)
+    notes = []
+    more = summary(3, bar=Bar(None, quiet=False, print_line=notes.append))
     assert ran == [2]
     assert more.runs[:2] == first.runs
-    assert remarks.said == [f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"]
+    assert notes[0] == f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"
     summary(2, rerun=True)
     assert ran == [2, 0, 1]
 
@@ -161,18 +149,9 @@ def test_the_key_changes_with_the_number_of_threads_as_results_do(monkeypatch):
     assert key_of(engine=engine_with(threads=2)) == keys[3]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"graph": tiny().named("another")},
-        {"method": methods.CLNR.but("another", "the same by another name")},
-        {"recipe": Recipe.from_toml(Recipe().to_toml())},
-        {"recipe": Recipe(weight_decay=0)},
-    ],
-    ids=["name", "method's name", "read back", "whole number"],
-)
-def test_the_key_does_not_change_with(changed):
-    assert key_of(**changed) == key_of()
+def test_the_key_does_not_change_with_names_or_the_form_of_a_number():
+    renamed = methods.CLNR.but("another", "the same by another name")
+    assert key_of(tiny().named("another"), renamed, Recipe(weight_decay=0)) == key_of()
 
 
 @pytest.mark.full
@@ -181,4 +160,3 @@ def test_the_key_is_the_same_in_every_process():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}
     ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == key_of()
-    assert re.fullmatch("[0-9a-f]{64}", key_of())

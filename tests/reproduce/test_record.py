@@ -50,16 +50,13 @@ def test_slow_methods_have_fewer_seeds_and_close_ones_more_unless_said():
 
 
 def test_the_paper_needs_all_methods_on_all_data_sets():
-    wanted = needs()
     ours = {method.name for method in METHODS.values() if method.readout or method in BASELINES}
-    assert {(each.method.name, each.dataset) for each in wanted} >= {(a, b) for a in METHODS.keys() - ours for b in SETS}
-    assert {each.extra for each in wanted} == {"", "clusters", "points", "time"}
+    assert {(each.method.name, each.dataset) for each in needs()} >= {(a, b) for a in METHODS.keys() - ours for b in SETS}
 
 
 def test_the_platform_with_most_runs_is_the_one_compared_on():
     lines = [made(BATCH, 0), made(BATCH, 1, machine="another"), made(BATCH, 2)]
     assert [each.seed for each in Record(lines).on_one_platform([BATCH]).find(BATCH)] == [0, 2]
-    assert Record().on_one_platform([BATCH]).lines == []
 
 
 def test_a_run_read_is_the_run_that_was_written(tmp_path):
@@ -74,8 +71,6 @@ def test_a_run_read_is_the_run_that_was_written(tmp_path):
     "edit",
     [
         lambda head, line: [b"method,dataset", b"CLNR,cora"],
-        lambda head, line: [b"\xff\xfe"],
-        lambda head, line: [head, line + b",1"],
         lambda head, line: [head, line.rpartition(b",")[0]],
         lambda head, line: [head, line.replace(b",81,", b",a,")],
     ],

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -32,7 +31,6 @@ def test_the_test_is_wilcoxons_on_pairs_and_mann_and_whitneys_where_there_are_fe
 
 def test_too_few_seeds_to_tell_are_no_contrast():
     assert not Contrast("x", {}, {0: 1.0}).is_testable
-    assert not Contrast("x", {0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0}).is_testable
     assert not Contrast("x", {0: 9.0, 1: 9.0}, dict.fromkeys(range(20), 1.0)).is_testable
     assert Contrast("x", dict.fromkeys(range(5), 9.0), dict.fromkeys(range(20), 1.0)).is_testable
 
@@ -78,10 +76,6 @@ def test_a_group_holds_where_all_of_it_does():
     assert outcome(5, 5, 5, 0, 5, -5).verdict is UNDECIDED
 
 
-def test_one_difference_is_said_with_its_interval_and_how_many_seeds_would_decide_it():
-    assert re.fullmatch(r"The difference is .* to .*\)\. Some \d+ seeds would decide it\.", at_least([by(0.4)]).words)
-
-
 def test_the_seeds_that_are_said_to_decide_do_so_in_four_of_five_trials():
     needed = seeds_needed(0.6, 1.0, 3)
     random = np.random.default_rng(0)
@@ -98,7 +92,6 @@ def test_reaching_a_goal():
     # What may be nothing at all is no gain, and what is not known may be large.
     assert reaches({"b": (0, 1, 1.5)}, 1.2, nothing=0).verdict is UNDECIDED
     assert reaches(values | {"c": None}, 3.5, nothing=0).verdict is UNDECIDED
-    assert reaches(values, 2.5, nothing=0).words == "The largest, 2 on a (1 to 3), reaches 2.5."
 
 
 def test_an_interval_is_students_with_bonferronis_correction():
@@ -119,6 +112,3 @@ def test_being_nothing_to_within_a_margin():
     assert judged(a=small, b=[1.0, 1.1, 0.9, 1.0]).verdict is FAILS
     assert judged(a=small, b=[1.0, -1.0, 0.5, 0.0]).verdict is UNDECIDED
     assert judged(a=small, b=[]).verdict is UNDECIDED
-    open_ = judged(a=small, b=[0.1, -0.1, 0.05, 0.0])
-    assert open_.words.startswith("1 of 2 lie within 0.05 of zero. Open: b +0.0125 (some ")
-    assert judged(a=small).words == "All 1 lie within 0.05 of zero, the farthest a +0.0005."

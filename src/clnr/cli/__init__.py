@@ -10,7 +10,6 @@ import warnings
 
 from clnr.cli import cmd_embed, cmd_experiments, cmd_info, cmd_ingest, cmd_transform
 from clnr.cli.app import app, print_stderr
-from clnr.cli.options import refused_argument
 from clnr.errors import ClnrError
 from clnr.support.processes.launch import end_with_parent
 
@@ -51,6 +50,8 @@ def _main() -> int:
         # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
         if not hasattr(error, "format_message"):
             raise
-        message = refused_argument(error)
+        context = getattr(error, "ctx", None)
+        command = "clnr" if context is None or context.parent is None else f"clnr {context.info_name}"
+        message = f"{error.format_message().rstrip('.')}; see: {command} --help"
     print_stderr(" ".join(message.split()))
     return 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from clnr.cli.options import name_values, write_options, write_panels
+from clnr.cli.options import write_options
 from clnr.errors import command_line, shorten
 from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
@@ -24,27 +24,12 @@ if TYPE_CHECKING:
 JSON_FORMAT = 2
 """Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
 
-# In the order of the help, each in a line of 80 columns.
 PANELS = {
-    "Your graph": {
-        "embed": "From tables of edges and nodes to vectors, a model and a report.",
-        "transform": "Embed new nodes and edges with an earlier model.",
-        "similar": "Find the nodes most similar to a node.",
-        "clusters": "Find clusters, their typical nodes and what sets them apart.",
-        "export": "Write the vectors in other formats, such as CSV.",
-        "report": "Open the report of an embedding, or draw it again.",
-        "ingest": "Write large tables as a graph folder, for: clnr embed --graph.",
-    },
-    "Methods and data sets": {
-        "run": "Train a method on a data set and evaluate it.",
-        "compare": "Compare methods on the same seeds and splits.",
-        "ls": "List the methods or the data sets.",
-        "recipe": "Show the hyper-parameters of a method on a data set.",
-        "runs": "List the runs in the run cache.",
-        "env": "Show versions, hardware and folders, for a bug report.",
-    },
+    "Your graph": ("embed", "transform", "similar", "clusters", "export", "report", "ingest"),
+    "Methods and data sets": ("run", "compare", "ls", "recipe", "runs", "env"),
 }
-COMMANDS = {name: line for lines in PANELS.values() for name, line in lines.items()}
+"""The commands, in the order of the help."""
+COMMANDS = [name for names in PANELS.values() for name in names]
 
 
 class Program(TyperGroup):
@@ -57,16 +42,13 @@ class Program(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
         if command is not None:
-            name_values(command, ctx)
             command.format_options = partial(write_options, command)
         return command
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        name_values(self, ctx)
-        super().format_help(ctx, formatter)
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        write_panels({panel: list(lines.items()) for panel, lines in PANELS.items()}, formatter)
+        for title, names in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(100)) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-"):

@@ -28,16 +28,15 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     from clnr.support.storage import read_stable
     from clnr.tables.argument_checks import check_arguments, check_files
 
-    place = Place.from_environment()
     given = [name for name, value in tables.items() if value is not None]
     if options["memory"] is not None:
         check_memory(options["memory"])
-    if graph is None and "edges" not in given:
-        raise ClnrError("missing --edges FILE (or --graph FOLDER); see: clnr embed --help")
-    if graph is None:
-        check_arguments("read_tables", **tables)
-    elif given:
+    if graph is not None and given:
         raise ClnrError(f"--graph is a complete graph, whose columns were named in clnr ingest: leave out {option(given[0])}")
+    if graph is None:
+        if "edges" not in given:
+            raise ClnrError("missing --edges FILE (or --graph FOLDER); see: clnr embed --help")
+        check_arguments("read_tables", **tables)
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
@@ -46,7 +45,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     Recipe().but(**changes)
     check_labels(method, "nodes" in given or graph is not None)
     # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
-    if ray is not None or place is not None:
+    if ray is not None or Place.from_environment() is not None:
         return
     if graph is not None:
         read_stable(graph, MANIFEST, lambda: find_manifest(graph))
@@ -55,6 +54,9 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
         check_output(folder, options["force"], options["resume"])
 
 
+_PURPOSE = "Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best)."
+_HOLD_OUT = "Share of edges held out of training for the link score; 0 for none."
+_MEMORY = "Memory limit, from '1 GB' on, of reading tables; with --graph, a larger graph is trained from its files."
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
@@ -71,56 +73,27 @@ def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder written by clnr ingest.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
-    effort: Annotated[
-        str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(help="A method by name, instead of --effort; clnr ls methods lists them."),
-    ] = None,
-    purpose: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            metavar="PURPOSE",
-            help="Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best).",
-        ),
-    ] = None,
+    effort: Annotated[str | None, typer.Option(help="Time to spend: quick (no training), standard (default) or best.")] = None,
+    method: Annotated[str | None, typer.Option(help="A method by name, instead of --effort; list: clnr ls methods.")] = None,
+    purpose: Annotated[str | None, typer.Option("--for", metavar="PURPOSE", help=_PURPOSE)] = None,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
-    hold_out: Annotated[
-        float,
-        typer.Option(callback=check_hold_out, help="Share of edges held out of training for the link score; 0 for none."),
-    ] = 0.05,
-    baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also score raw features and training-free methods.")
-    ] = True,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint, which is saved every minute, if there is one.")
-    ] = False,
+    hold_out: Annotated[float, typer.Option(callback=check_hold_out, help=_HOLD_OUT)] = 0.05,
+    baselines: Annotated[bool, typer.Option(help="Also score raw features and training-free methods.")] = True,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, with its memory, and stop.")] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Memory limit, from '1 GB' on, of reading tables; with --graph, a larger graph is trained from its files."
-        ),
-    ] = None,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    memory: Annotated[str | None, typer.Option(help=_MEMORY)] = None,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Embed a graph of your own: from tables of edges and nodes to vectors, a model and a report."""
-    from clnr.embedding.defaults import choose_method
-
-    method_settings, (recipe, engine) = choose_method(method, effort, purpose), settings_of(assign)
-    # Of tables, it bounds the reading.
-    limit = None if graph is None or memory is None else check_memory(memory)
-
+    """From tables of edges and nodes to vectors, a model and a report."""
     from clnr.embedding import job
+    from clnr.embedding.defaults import choose_method
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning.plan import make_plan
     from clnr.embedding.search.nodes import Nodes
@@ -134,10 +107,11 @@ def embed(
     from clnr.support.stage_clock import StageClock
     from clnr.tables import read_tables
 
-    group = current_workers()
+    began, group = perf_counter(), current_workers()
+    recipe, asked = settings_of(assign)
     settings = Settings(
-        **method_settings,
-        engine=choose(device, **engine),
+        **choose_method(method, effort, purpose),
+        engine=choose(device, **asked),
         recipe=recipe,
         seed=seed,
         hold_out=hold_out,
@@ -146,39 +120,43 @@ def embed(
         workers=group,
     )
     settings = job.as_begun(settings, folder)
+    # Of tables, it bounds the reading.
+    limit = None if graph is None or memory is None else check_memory(memory)
 
     def read(note: Any = None) -> Nodes:
         if graph is not None:
             return Nodes.of_folder(open_graph(graph))
         return Nodes.of_tables(read_tables(**tables, memory=memory, progress=note))
 
-    if dry_run:
+    if folder is None or dry_run:
         plan = make_plan(read(), settings, limit, workers if group.alone else None)
-        if group.first and as_json:
-            print_json(plan.to_dict())
-        elif group.first:
-            print_stdout("\n".join(plan.lines))
+        if group.first:
+            show_plan(plan, as_json)
         return
-    assert folder is not None
-    began, names = perf_counter(), tables.get("names")
     try:
         measured = settings.engine.device if as_json else None
         with progress_bar(quiet or not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
             output = Output(folder, force, report)
-            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, names=names, bar=bar)
+            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, names=tables.get("names"), bar=bar)
     except KeyboardInterrupt:
         if group.first:
             print_stderr(Workspace.of_output(folder).stopped)
         # Not typer.Exit, which is an Exception: a session of workers would take it for an error of this one.
         sys.exit(STOPPED)
-    if not group.first:
-        return
-    if result is None:
-        print_stderr(f"{folder} is finished: there is nothing to resume")
-    else:
+    if result is not None:
         stages = [{"stage": name, "seconds": each} for name, each in clock.seconds.items() if each]
         took = {"stages": stages, **process_peaks(settings.engine.device)}
         print_result(result, folder, perf_counter() - began, as_json, took)
+    elif group.first:
+        print_stderr(f"{folder} is finished: there is nothing to resume")
+
+
+def show_plan(plan: Any, as_json: bool) -> None:
+    """Print what --dry-run prints."""
+    if as_json:
+        print_json(plan.to_dict())
+    else:
+        print_stdout("\n".join(plan.lines))
 
 
 def print_result(

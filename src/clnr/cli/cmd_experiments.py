@@ -39,7 +39,7 @@ def run_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in toy graph.
+    """Train a method on a data set and evaluate it.
 
     Without METHOD and --json, two baselines come first: raw features and an untrained encoder.
     """
@@ -77,7 +77,7 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on DATASET with the same seeds and splits, with a paired test of the first against each of the others."""
+    """Compare methods on the same seeds and splits. Paired tests are of the first against each of the others."""
     from clnr import datasets, methods
     from clnr.cli import console_tables
     from clnr.methods.recipe import parse

@@ -45,7 +45,7 @@ def list_command(
 
 @app.command()
 def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
-    """Show the recipe of METHOD on DATASET: every hyper-parameter with its value, meaning and source."""
+    """Show the hyper-parameters of a method on a data set."""
     from clnr.cli import console_tables
     from clnr.methods.presets import preset
 
@@ -145,7 +145,7 @@ def similar(
     unlinked: Annotated[bool, typer.Option("--unlinked", help="Leave out neighbours of the node in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Find the nodes most similar to a node, by the cosine similarity of their embeddings."""
+    """Find the nodes whose vectors are most similar to a node's."""
     from clnr.embedding.search.neighbors import similar_nodes
     from clnr.support.console import Table
 
@@ -174,7 +174,7 @@ def clusters(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find clusters of nodes by k-means of their vectors: sizes, typical nodes, and what sets each cluster apart."""
+    """Find clusters, their typical nodes and what sets them apart."""
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
 
@@ -203,7 +203,7 @@ def export(
     folder: Folder,
     formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy.")],
 ) -> None:
-    """Add files in other formats to the folder of an embedding, beside embeddings.parquet."""
+    """Write the vectors in other formats, beside embeddings.parquet."""
     from clnr.embedding.store.export import parse_formats
 
     names = parse_formats(formats)
@@ -221,7 +221,7 @@ def report(
     colour: Annotated[str | None, typer.Option(metavar="COLUMN", help=_COLOUR_HELP)] = None,
     show: Annotated[bool, typer.Option("--open", help=_OPEN_HELP)] = False,
 ) -> None:
-    """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
+    """Draw the report of an embedding again, or open it."""
     import webbrowser
 
     from clnr.embedding.store.artifact_files import current_report

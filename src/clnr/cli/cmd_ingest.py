@@ -33,7 +33,7 @@ def ingest(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write tables of edges and nodes as a graph folder for clnr embed --graph, in bounded memory."""
+    """Write large tables as a graph folder, for: clnr embed --graph."""
     _check(tables, folder, verify, force)
 
     from clnr.graph.folder import open_graph

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import app, print_json, print_stderr, print_stdout
-from clnr.cli.cmd_embed import print_result
+from clnr.cli.app import app, print_stderr
+from clnr.cli.cmd_embed import print_result, show_plan
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Device, Json, Precision, Quiet, Threads, reads_tables
 from clnr.errors import ClnrError
 
 PANELS = {
+    "Arguments": ("model",),
     "What most runs need": ("edges", "nodes", "label", "folder", "alone", "dry_run"),
     **TABLE_PANELS,
     OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
@@ -30,14 +31,14 @@ def transform(
     alone: Annotated[bool, typer.Option("--alone", help="Embed the tables as a graph of their own.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what was read, and stop.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Embed new nodes and edges with the model in FOLDER: added to its graph, or --alone. Nothing is trained."""
+    """Embed new nodes and edges with an earlier model. Nothing is trained."""
     from clnr.embedding.store.artifact_files import check_artifact, check_output
     from clnr.tables.argument_checks import check_files
 
@@ -55,14 +56,9 @@ def transform(
     from clnr.engine import choose
     from clnr.support.progress import progress_bar
 
-    if dry_run:
-        plan = read_extension(load_result(model), tables, alone=alone)
-        if as_json:
-            print_json(plan.to_dict())
-        else:
-            print_stdout("\n".join(plan.lines))
+    if folder is None or dry_run:
+        show_plan(read_extension(load_result(model), tables, alone=alone), as_json)
         return
-    assert folder is not None
     if force and folder.resolve() == model.resolve():
         print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")
     began = perf_counter()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from clnr.experiments.comparison import Comparison
 
 _MIB = 2**20
-_SCORES, _PUBLISHED = ("strict\n%", "paper\nrule % *"), ("publi-\nshed %",)
+_SCORES = ("strict\n%", "paper\nrule % *")
+_WITH_PUBLISHED = (*_SCORES, "publi-\nshed %")
 
 
 def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
@@ -27,7 +28,7 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     rows = list(rows)
     shown = any(result for _, result in rows)
     costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "epochs", "train\ns", "ms an\nepoch", "peak\nMiB")
-    table = _table("method", numbers=(*_SCORES, *_PUBLISHED[:shown], *costs))
+    table = _table("method", numbers=(*(_WITH_PUBLISHED if shown else _SCORES), *costs))
     for summary, result in rows:
         cells = _scored(summary, result, shown)
         cells += [f"{summary.mean(name):.0f}" for name in ("effective_rank", "epochs")]
@@ -39,10 +40,10 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
 
 def _scored(summary: Summary, published: Published | None, shown: bool) -> list[str]:
     """The method, its accuracies and, if it is shown, the published one; alignment and uniformity."""
-    beside = [f"{published.accuracy:.1f}" if published else "-"]
     accuracies = [_accuracy(summary, protocol) for protocol in ("strict", "paper")]
-    geometry = [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
-    return [summary.runs[0].method, *accuracies, *beside[:shown], *geometry]
+    if shown:
+        accuracies.append(f"{published.accuracy:.1f}" if published else "-")
+    return [summary.runs[0].method, *accuracies, *(f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity"))]
 
 
 def _accuracy(summary: Summary, protocol: str) -> str:
@@ -77,7 +78,7 @@ def comparison(compared: Comparison, published: list[Published | None]) -> Table
     """One row per method, with its difference from the first and the p-value."""
     shown = any(published)
     costs = ("align-\nment", "uniform-\nity", "epochs", "train\ns", "differ-\nence", "p **")
-    table = _table("method", numbers=(*_SCORES, *_PUBLISHED[:shown], *costs))
+    table = _table("method", numbers=(*(_WITH_PUBLISHED if shown else _SCORES), *costs))
     for summary, result, difference in zip(compared.summaries, published, (None, *compared.differences), strict=True):
         cells = _scored(summary, result, shown)
         cells += [f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}"]

@@ -1,17 +1,15 @@
-"""Options that several commands share: those of tables, made from their declarations, and what ``--set`` gives; and what to
-say of an option that there is not."""
+"""Options that several commands share: those of tables, made from their declarations, and what ``--set`` gives."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
-from clnr.errors import ClnrError, did_you_mean, option_name
+from clnr.errors import ClnrError, option_name
 from clnr.support.arguments import check_int
 from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
@@ -48,28 +46,17 @@ TABLE_PANELS = {
 OUTPUT_PANEL = "Output"
 
 
-def name_values(command: Any, context: Any) -> None:
-    """Have the help of a command name what its options take, in place of types of Python."""
-    command.get_help_option(context).rich_help_panel = command.params[-1].rich_help_panel
-    for each in command.get_params(context):
-        if each.param_type_name == "option" and each.metavar is None:
-            each.metavar = "" if each.is_flag else each.name.upper()
-
-
 def write_options(command: Any, context: Any, formatter: Any) -> None:
-    """Write the arguments and options of a command into its help, by panel."""
-    panels: dict[str, list[Any]] = {}
-    for each in command.get_params(context):
-        title = each.rich_help_panel or f"{each.param_type_name.capitalize()}s"
-        panels.setdefault(title, []).append(each.get_help_record(context))
-    write_panels(panels, formatter)
-
-
-def write_panels(panels: Mapping[str, Sequence[Any]], formatter: Any) -> None:
-    """Write pairs of what is explained and its explanation under the titles of their panels."""
-    for title, records in panels.items():
+    """Write the parameters of a command into its help: by its panels, if it has some; the others come after them."""
+    parameters = {each.name: each for each in command.get_params(context)}
+    panels = dict(getattr(command.callback, "panels", {}))
+    for each in parameters.values():
+        if not any(each.name in names for names in panels.values()):
+            title = f"{each.param_type_name.capitalize()}s"
+            panels[title] = *panels.get(title, ()), each.name
+    for title, names in panels.items():
         with formatter.section(title):
-            formatter.write_dl(records)
+            formatter.write_dl([parameters[name].get_help_record(context) for name in names if name in parameters])
 
 
 # -- --set --
@@ -92,27 +79,6 @@ def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any
     return parse(recipe), engine
 
 
-_KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
-
-
-def refused_argument(error: Any) -> str:
-    """What to say of an argument that the parser refuses: its own words, and where the help is."""
-    from clnr.methods.recipe import recipe_keys
-
-    context = getattr(error, "ctx", None)
-    command = "clnr" if context is None or context.parent is None else f"clnr {context.info_name}"
-    message = f"{error.format_message().rstrip('.')}; "
-    # Of options that there are not.
-    if hasattr(error, "possibilities"):
-        name = error.option_name
-        key = name.lstrip("-").replace("-", "_")
-        near = did_you_mean(name, error.possibilities or ())
-        if key in (*recipe_keys(), "precision", "threads"):
-            near = f"hyper-parameters are set by --set {key}=VALUE; "
-        message = f"there is no option {name}; {near}"
-    return f"{message}see: {command} --help"
-
-
 # -- tables --
 
 
@@ -121,8 +87,6 @@ def reads_tables(panels: Mapping[str, Sequence[str]], *without: str) -> Callable
 
     In its help, all options stand in these panels, in this order.
     """
-    panel_of = {name: panel for panel, names in panels.items() for name in names}
-    order = {name: place for place, name in enumerate(panel_of)}
     tables = {name: each for name, each in TableArguments.options().items() if name not in without}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -130,24 +94,17 @@ def reads_tables(panels: Mapping[str, Sequence[str]], *without: str) -> Callable
         def run(**given: Any) -> None:
             command(tables=_table_arguments({name: given.pop(name, None) for name in tables}), **given)
 
-        keywords = dict(inspect.signature(command, eval_str=True).parameters)
-        del keywords["tables"]
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [each for each in signature.parameters.values() if each.name != "tables"]
         for name, each in tables.items():
-            kind = each.type | None
-            option = typer.Option(each.flags or option_name(name), metavar=each.metavar, help=each.help)
-            keywords[name] = inspect.Parameter(name, _KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-        parameters = [placed(keywords[name]) for name in sorted(keywords, key=lambda name: order.get(name, len(order)))]
+            kind, option = each.type | None, typer.Option(each.flags or option_name(name), metavar=each.metavar, help=each.help)
+            parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+            parameters.append(parameter.replace(annotation=Annotated[kind, option]))
         # Typer makes options of these.
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+        run.panels = panels  # type: ignore[attr-defined]
         return run
-
-    def placed(parameter: inspect.Parameter) -> inspect.Parameter:
-        kind, option = get_args(parameter.annotation)
-        # Other commands have the same option in another place.
-        option = copy.copy(option)
-        option.rich_help_panel = panel_of.get(parameter.name)
-        return parameter.replace(kind=_KEYWORD_ONLY, annotation=Annotated[kind, option])
 
     return decorate
 

@@ -52,7 +52,9 @@ def sample_non_edges(edges: Ways, wanted: int, key: rng.Key, ends: tuple[Array, 
         one, other = _drawn_nodes(draws[::2], first, count), _drawn_nodes(draws[1::2], second, count)
         drawn = np.concatenate([drawn, pair_keys(one, other, count)])
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-        drawn = drawn[~_are_linked(edges, drawn)]
+        a, b = np.divmod(drawn, count)
+        linked = [find_edges(indptr, indices, a, b) >= 0 for indptr, indices in edges]
+        drawn = drawn[~np.logical_or.reduce(linked)]
         begin += more
     rest = np.setdiff1d(_non_edges(edges, *(ends or (np.arange(count),) * 2)), drawn)
     last = torch.arange(max(0, min(wanted - len(drawn), len(rest))))
@@ -62,15 +64,6 @@ def sample_non_edges(edges: Ways, wanted: int, key: rng.Key, ends: tuple[Array, 
 
 def _drawn_nodes(draws: Array, nodes: Array | None, count: int) -> Array:
     return draws * count >> 32 if nodes is None else nodes[draws * len(nodes) >> 32]
-
-
-def _are_linked(edges: Ways, keys: Array) -> Array:
-    """Whether pairs have an edge in either direction."""
-    one, other = np.divmod(keys, len(edges[0][0]) - 1)
-    linked = np.zeros(len(keys), np.bool_)
-    for indptr, indices in edges:
-        linked |= find_edges(indptr, indices, one, other) >= 0
-    return linked
 
 
 def _non_edges(edges: Ways, first: Array, second: Array) -> Array:

@@ -22,8 +22,7 @@ from clnr.nn.objectives import StepContext, Supervision
 from clnr.support.arguments import check_list, check_seed, check_type
 from clnr.support.machine import memory
 from clnr.support.stage_clock import stage
-from clnr.training.checkpoint import Checkpoint
-from clnr.training.loop import ProgressCallback, TrainingResult, advice, fit_all
+from clnr.training.loop import ProgressCallback, advice, fit_all
 
 
 def learn(
@@ -32,16 +31,14 @@ def learn(
     seed: int,
     recipe: Recipe,
     engine: Engine,
-    progress: ProgressCallback | None = None,
-    checkpoint: Checkpoint | None = None,
     device_graph: DeviceGraph | None = None,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+    """Train a method on a graph: parameters and embedding.
 
     Methods that are given the same ``device_graph``, that graph without labels on the engine's device, share what they compute.
     """
     with memory.enough_memory(), engine.use_threads():
-        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, device_graph)
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, device_graph=device_graph)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -53,8 +50,7 @@ def learn_seeds(
     seeds: Sequence[int],
     recipe: Recipe,
     engine: Engine,
-    progress: ProgressCallback | None,
-    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
     device_graph: DeviceGraph | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
@@ -66,16 +62,27 @@ def learn_seeds(
     seen = device_graph or _without_labels(graph, engine)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     for adapted, supervisions in by_recipe.items():
+        began = time.perf_counter()
         with stage("prepare"):
-            prepared = _Prepared(method.build(adapted), seen, engine)
-        width = prepared.model.encoder.width(prepared.device_graph.num_features)
+            model = method.build(adapted)
+            inputs, given = model.fit_inputs(seen, engine)
+        seconds = (time.perf_counter() - began) / len(supervisions)
+        width = model.encoder.width(given.num_features)
         if method.supervised and width < adapted.dimension:
             raise MethodError(f"{method.name}: the encoder gives {width} columns, and there are {adapted.dimension} classes")
-        starts = [prepared.start(adapted, seed, supervision) for seed, supervision in supervisions.items()]
-        fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint)
-        for seed, each in zip(supervisions, fitted, strict=True):
+        graphs = {seed: with_edge_noise(model, adapted, given, engine, seed) for seed in supervisions}
+        starts = [StepContext(engine, graphs[seed], seed, 0, adapted.epochs, each) for seed, each in supervisions.items()]
+        for seed, fitted in zip(supervisions, fit_all(model, adapted, starts, progress), strict=True):
+            if isinstance(fitted, TrainingError):
+                learned[seed] = fitted
+                continue
+            fitted = replace(fitted, parameters=inputs | fitted.parameters, seconds=fitted.seconds + seconds)
             with stage("embed"):
-                learned[seed] = prepared.embed(adapted, seed, each, len(supervisions))
+                z = model.embed(fitted.parameters, engine.float32, View(given))
+            learned[seed] = TrainedEmbedding(seed, adapted, given, fitted, z)
+            if not z.isfinite().all():
+                failure = f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(adapted)}"
+                learned[seed] = TrainingError(failure)
     return [learned[seed] for seed in seeds]
 
 
@@ -84,34 +91,6 @@ def _without_labels(graph: Graph, engine: Engine) -> DeviceGraph:
         raise DataError("the graph has no nodes")
     # Loops weigh the median of edges, so that the unit of weights has no effect.
     return engine.to_device(graph.without_labels(), median_weight(graph.incoming.weight))
-
-
-class _Prepared:
-    """A model and a graph whose features are those that its encoder is given."""
-
-    def __init__(self, model: Model, device_graph: DeviceGraph, engine: Engine):
-        began = time.perf_counter()
-        self.model, self._engine = model, engine
-        self.inputs, self.device_graph = model.fit_inputs(device_graph, engine)
-        self.seconds = time.perf_counter() - began
-
-    def start(self, recipe: Recipe, seed: int, supervision: Supervision | None) -> StepContext:
-        """The context of the first step of a training."""
-        graph = with_edge_noise(self.model, recipe, self.device_graph, self._engine, seed)
-        return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision)
-
-    def embed(
-        self, recipe: Recipe, seed: int, fitted: TrainingResult | TrainingError, seeds: int
-    ) -> TrainedEmbedding | TrainingError:
-        """The embedding after a training, one of several seeds; its error where it failed."""
-        if isinstance(fitted, TrainingError):
-            return fitted
-        parameters = self.inputs | fitted.parameters
-        fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + self.seconds / seeds)
-        z = self.model.embed(fitted.parameters, self._engine.float32, View(self.device_graph))
-        if not z.isfinite().all():
-            return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
-        return TrainedEmbedding(seed, recipe, self.device_graph, fitted, z)
 
 
 def with_edge_noise(model: Model, recipe: Recipe, graph: DeviceGraph, engine: Engine, seed: int) -> DeviceGraph:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from clnr.errors import ClnrError
-from clnr.support.arguments import check_choice, check_list
+from clnr.support.arguments import check_list
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,6 @@ class Run:
     threads: int | None = None
 
 
-_ACCURACY_FIELDS = ("strict", "paper", "validation")
-_NUMBER_FIELDS = tuple(each.name for each in fields(Run) if each.type in ("int", "float"))
-
-
 @dataclass(frozen=True)
 class Summary:
     """Several runs that differ only in their seed.
@@ -70,14 +66,11 @@ class Summary:
         return cls(tuple(sorted(checked, key=lambda run: run.seed)))
 
     def mean(self, metric: str) -> float:
-        return statistics.fmean(self._values("metric", metric, _NUMBER_FIELDS))
+        return statistics.fmean(getattr(run, metric) for run in self.runs)
 
     def accuracy(self, protocol: str) -> dict[str, Any]:
-        values = self._values("protocol", protocol, _ACCURACY_FIELDS)
+        values = [getattr(run, protocol) for run in self.runs]
         return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
-
-    def _values(self, kind: str, name: str, choices: tuple[str, ...]) -> list[float]:
-        return [getattr(run, check_choice(kind, name, choices)) for run in self.runs]
 
     @property
     def epoch_ms(self) -> float | None:

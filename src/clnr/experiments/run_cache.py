@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from clnr.graph import Graph
 
 _FIRST_BYTES = b'{"key": '
-_KINDS = {"str": str, "int": int, "float": int | float, "dict": dict}
 
 
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
@@ -90,7 +89,7 @@ class RunCache:
         for number, line in enumerate(lines, 1):
             try:
                 values = parse_json(line.decode())
-                entries.append(_Entry(str(values.pop("key")), str(values.pop("made")), _checked(Run(**values))))
+                entries.append(_Entry(str(values.pop("key")), str(values.pop("made")), Run(**values)))
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise ValueError(f"its line {number} is not a run: {error}") from None
         return entries
@@ -123,14 +122,3 @@ class RunCache:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             problem = f"cannot be used: {shorten(' '.join(reason.split()), 200)}; set CLNR_HOME to another folder"
             raise RunCacheError(f"the run cache, {self.path}, {problem}") from None
-
-
-def _checked(run: Run) -> Run:
-    """The run, if its values are of the types that it declares, and its versions name the code."""
-    for field in dataclasses.fields(Run):
-        value, (kind, optional, _) = getattr(run, field.name), str(field.type).partition(" | None")
-        if not isinstance(value, _KINDS[kind.partition("[")[0]]) and not (optional and value is None):
-            raise TypeError(f"its {field.name} is {shorten(repr(value), 60)}")
-    if not isinstance(run.versions.get("code"), str):
-        raise TypeError("its versions do not name the code")
-    return run
