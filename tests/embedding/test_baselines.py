@@ -17,7 +17,7 @@ from clnr.embedding import embed as embed_module
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.scoring.scores import Scorer, cosines_of
+from clnr.embedding.scoring.scores import Truth, cosines_of, scored
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, logistic_probe, predictions, score_cosines
@@ -44,9 +44,9 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
     probe = logistic_probe(graph.features, graph.labels, split, 0)
     raw = result.baselines["Raw"]
     assert raw["link_auc"] == pytest.approx(links["auc"])
-    assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.strict, probe.validation)
+    assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.scores["accuracy"], probe.validation)
     own = logistic_probe(result.z, graph.labels, split, 0)
-    assert result.scores["strict_accuracy"] == own.strict
+    assert result.scores["strict_accuracy"] == own.scores["accuracy"]
     assert raw["strict_accuracy_error"] == pytest.approx(accuracy_error(own.correct, probe.correct))
 
 
@@ -79,8 +79,7 @@ def test_errors_are_those_of_the_differences():
     held = evaluation.hold_out(GRAPH, 0.2, 0)
     random = torch.Generator().manual_seed(0)
     rows = [torch.randn(120, 5, generator=random) for _ in range(2)]
-    scorer = Scorer.of(GRAPH, held, 0, by_labels=False)
-    first, second = (scorer.score(cosines_of(each, held), None) for each in rows)
+    first, second = (scored(cosines_of(each, held)) for each in rows)
     assert first.errors(second) == {"link_auc_error": auc_error(*(link_cosines(unit_rows(each), held) for each in rows))}
 
 
@@ -129,7 +128,7 @@ def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
 
 
 def test_the_accuracy_of_features_that_are_too_wide_is_left_out(monkeypatch):
-    monkeypatch.setattr(Scorer, "is_quick", lambda self, rows: False)
+    monkeypatch.setattr(Truth, "is_quick", lambda self, rows: False)
     result = fitted()
     assert "strict_accuracy" not in result.baselines["Raw"]
     assert "strict_accuracy" in result.baselines["Untrained"]
@@ -187,7 +186,7 @@ def test_what_edges_weigh_is_told_where_they_tell_little():
 
 
 def test_what_a_probe_takes_is_counted():
-    scorer = Scorer.of(GRAPH, None, 0, by_labels=True)
-    count = len(split_of(GRAPH, 0).train) * 3
-    assert scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
-    assert not scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))
+    split = split_of(GRAPH, 0)
+    truth, count = Truth(GRAPH.labels, split, 0, "cpu"), len(split.train) * 3
+    assert truth.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
+    assert not truth.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))

@@ -53,8 +53,8 @@ def test_it_is_what_scikit_learn_gives_for_the_best_by_validation(classes, spars
     # A node that lies on the border may fall on either side of it in float32.
     assert made.validation == pytest.approx(best, abs=0.7)
     assert made.validation == pytest.approx(validation, abs=0.7)
-    assert made.strict == pytest.approx(test, abs=0.7)
-    assert made.strict == 100 * made.correct.mean()
+    assert made.scores["accuracy"] == pytest.approx(test, abs=0.7)
+    assert made.scores["accuracy"] == 100 * made.correct.mean()
     assert len(made.correct) == len(SPLIT.test)
     assert made.converged
 
@@ -62,9 +62,9 @@ def test_it_is_what_scikit_learn_gives_for_the_best_by_validation(classes, spars
 def test_the_scale_of_columns_does_not_matter_nor_does_that_of_all():
     x, labels = blobs(scales=np.ones(20))
     plain = logistic_probe(x, labels, SPLIT, 0)
-    assert plain.strict > 60
+    assert plain.scores["accuracy"] > 60
     for changed in (x * 1e-6, x * 1e6, x * 10.0 ** np.arange(-10, 10) + 3):
-        assert logistic_probe(changed, labels, SPLIT, 0).strict == pytest.approx(plain.strict, abs=5)
+        assert logistic_probe(changed, labels, SPLIT, 0).scores["accuracy"] == pytest.approx(plain.scores["accuracy"], abs=5)
 
 
 def test_one_scale_for_all_is_chosen_where_small_columns_are_noise():
@@ -74,7 +74,7 @@ def test_one_scale_for_all_is_chosen_where_small_columns_are_noise():
     x = np.hstack([signal, 0.01 * random.standard_normal((N, 400))])
     made = logistic_probe(x, labels, SPLIT, 0)
     assert not made.per_column
-    assert made.strict > 99
+    assert made.scores["accuracy"] > 99
 
 
 def test_test_labels_are_not_read_before_the_choice():
@@ -84,7 +84,7 @@ def test_test_labels_are_not_read_before_the_choice():
     others[SPLIT.test] = np.roll(labels[SPLIT.test], 1)
     changed = logistic_probe(x, others, SPLIT, 0)
     assert changed[1:5] == made[1:5]
-    assert changed.strict < made.strict
+    assert changed.scores["accuracy"] < made.scores["accuracy"]
 
 
 def test_a_class_that_no_training_node_has_is_never_guessed():

@@ -26,19 +26,12 @@ _STRUCTURE_COLUMNS = 256
 _TELLING_WEIGHT = 0.5
 
 
-class Effort(NamedTuple):
-    """How much time to spend: a method, and what it changes in that method's recipe."""
-
-    method: Method
-    changes: dict[str, Any]
-
-
-EFFORTS = {
-    "quick": Effort(SVD_MIX, {}),
-    "standard": Effort(CLNR_MIX, {}),
-    "best": Effort(CLNR_MIX, {"hidden": 512, "epochs": 200}),
+EFFORTS: dict[str, tuple[Method, dict[str, Any]]] = {
+    "quick": (SVD_MIX, {}),
+    "standard": (CLNR_MIX, {}),
+    "best": (CLNR_MIX, {"hidden": 512, "epochs": 200}),
 }
-STANDARD = "standard"
+"""How much time to spend: a method, and what it changes in that method's recipe."""
 LABELS, LINKS = "labels", "links"
 PURPOSES = (LABELS, LINKS)
 """What vectors may be for, if not for everything."""
@@ -64,8 +57,8 @@ def choose_method(
             raise RecipeError("a purpose may take a baseline in place of encoder=...: leave one out")
         return {"method": (CLNR if method is None else method_of(method)).with_encoder(encoder)}
     if method is None:
-        chosen = EFFORTS[effort or STANDARD]
-        return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}
+        chosen, changes = EFFORTS[effort or "standard"]
+        return {"method": chosen, "effort": changes, "purpose": purpose}
     for name, value in (("effort", effort), ("purpose", purpose)):
         if value is not None:
             named = option("method", method_of(method).name)
@@ -76,10 +69,7 @@ def choose_method(
 def check_labels(method: Method, present: bool) -> None:
     """Fail if a method needs labels, and there are none."""
     if method.supervised and not present:
-        raise DataError(
-            f"{method.name} is supervised, and there are no labels to train by; name their column in the node table "
-            f"({option('label')}), or choose a method that needs none, such as {CLNR.name}"
-        )
+        raise DataError(f"{method.name} is supervised, and there are no labels to train by ({option('label')})")
 
 
 class Choice(NamedTuple):

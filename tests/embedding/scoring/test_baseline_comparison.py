@@ -96,7 +96,7 @@ def test_for_links_edges_decide():
     ours, baselines = scored(60, 0.7), {"A": scored(50, 0.9), "B": scored(80, 0.6)}
     assert compare(CLNR, ours, baselines).rival == "B"
     made = compare(CLNR, ours, baselines, LINKS)
-    assert (made.measure, made.rival) == ("link_auc", "A")
+    assert (made.measure.key, made.rival) == ("link_auc", "A")
     assert made.sentence == "for predicting edges, A scores higher than CLNR: link AUC 0.900 against 0.700"
 
 

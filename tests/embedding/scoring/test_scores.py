@@ -16,7 +16,7 @@ from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.reporting import report_data
 from clnr.embedding.rows.passes import Passes
-from clnr.embedding.scoring import samples
+from clnr.embedding.scoring import scores
 from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.output_folder import write_report
@@ -114,9 +114,9 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
     truth = np.repeat([1, 0], held.shape[1])
-    scores = result.scores
-    assert scores["link_auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(cosines)), abs=1e-6)
-    assert scores["links_held_out"] == held.shape[1]
+    found = result.scores
+    assert found["link_auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(cosines)), abs=1e-6)
+    assert found["links_held_out"] == held.shape[1]
     x = folder.in_memory().features.toarray()
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     raw = roc_auc_score(truth, np.concatenate([(x[a] * x[b]).sum(1) for a, b in (held, apart)]))
@@ -125,21 +125,21 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
     graph, shards = folder.in_memory(), Shards(out)
     probe = logistic_probe(shards.rows(np.arange(NODES)), graph.labels, split_of(graph, 0), 0)
-    assert scores["strict_accuracy"] == pytest.approx(probe.strict)
-    assert 1 < scores["effective_rank"] <= 8
-    assert 0 <= scores["alignment"] <= 4
+    assert found["strict_accuracy"] == pytest.approx(probe.scores["accuracy"])
+    assert 1 < found["effective_rank"] <= 8
+    assert 0 <= found["alignment"] <= 4
     assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
     assert "from files, training-free baselines are not scored" in result.warnings
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_LABELLED", 40)
-    nodes, labelled, total = samples.labelled_nodes(folder, 1)
+    monkeypatch.setattr(scores, "MOST_LABELLED", 40)
+    nodes, labelled, total = scores.labelled_nodes(folder, 1)
     assert (len(nodes), total) == (40, NODES // 3 + 1)
     assert np.array_equal(labelled.labels, folder.in_memory().labels[nodes])
-    monkeypatch.setattr(samples, "_BLOCK_LABELS", 33)
+    monkeypatch.setattr(scores, "_BLOCK_LABELS", 33)
     for graph in (folder, folder.in_memory()):
-        assert np.array_equal(samples.labelled_nodes(graph, 1).nodes, nodes)
+        assert np.array_equal(scores.labelled_nodes(graph, 1).nodes, nodes)
 
 
 def test_degrees_that_know_held_out_edges_are_warned_of(tmp_path):
