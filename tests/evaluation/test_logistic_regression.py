@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from clnr import rng
 from clnr.errors import DataError
 from clnr.evaluation import logistic_probe, logistic_regression, majority_accuracy
 from clnr.graph import Split
@@ -96,26 +97,10 @@ def test_a_class_that_no_training_node_has_is_never_guessed():
 def test_large_sets_are_drawn_from(monkeypatch):
     x, labels = blobs()
     monkeypatch.setattr(logistic_regression, "MOST_NODES", 60)
-    fitted = []
-    monkeypatch.setattr(logistic_regression, "_fit", spy(logistic_regression._fit, fitted))
+    assert len(logistic_regression.drawn(SPLIT.train, rng.key(0), 60)) == 60
     first, again, other = (logistic_probe(x, labels, SPLIT, seed) for seed in (0, 0, 1))
-    assert set(fitted) == {60}
     assert first[:5] == again[:5]
     assert (first.correct != other.correct).any()
-
-
-def spy(fit, seen):
-    def called(rows, targets, classes):
-        seen.append(len(targets))
-        return fit(rows, targets, classes)
-
-    return called
-
-
-def test_it_says_whether_it_converged(monkeypatch):
-    x, labels = blobs()
-    monkeypatch.setattr(logistic_regression, "MOST_ITERATIONS", 1)
-    assert not logistic_probe(x, labels, SPLIT, 0).converged
 
 
 def test_one_class_is_refused():

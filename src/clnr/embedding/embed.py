@@ -119,7 +119,7 @@ def embed_graph(
             *fitted.model.remarks(),
             *collapse_warnings(scores, vectors.shape[1]),
             *scored.warnings,
-            *score_warnings(graph, fitted.model.method, scores, scored.baselines, settings.purpose),
+            *score_warnings(fitted.model.method, scores, scored.baselines, settings.purpose),
             *baselines.remarks,
         ]
     fingerprint = settings.fingerprint(nodes.graph.digest, asked)

@@ -69,18 +69,6 @@ def without(graph, pairs):
     return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
 
 
-@pytest.mark.parametrize("directed", [False, True])
-def test_from_files_the_same_edges_are_held_out_as_in_memory(folder, tmp_path, directed):
-    if directed:
-        rng = np.random.default_rng(2)
-        edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 60, (2, 300)), strict=True)))
-        folder = ingest(edges, pa.table({"id": np.arange(60), "x": rng.normal(size=60)}), out=tmp_path / "g", directed=True)
-    links, in_memory = hold_out(folder, 0.1, 3), hold_out(folder.in_memory(), 0.1, 3)
-    np.testing.assert_array_equal(links.positives, in_memory.positives)
-    np.testing.assert_array_equal(links.negatives, in_memory.negatives)
-    assert hold_out(folder, 1e-9, 0) is None
-
-
 def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
     path = shutil.copytree(folder.stored.path, tmp_path / "graph")
     columns = np.fromfile(path / "incoming.indices.bin", "<i4")

@@ -11,8 +11,6 @@ from math import inf, isfinite, nan
 from typing import NamedTuple
 
 from clnr.embedding.defaults import LINKS
-from clnr.errors import option
-from clnr.graph import Graph
 from clnr.methods import RAW, Method
 from clnr.report import Score
 from clnr.support.humanize import plural
@@ -152,19 +150,11 @@ def _sentence(method: Method, measure: _Measure, rival: str, scores: Scores, bas
     return f"{measure.task}{called} {'score' if rival == RAW.name else 'scores'} higher than {method.name}: {lost}"
 
 
-def score_warnings(
-    graph: Graph,
-    method: Method,
-    scores: Scores,
-    baselines: Mapping[str, Scores],
-    purpose: str | None = None,
-) -> list[str]:
+def score_warnings(method: Method, scores: Scores, baselines: Mapping[str, Scores], purpose: str | None = None) -> list[str]:
     """Scores that should make a reader doubt the embedding, a line each."""
     compared, raw = compare(method, scores, baselines, purpose), baselines.get(RAW.name, {})
     decided = None if compared is None else compared.measure
     lines = [*_link_doubts(scores, decided), *_accuracy_doubts(scores)]
-    if decided == _LINKS and purpose != LINKS and graph.labels is None:
-        lines.append(f"to see which helps your task, give labels of some nodes: {option('label', 'COLUMN')}")
     beaten_by = [
         (each, RAW.name)
         for each in (_ACCURACY, _LINKS)

@@ -250,20 +250,16 @@ def alignment_scores(model: FittedModel, engine: Engine, given: DeviceGraph) -> 
     ``given`` is the graph without the held-out edges, with the features that the encoder is given. In blocks, columns' moments
     are those of the nodes that are measured, as in a sampled step, and only views that are alike in kind are compared.
     """
-    built, count = model.method.build(model.recipe), given.graph.num_nodes
-    if built.objective is None or (given.in_blocks and not model.method.symmetric_views):
+    method, recipe, count = model.method, model.recipe, given.graph.num_nodes
+    if method.objective is None or (given.in_blocks and not method.symmetric_views):
         return {}
-    most = min(count, (model.recipe.sampled_nodes or _ALIGNED_NODES) if given.in_blocks else _ALIGNED_NODES)
+    most = min(count, (recipe.sampled_nodes or _ALIGNED_NODES) if given.in_blocks else _ALIGNED_NODES)
     nodes = rng.permute(rng.key(model.seed, "measured"), torch.arange(most), count)
-    parameters = model.parameters_on(engine)
+    if not given.in_blocks:
+        nodes = nodes.sort().values.to(engine.device)
     with torch.no_grad(), engine.use_threads():
-        if given.in_blocks:
-            views = built.augment(given, model.seed, "measure", 0)
-            rows = built.project(parameters, engine.float32, views, nodes, sampled=True)[:2]
-        else:
-            nodes = nodes.sort().values.to(engine.device)
-            rows = fresh_views(model.method, model.recipe, parameters, engine.float32, given, model.seed, nodes)
-        u, v = map(unit_rows, rows)
+        parameters = model.parameters_on(engine)
+        u, v = map(unit_rows, fresh_views(method, recipe, parameters, engine.float32, given, model.seed, nodes))
         return {"alignment": geometry.alignment(u, v), "uniformity": (geometry.uniformity(u) + geometry.uniformity(v)) / 2}
 
 
