@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 
 import numpy as np
@@ -14,30 +13,25 @@ from sklearn.metrics import roc_auc_score
 from clnr import methods
 from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.reporting import report_data
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.scoring import scores
 from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
-from clnr.embedding.store.output_folder import write_report
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
 from clnr.engine.blocks import in_blocks
-from clnr.errors import DataError, UnknownName
-from clnr.evaluation import hold_out, logistic_probe
+from clnr.errors import DataError
+from clnr.evaluation import hold_out, logistic_probe, without_pairs
 from clnr.experiments.learn import learn
-from clnr.graph.csr import edge_keys, to_csr, transpose
+from clnr.graph.csr import edge_keys
 from clnr.graph.folder import open_graph
 from clnr.tables import ingest
 from tests.embedding.jobs import embed_folder
 
 NODES = 400
 CHANGES = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
-
-
-def settings(**more):
-    return Settings(methods.CLNR, choose("cpu"), recipe=CHANGES, **{"hold_out": 0.1, **more})
+SETTINGS = Settings(methods.CLNR, choose("cpu"), recipe=CHANGES, hold_out=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +51,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
-    return embed_folder(folder, out, settings(), report=True), out
-
-
-def without(graph, pairs):
-    """A graph in memory without some pairs, one edge at a time."""
-    out = {tuple(pair) for pair in pairs.T.tolist()}
-    source, target, _ = graph.edges()
-    left = np.array([(min(a, b), max(a, b)) not in out for a, b in zip(source.tolist(), target.tolist(), strict=True)])
-    incoming = to_csr(target[left], source[left], None, graph.num_nodes)
-    return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
+    return embed_folder(folder, out, SETTINGS, report=True), out
 
 
 def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
@@ -81,13 +66,13 @@ def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
 def some_rows(folder, model, nodes, path, most_rows=10_000):
     """Vectors of some nodes, without the held-out edges."""
     seen = in_blocks(folder, 1.0, edge_keys(hold_out(folder, 0.1, 0).positives, NODES))
-    return Passes(seen, settings(), Workspace(path), most_rows).some(model, nodes).numpy()
+    return Passes(seen, SETTINGS, Workspace(path), most_rows).some(model, nodes).numpy()
 
 
 def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(folder, made, tmp_path):
     result, _ = made
     links = hold_out(folder, 0.1, 0)
-    whole = learn(methods.CLNR, without(folder.in_memory(), links[0]), 0, result.model.recipe, choose("cpu"))
+    whole = learn(methods.CLNR, without_pairs(folder.in_memory(), links[0]), 0, result.model.recipe, choose("cpu"))
     assert torch.equal(torch.tensor(result.losses), whole.fitted.losses)
     some = np.array([5, 399, 0, 17, 200])
     for most_rows in (10_000, 1):
@@ -118,6 +103,7 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     assert 0 <= found["alignment"] <= 4
     assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
     assert "from files, training-free baselines are not scored" in result.warnings
+    assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
@@ -135,14 +121,3 @@ def test_degrees_that_know_held_out_edges_are_warned_of(tmp_path):
     folder = ingest(pa.table(dict(zip(("source", "target"), ends, strict=True))), out=tmp_path / "graph")
     result = embed_folder(folder, tmp_path / "out", Settings(methods.RAW, choose("cpu"), hold_out=0.1))
     assert "link scores may be slightly too high" in "\n".join(result.warnings)
-
-
-def test_the_report_is_of_a_sample(folder, made, monkeypatch):
-    _, out = made
-    assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
-    monkeypatch.setattr(report_data, "_MOST_NODES_IN_SHARDS", 50)
-    text = write_report(out).read_text(encoding="utf-8")
-    assert f"a random sample: 50 of {NODES} nodes" in text
-    assert "training-free baselines are not scored" in text
-    with pytest.raises(UnknownName, match="unknown column 'title'"):
-        write_report(out, "title")

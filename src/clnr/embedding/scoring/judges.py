@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,20 +70,14 @@ def of_labels(nodes: Array, labels: Array) -> Judge:
     def outcome(vectors: Tensor) -> Array:
         return leave_one_out(vectors, torch.from_numpy(labels).to(vectors.device)).cpu().numpy()
 
-    measure = "accuracy {:.1f} against {:.1f} % with {}, by cross-validation"
-    return Judge(
-        nodes, outcome, lambda right: 100 * float(right.mean()), accuracy_error, measure, f"{len(nodes):,} labelled nodes"
-    )
+    measure, counted = "accuracy {:.1f} against {:.1f} % with {}, by cross-validation", f"{len(nodes):,} labelled nodes"
+    return Judge(nodes, outcome, lambda right: 100 * float(right.mean()), accuracy_error, measure, counted)
 
 
 def of_edges(links: HeldOutPairs) -> Judge:
     """How well cosines separate held-out edges from non-edges: the half of them that is not scored by."""
     nodes = link_ends(links)
-    by_place = renumbered(links, nodes)
-
-    def outcome(vectors: Tensor) -> Array:
-        return cosines_of(vectors, by_place)
-
+    outcome = partial(cosines_of, links=renumbered(links, nodes))
     measure, counted = "link AUC {:.3f} against {:.3f} with {},", f"{links.positives.shape[1]:,} other held-out edges"
     return Judge(nodes, outcome, lambda cosines: score_cosines(cosines)["auc"], auc_error, measure, counted)
 
