@@ -210,18 +210,6 @@ def test_lazy_widths_are_those_of_the_graph(tmp_path, structure):
     assert np.array_equal(embedder(eager, recipe={"structure": structure}).fit(graph).embedding_, made.embedding_)
 
 
-def test_lazy_layers_of_torch_get_their_widths_too():
-    class Lazy(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.LazyLinear(8)
-
-        def forward(self, x, edge_index):
-            return self.linear(x.index_add(0, edge_index[1], x[edge_index[0]]))
-
-    assert embedder(Lazy()).fit(tiny()).embedding_.shape == (40, 8)
-
-
 def test_a_read_out_is_fitted_to_its_rows_and_saved(tmp_path):
     made = embedder(method="CLNR-tuned", dimension=10).fit(tiny())
     assert made.embedding_.shape == (40, 10)
