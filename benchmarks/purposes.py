@@ -35,9 +35,8 @@ from clnr.embedding.baselines import recipe_beside
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.embed import training_graph
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.scoring.judges import JUDGES, Judge, settle
-from clnr.embedding.scoring.samples import labelled_nodes
-from clnr.embedding.scoring.scores import cosines_of
+from clnr.embedding.scoring.judges import Judge, judge_for, settle
+from clnr.embedding.scoring.scores import cosines_of, labelled_nodes
 from clnr.embedding.search.nodes import Nodes
 from clnr.engine import Engine, View, choose
 from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
@@ -115,7 +114,7 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
     measure = "roc_auc" if name in graphs.BY_AUC else "accuracy"
     for labels in ("10 %", *map(str, FEW)):
         split = split_of(graph, seed) if "%" in labels else few(graph, int(labels), seed)
-        judge, _ = JUDGES[LABELS].judge(labelled_nodes(dataclasses.replace(graph, split=split), seed), None, seed)
+        judge, _ = judge_for(LABELS, labelled_nodes(dataclasses.replace(graph, split=split), seed), None, seed)
         assert judge is not None
         taken, rows = trial.chosen(judge)
         compared = {"mix": trial.usual.z, "chosen": rows}
@@ -135,7 +134,7 @@ def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Itera
     assert held is not None
     seen = training_graph(table_graph.info, without_pairs(graph, held.positives))
     trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
-    judge, test = JUDGES[LINKS].judge(labelled_nodes(seen, seed), held, seed)
+    judge, test = judge_for(LINKS, labelled_nodes(seen, seed), held, seed)
     assert judge is not None
     taken, rows = trial.chosen(judge)
     compared = {"mix": trial.usual.z, "chosen": rows} | {each.name: z for each, z in trial.baselines.items()}

@@ -29,7 +29,7 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.result import EmbeddingResult
 from clnr.engine import Engine, choose
 from clnr.errors import DataError
-from clnr.evaluation import probe
+from clnr.evaluation import Task, probes
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
@@ -88,10 +88,10 @@ def train(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> EmbeddingR
 
 def accuracies(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:
     """Strict accuracy on the hidden test nodes, and on the seen ones."""
-    numbers = recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay
-    rows, labels = torch.from_numpy(z), torch.tensor(graph.labels)
+    numbers, rows = (recipe.probe_learning_rate, recipe.probe_weight_decay), torch.from_numpy(z)
     parts = np.intersect1d(split.test, hidden), np.setdiff1d(split.test, hidden)
-    new, old = (probe(rows, labels, Split(split.train, split.validation, part), *numbers).strict for part in parts)
+    tasks = [Task(rows, Split(split.train, split.validation, part), *numbers) for part in parts]
+    new, old = (each.strict for each in probes(tasks, torch.tensor(graph.labels), recipe.probe_steps))
     return new, old
 
 

@@ -17,11 +17,11 @@ from clnr.embedding import embed as embed_module
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.scoring.scores import Scorer, cosines_of
+from clnr.embedding.scoring.scores import Truth, cosines_of, scored
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, logistic_probe, predictions, score_cosines
-from clnr.graph.csr import median_weight
+from clnr.graph.csr import CSR, median_weight
 from clnr.methods import CLNR, CLNR_MIX, RAW, SUPERVISED_GCN, UNTRAINED
 from tests.conftest import tiny
 
@@ -44,9 +44,9 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
     probe = logistic_probe(graph.features, graph.labels, split, 0)
     raw = result.baselines["Raw"]
     assert raw["link_auc"] == pytest.approx(links["auc"])
-    assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.strict, probe.validation)
+    assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.scores["accuracy"], probe.validation)
     own = logistic_probe(result.z, graph.labels, split, 0)
-    assert result.scores["strict_accuracy"] == own.strict
+    assert result.scores["strict_accuracy"] == own.scores["accuracy"]
     assert raw["strict_accuracy_error"] == pytest.approx(accuracy_error(own.correct, probe.correct))
 
 
@@ -79,20 +79,15 @@ def test_errors_are_those_of_the_differences():
     held = evaluation.hold_out(GRAPH, 0.2, 0)
     random = torch.Generator().manual_seed(0)
     rows = [torch.randn(120, 5, generator=random) for _ in range(2)]
-    scorer = Scorer.of(GRAPH, held, 0, by_labels=False)
-    first, second = (scorer.score(cosines_of(each, held), None) for each in rows)
+    first, second = (scored(cosines_of(each, held)) for each in rows)
     assert first.errors(second) == {"link_auc_error": auc_error(*(link_cosines(unit_rows(each), held) for each in rows))}
 
 
 def test_nothing_is_scored_beside_it_unless_asked_or_without_anything_to_score_by():
     assert fitted(baselines=()).baselines == {}
     assert fitted(hold_out=0, evaluate=False).baselines == {}
-    assert fitted(hold_out=0).baselines["Raw"].keys() == {
-        "strict_accuracy",
-        "strict_macro_f1",
-        "validation_accuracy",
-        "strict_accuracy_error",
-    }
+    by_labels = {"strict_accuracy", "strict_macro_f1", "validation_accuracy", "strict_accuracy_error"}
+    assert fitted(hold_out=0).baselines["Raw"].keys() == by_labels
     assert fitted(method=UNTRAINED).baselines.keys() == {"Raw"}
     links = {"link_auc", "link_average_precision", "link_auc_error"}
     assert fitted(evaluate=False).baselines["Untrained"].keys() == links
@@ -129,7 +124,7 @@ def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
 
 
 def test_the_accuracy_of_features_that_are_too_wide_is_left_out(monkeypatch):
-    monkeypatch.setattr(Scorer, "is_quick", lambda self, rows: False)
+    monkeypatch.setattr(Truth, "is_quick", lambda self, rows: False)
     result = fitted()
     assert "strict_accuracy" not in result.baselines["Raw"]
     assert "strict_accuracy" in result.baselines["Untrained"]
@@ -148,21 +143,14 @@ def test_a_probe_that_has_not_converged_is_a_warning(monkeypatch):
     assert any(line.startswith("the linear probe has not converged") for line in fitted(baselines=()).warnings)
 
 
-@pytest.mark.parametrize("times", [2.0**-10, 2.0**10])
-def test_the_unit_of_weights_has_no_effect(times):
-    """A power of two, so that no product is rounded."""
-    graph = tiny(weighted=True)
-    other = dataclasses.replace(graph, **{way: _times(getattr(graph, way), times) for way in ("incoming", "outgoing")})
-    found = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu_engine()) for each in (graph, other)]
+@pytest.mark.parametrize("hold_out", [0.05, 0])
+def test_the_unit_of_weights_has_no_effect(hold_out):
+    """A power of two, so that no product is rounded. Without held-out edges, the vectors are those of training itself."""
+    graph, times = tiny(weighted=True), np.float32(2.0**10)
+    heavy = {way: CSR(*getattr(graph, way)[:2], getattr(graph, way).weight * times) for way in ("incoming", "outgoing")}
+    found = [fitted(each, baselines=(), hold_out=hold_out) for each in (graph, dataclasses.replace(graph, **heavy))]
     np.testing.assert_array_equal(found[0].z, found[1].z)
     assert found[1].model.loop_weight == times * found[0].model.loop_weight
-    # Without edges that are held out, the vectors are those of training itself.
-    whole = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu_engine(), hold_out=0) for each in (graph, other)]
-    np.testing.assert_array_equal(whole[0].z, whole[1].z)
-
-
-def _times(edges, factor):
-    return edges._replace(weight=edges.weight * np.float32(factor))
 
 
 def test_a_node_itself_weighs_as_much_as_the_median_edge():
@@ -187,7 +175,7 @@ def test_what_edges_weigh_is_told_where_they_tell_little():
 
 
 def test_what_a_probe_takes_is_counted():
-    scorer = Scorer.of(GRAPH, None, 0, by_labels=True)
-    count = len(split_of(GRAPH, 0).train) * 3
-    assert scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
-    assert not scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))
+    split = split_of(GRAPH, 0)
+    truth, count = Truth(GRAPH.labels, split, 0, "cpu"), len(split.train) * 3
+    assert truth.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
+    assert not truth.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))

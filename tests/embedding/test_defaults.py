@@ -11,7 +11,6 @@ from clnr.graph import Graph
 from clnr.methods import CLNR_MIX, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import recipe_keys
-from tests.cases import in_tiers
 from tests.conftest import tiny
 
 
@@ -57,9 +56,7 @@ def test_few_columns_get_structure_beside_them_unless_edges_tell_little(scale, t
         assert default_recipe(CLNR_MIX, graph)[0].structure == columns
     # From edges alone, and where the user has said.
     assert default_recipe(CLNR_MIX, few_columns(False), featureless=True)[0].structure == 256
-    assert not [
-        each for each in default_recipe(CLNR_MIX, few_columns(False), known=["structure"])[1] if each.key == "structure"
-    ]
+    assert "structure" not in [each.key for each in default_recipe(CLNR_MIX, few_columns(False), known=["structure"])[1]]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -83,11 +80,9 @@ def test_a_data_set_of_the_catalogue_keeps_its_recipe_whole(method):
     assert default_recipe(method, graph) == (preset(method, "photo").recipe, [])
 
 
-@pytest.mark.parametrize("name", in_tiers())
-def test_a_graphs_name_decides_nothing(name):
-    plain = default_recipe(METHODS[name], tiny())
+def test_a_graphs_name_decides_nothing():
     for other in ("photo", "Photo", "any", "../recipes/photo"):
-        assert default_recipe(METHODS[name], tiny().named(other)) == plain
+        assert default_recipe(METHODS["CLNR"], tiny().named(other)) == default_recipe(METHODS["CLNR"], tiny())
 
 
 def test_moments_are_sampled_where_the_loss_is_and_the_graph_is_larger():

@@ -150,7 +150,7 @@ def test_verbose_shows_the_plan_through_logging(caplog):
 
 @pytest.mark.parametrize(
     "given",
-    [3, None, "edges.csv", np.eye(3), np.ones((2, 3)), np.ones(4), np.ones((5, 4)), [[0, 1], [1, 2]], [1, 2], (1, 2)],
+    [3, None, "edges.csv", np.eye(3), np.ones((2, 3)), [[0, 1], [1, 2]], [1, 2], (1, 2)],
 )
 def test_what_is_no_graph_is_said(given):
     with pytest.raises(DataError, match="is not a graph; pass"):
@@ -183,7 +183,7 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
     with pytest.raises(DataError, match="the graph has no nodes"):
         embedder().fit(networkx.Graph())
     graph["a"]["b"]["weight"] = -1.0
-    with pytest.raises(DataError, match=r"edge \('a', 'b'\) has weight -1.0"):
+    with pytest.raises(DataError, match=r"from node 0 to 1 \(from 0\) has weight -1.0; edge weights must be finite"):
         embedder().fit(graph)
 
 
@@ -202,17 +202,17 @@ def test_matrices_that_are_swapped_or_negative_are_refused():
     signed = a.tolil()
     signed[2, 5] = -3
     for given in (signed.tocsr(), (signed.tocsr(), x), signed.toarray()):
-        with pytest.raises(DataError, match=r"has -3.0 in row 2, column 5 \(from 0\), 1 such in all; weights must be finite"):
+        with pytest.raises(DataError, match=r"from node 2 to 5 \(from 0\) has weight -3.0"):
             embedder().plan(given)
 
 
 def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
     path = tmp_path / "signed.csv"
     path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")
-    with pytest.warns(UserWarning, match=r"'trust'; to use one as the weight: .*weight='trust'") as caught:
+    with pytest.warns(UserWarning, match="'trust'; in read_tables, weight names one") as caught:
         embedder().plan(str(path))
     assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="'trust'; to use one"):
+    with pytest.warns(UserWarning, match="'trust'"):
         embedder().plan({"met": path})
     # Nothing is said where weights are known, or the user has said what columns are.
     embedder().plan(pa.table({"a": [0, 1], "b": [1, 2], "weight": [1.0, 2.0], "year": [1, 2]}))

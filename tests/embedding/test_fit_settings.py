@@ -23,7 +23,7 @@ def test_hyper_parameters_set_by_name_are_not_tuned(tables):
     graph = read_tables(**tables).graph
     recipe, choices = settings(changes={"epochs": 7}).recipe_for(graph)
     assert (recipe.epochs, recipe.hidden) == (7, 16)
-    assert {choice.key for choice in choices} == {"dimension", "hidden", "epochs", "edge_drop", "feature_mask", "structure"}
+    assert {choice.key for choice in choices} == {"dimension", "edge_drop", "feature_mask", "structure"}
     whole = settings(recipe=recipe)
     assert whole.recipe_for(graph) == (recipe, [])
     assert not whole.fixed

@@ -21,7 +21,7 @@ from benchmarks._graph_folders import write_graph
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from clnr.embedding.planning.graph_facts import graph_counts
+from clnr.embedding.planning.graph_facts import counts_of
 from clnr.embedding.reporting.report_data import edges_among
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import DataError
@@ -53,7 +53,7 @@ def show(path: str, out: str) -> None:
     read = nodes.ids[some], nodes.names_of(some), nodes.labels_of(some), nodes.table and nodes.table.take(some)
     assert len(read[0]) == len(some)
     edges_among(graph, some)
-    graph_counts(graph)
+    counts_of(graph)
 
 
 def train(path: str, out: str, method: str = "CLNR") -> None:

@@ -11,7 +11,6 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.search.neighbors import similar_nodes
 from clnr.embedding.search.nodes import Nodes
 from clnr.engine import cpu_engine
-from clnr.evaluation import hold_out
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from clnr.tables.folder_ingest import ingest
@@ -76,16 +75,6 @@ def test_what_is_linked_can_be_left_out(embedder, tmp_path):
     asked = similar_nodes(tmp_path / "shop", "user:4", 7, kind="item", unlinked=True).nodes
     assert [each.id for each in asked] == [name for name, _ in wanted]
     assert not any(each.linked for each in asked)
-
-
-def test_of_files_the_same_edges_are_held_out_as_in_memory(folder):
-    tables = read_tables(EDGES, NODES)
-    links = hold_out(folder, 0.2, 0, Nodes.of_folder(folder).kind_numbers)
-    for found, right in zip(links, hold_out(tables.graph, 0.2, 0, Nodes.of_tables(tables).kind_numbers), strict=True):
-        np.testing.assert_array_equal(found, right)
-    assert links.positives.shape[1] == int(0.2 * len(set(bought)))
-    for pairs in links[:2]:
-        assert (links.kinds[pairs] == [[0], [1]]).all()
 
 
 @pytest.mark.full

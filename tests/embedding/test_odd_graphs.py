@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from clnr.graph.csr import draw_neighbours
 from tests.command_line import Ended, assert_refused, outside
 
 SHORT = ("--set", "epochs=3")
@@ -67,15 +66,6 @@ def assert_finite(ended, out, count: int) -> None:
     assert np.isfinite(vectors).all()
     for line in (out / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
-
-
-def test_what_is_drawn_does_not_depend_on_the_type_of_numbers():
-    """Of a product without entries, SciPy numbers columns in int32."""
-    indptr, indices = np.arange(0, 8, 2), np.array([1, 2, 0, 2, 0, 1])
-    for nodes in (np.array([2, 0]), np.empty(0, np.int64)):
-        wide, narrow = (draw_neighbours([(indptr, indices)], nodes.astype(kind), 1) for kind in ("i8", "i4"))
-        for one, other in zip(wide, narrow, strict=True):
-            np.testing.assert_array_equal(one, other, strict=True)
 
 
 @pytest.mark.parametrize("way", ["default", "quick"])

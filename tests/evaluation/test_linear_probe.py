@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.evaluation import Probe, Task, linear_probe, predictions, probe, probes
+from clnr.evaluation import Probe, Task, linear_probe, predictions, probes
 from clnr.graph import Split
 
 N, CLASSES = 120, 4
 SPLIT = Split(np.arange(0, 30), np.arange(30, 60), np.arange(60, N))
-NUMBERS = {"steps": 250, "learning_rate": 0.02, "weight_decay": 1e-3}
 
 
 @pytest.fixture
@@ -21,15 +20,15 @@ def blobs():
     return torch.tensor(centres[labels] + random.standard_normal((N, 20)), dtype=torch.float32), torch.tensor(labels)
 
 
-def traces(z, labels, split, steps, learning_rate, weight_decay):
+def traces(z, labels):
     """The probe written as a textbook would: a torch module, its loss, accuracies after every step."""
     model = torch.nn.Linear(z.shape[1], int(labels.max()) + 1)
     torch.nn.init.zeros_(model.weight)
     torch.nn.init.zeros_(model.bias)
-    adam = torch.optim.Adam(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    train, validation, test = (torch.tensor(part) for part in split)
+    adam = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=1e-3)
+    train, validation, test = (torch.tensor(part) for part in SPLIT)
     seen = []
-    for _ in range(steps):
+    for _ in range(250):
         adam.zero_grad()
         torch.nn.functional.cross_entropy(model(z[train]), labels[train]).backward()
         adam.step()
@@ -37,6 +36,10 @@ def traces(z, labels, split, steps, learning_rate, weight_decay):
             right = model(z).argmax(1) == labels
         seen.append((100 * right[validation].double().mean().item(), 100 * right[test].double().mean().item()))
     return seen
+
+
+def probe(z, labels, split=SPLIT, steps=250, learning_rate=0.02, weight_decay=1e-3):
+    return probes([Task(z, split, learning_rate, weight_decay)], labels, steps)[0]
 
 
 def strict_rule(seen):
@@ -58,8 +61,8 @@ def paper_rule(seen):
 def test_both_protocols_follow_their_rules(blobs, steps, logits, monkeypatch):
     monkeypatch.setattr(linear_probe, "_STEPS_PER_CAPTURE", steps)
     monkeypatch.setattr(linear_probe, "_BLOCK_LOGITS", logits)
-    seen = traces(*blobs, SPLIT, **NUMBERS)
-    got = probe(*blobs, SPLIT, **NUMBERS)
+    seen = traces(*blobs)
+    got = probe(*blobs)
     step, strict = strict_rule(seen)
     assert got.step == step
     assert got.strict == pytest.approx(strict)
@@ -71,16 +74,16 @@ def test_both_protocols_follow_their_rules(blobs, steps, logits, monkeypatch):
 def test_test_labels_cannot_change_what_is_selected(blobs):
     """Every test label replaced: the same step, the same validation accuracy; only the report changes."""
     z, labels = blobs
-    honest = probe(z, labels, SPLIT, **NUMBERS)
+    honest = probe(z, labels)
     for shift in range(1, CLASSES):
         changed = labels.clone()
         changed[60:] = (labels[60:] + shift) % CLASSES
-        other = probe(z, changed, SPLIT, **NUMBERS)
+        other = probe(z, changed)
         assert (other.step, other.validation) == (honest.step, honest.validation)
         assert other.strict != honest.strict
     unheard_of = labels.clone()
     unheard_of[60:] = 9
-    assert probe(z, unheard_of, SPLIT, **NUMBERS) == Probe(0.0, 0.0, honest.validation, honest.step)
+    assert probe(z, unheard_of) == Probe(0.0, 0.0, honest.validation, honest.step)
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["one by one", "side by side"])
@@ -116,7 +119,7 @@ def test_a_classifiers_own_predictions_have_no_step_to_choose(blobs):
 @pytest.mark.gpu
 def test_the_gpu_agrees(blobs, cuda):
     z, labels = blobs
-    here, there = probe(z, labels, SPLIT, **NUMBERS), probe(z.to(cuda), labels.to(cuda), SPLIT, **NUMBERS)
+    here, there = probe(z, labels), probe(z.to(cuda), labels.to(cuda))
     assert there.strict == pytest.approx(here.strict, abs=2)
     assert there.validation == pytest.approx(here.validation, abs=4)
 

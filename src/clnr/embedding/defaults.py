@@ -26,19 +26,12 @@ _STRUCTURE_COLUMNS = 256
 _TELLING_WEIGHT = 0.5
 
 
-class Effort(NamedTuple):
-    """How much time to spend: a method, and what it changes in that method's recipe."""
-
-    method: Method
-    changes: dict[str, Any]
-
-
-EFFORTS = {
-    "quick": Effort(SVD_MIX, {}),
-    "standard": Effort(CLNR_MIX, {}),
-    "best": Effort(CLNR_MIX, {"hidden": 512, "epochs": 200}),
+EFFORTS: dict[str, tuple[Method, dict[str, Any]]] = {
+    "quick": (SVD_MIX, {}),
+    "standard": (CLNR_MIX, {}),
+    "best": (CLNR_MIX, {"hidden": 512, "epochs": 200}),
 }
-STANDARD = "standard"
+"""How much time to spend: a method, and what it changes in that method's recipe."""
 LABELS, LINKS = "labels", "links"
 PURPOSES = (LABELS, LINKS)
 """What vectors may be for, if not for everything."""
@@ -64,8 +57,8 @@ def choose_method(
             raise RecipeError("a purpose may take a baseline in place of encoder=...: leave one out")
         return {"method": (CLNR if method is None else method_of(method)).with_encoder(encoder)}
     if method is None:
-        chosen = EFFORTS[effort or STANDARD]
-        return {"method": chosen.method, "effort": chosen.changes, "purpose": purpose}
+        chosen, changes = EFFORTS[effort or "standard"]
+        return {"method": chosen, "effort": changes, "purpose": purpose}
     for name, value in (("effort", effort), ("purpose", purpose)):
         if value is not None:
             named = option("method", method_of(method).name)
@@ -76,10 +69,7 @@ def choose_method(
 def check_labels(method: Method, present: bool) -> None:
     """Fail if a method needs labels, and there are none."""
     if method.supervised and not present:
-        raise DataError(
-            f"{method.name} is supervised, and there are no labels to train by; name their column in the node table "
-            f"({option('label')}), or choose a method that needs none, such as {CLNR.name}"
-        )
+        raise DataError(f"{method.name} is supervised, and there are no labels to train by ({option('label')})")
 
 
 class Choice(NamedTuple):
@@ -95,10 +85,9 @@ class Choice(NamedTuple):
 
 
 def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> list[Choice]:
-    """Hyper-parameters that follow from a graph's size, density and features; all others are the paper's usual ones.
+    """Those of some hyper-parameters that follow from a graph's size, density and features.
 
-    What takes long to choose is chosen only if it is among ``keys``. Nodes are ``featureless`` if all that they have follows
-    from edges.
+    All others are the paper's usual ones. Nodes are ``featureless`` if all that they have follows from edges.
     """
     nodes, degree = graph.num_nodes, graph.num_edges / max(1, graph.num_nodes)
     if nodes < _SMALL_NODES:
@@ -117,20 +106,18 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
     step = f"a step computes only the neighbourhood of {_SAMPLED_NODES:,} of the {nodes:,} nodes"
     narrow = graph.num_features < _NARROW_FEATURES
-    mask, few = (
-        (0.1, f"few features ({graph.num_features})")
-        if narrow
-        else (0.2, f"{graph.num_features:,} features are enough to mask a fifth")
-    )
-    return [
+    few = f"few features ({graph.num_features})" if narrow else f"{graph.num_features:,} features are enough to mask a fifth"
+    made = [
         Choice("dimension", width, why),
         Choice("hidden", width, why),
         Choice("epochs", epochs, enough),
         Choice("edge_drop", drop, sparse),
-        Choice("feature_mask", mask, few),
+        Choice("feature_mask", 0.1 if narrow else 0.2, few),
         *([Choice("moments", "sampled", step)] if nodes > _SAMPLED_NODES else []),
+        # This takes long on a large graph.
         *([_structure(graph, featureless)] if narrow and "structure" in keys else []),
     ]
+    return [choice for choice in made if choice.key in keys]
 
 
 def _structure(graph: Graph, featureless: bool) -> Choice:
@@ -166,13 +153,9 @@ def default_recipe(
     recipe, _, sources, _ = preset(method, graph.dataset)
     if graph.dataset is not None:
         return recipe, []
-    free = [
-        choice
-        for choice in choices(graph, set(method.keys).difference(known), featureless)
-        if choice.key in method.keys and sources[choice.key] == recipe_keys()[choice.key].source
-    ]
+    keys, objective = {key for key in method.keys if sources[key] == recipe_keys()[key].source}, method.objective
     # A loss that takes all nodes keeps them.
-    objective = method.objective
     if objective is None or not (objective.sampled_loss and recipe.sampled_nodes and method.samples):
-        free = [choice for choice in free if choice.key != "moments"]
+        keys.discard("moments")
+    free = choices(graph, keys.difference(known), featureless)
     return recipe.but(**{choice.key: choice.value for choice in free}), free

@@ -21,9 +21,8 @@ from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
 from clnr.embedding.rows.whole import Whole
 from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_warnings
-from clnr.embedding.scoring.judges import JUDGES
-from clnr.embedding.scoring.samples import effective_rank, labelled_nodes
-from clnr.embedding.scoring.scores import score
+from clnr.embedding.scoring.judges import judge_for
+from clnr.embedding.scoring.scores import effective_rank, labelled_nodes, score
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.workspace import Kept, Workspace
 from clnr.engine import Engine
@@ -76,9 +75,9 @@ def embed_graph(
     with stage("prepare"):
         _, recipe = supervision_for(settings.method, graph, settings.seed, asked, engine)
         held = hold_out(graph, settings.hold_out, settings.seed, nodes.kind_numbers) if settings.hold_out else None
-        purpose, labelled = JUDGES[settings.purpose], labelled_nodes(graph, settings.seed)
-        judge, links = purpose.judge(labelled, held, settings.seed)
-        task = Task.of(graph, links, judge if purpose.taken or settings.tried else None)
+        labelled = labelled_nodes(graph, settings.seed)
+        judge, links = judge_for(settings.purpose, labelled, held, settings.seed)
+        task = Task.of(graph, links, judge if settings.purpose or settings.tried else None)
         training = _rows(nodes, held, settings, workspace, bar)
 
     with stage("train"), shown(settings.method, recipe, graph.num_nodes, bar) as progress:
@@ -97,11 +96,7 @@ def embed_graph(
     baselines = Baselines(nodes, training, task, settings, compared)
     with stage("baselines", whole=True):
         baselines.fit(fitted.model)
-    told = fitted.told
-    if (better := baselines.better(fitted)) is not None:
-        told = [better.told, *(told if purpose.taken else ())]
-        if purpose.taken:
-            fitted = baselines.swap(better.method, fitted)
+    fitted, told = baselines.choose(fitted)
     # The vectors, from all edges; a device has one graph at a time.
     whole: GraphRows = training
     if held is not None:
@@ -124,7 +119,7 @@ def embed_graph(
             *fitted.model.remarks(),
             *collapse_warnings(scores, vectors.shape[1]),
             *scored.warnings,
-            *score_warnings(graph, fitted.model.method, scores, scored.baselines, settings.purpose),
+            *score_warnings(fitted.model.method, scores, scored.baselines, settings.purpose),
             *baselines.remarks,
         ]
     whole.close()

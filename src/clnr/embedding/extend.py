@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clnr.embedding.embed import whole_rows
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.planning.graph_facts import graph_counts, summary, table_warnings
+from clnr.embedding.planning.graph_facts import counts_of, summary, table_warnings
 from clnr.embedding.planning.plan import blocks_of
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.rows.passes import Passes
@@ -22,7 +21,6 @@ from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine
 from clnr.engine.blocks import in_blocks
 from clnr.errors import DataError
-from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.folder import check_unchanged
 from clnr.support.humanize import plural
@@ -30,49 +28,21 @@ from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.ingest_report import column_lines
-from clnr.tables.roles.roles import table_title
-from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(NamedTuple):
     """New tables that are read to be embedded with an earlier model.
 
-    ``base`` is the model's graph; None if the tables are a graph of their own.
+    ``facts`` are plain values; the ``lines`` say the same.
     """
 
     table_graph: TableGraph
-    columns: tuple[str, ...]
-    base: Graph | None
-
-    @property
-    def new_nodes(self) -> int | None:
-        """How many nodes the model's graph did not have; None if the tables are a graph of their own."""
-        return None if self.base is None else self.table_graph.graph.num_nodes - self.base.num_nodes
-
-    @property
-    def _warnings(self) -> list[str]:
-        return table_warnings(self.table_graph.graph, self.table_graph.info, 0 if self.base is None else self.base.num_nodes)
-
-    @property
-    def lines(self) -> list[str]:
-        """All of it, a line each."""
-        counts = graph_counts(self.table_graph.graph)
-        read = summary(counts)
-        if self.base is not None:
-            known = graph_counts(self.base)
-            nodes, edges = (plural(counts[what] - known[what], f"new {what[:-1]}") for what in ("nodes", "edges"))
-            read = f"{nodes}, {edges}, added to {summary(known)}"
-        return [f"read: {read}", *(f"- {line}" for line in (*self.columns, *self._warnings))]
+    facts: dict[str, Any]
+    lines: list[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as ``clnr transform --dry-run --json`` prints them."""
-        return {
-            "graph": graph_counts(self.table_graph.graph),
-            "new_nodes": self.new_nodes,
-            "columns": list(self.columns),
-            "warnings": self._warnings,
-        }
+        """The facts, as ``clnr transform --dry-run --json`` prints them."""
+        return self.facts
 
 
 def read_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone: bool = False) -> Extension:
@@ -80,20 +50,20 @@ def read_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone
     earlier.model.method.check_encoder()
     base = earlier.table_graph
     if base.feature_encoder is None:
-        raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
+        raise DataError("this model was fitted on a graph in Python, not on tables")
     table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if alone else {"base": base}))
-    # Those of the earlier graph are known.
-    others = {info.table for info in base.ingest_report.columns} - _given(tables)
-    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
-    return Extension(table_graph, tuple(columns), None if alone else base.graph)
-
-
-def _given(tables: Mapping[str, Any]) -> set[str]:
-    """What the tables are called in the lines of their columns."""
-    edges = {table_title("edges", each.kind) for each in edges_by_kind(tables.get("edges"))}
-    nodes = {table_title("nodes", each.kind) for each in nodes_by_kind(tables.get("nodes"))}
-    matrix = {"matrix"} if tables.get("feature_matrix") is not None else set()
-    return edges | nodes | matrix
+    # What is said of tables that are not given is that of the earlier graph.
+    known = {id(info) for info in base.ingest_report.columns}
+    columns = column_lines(info for info in table_graph.ingest_report.columns if id(info) not in known)
+    counts, before = counts_of(table_graph.graph), None if alone else counts_of(base.graph)
+    warnings = table_warnings(table_graph.graph, table_graph.info, 0 if before is None else before["nodes"])
+    facts = {"graph": counts, "new_nodes": None, "columns": columns, "warnings": warnings}
+    read = summary(counts)
+    if before is not None:
+        facts["new_nodes"] = counts["nodes"] - before["nodes"]
+        nodes, edges = (plural(counts[what] - before[what], f"new {what[:-1]}") for what in ("nodes", "edges"))
+        read = f"{nodes}, {edges}, added to {summary(before)}"
+    return Extension(table_graph, facts, [f"read: {read}", *(f"- {line}" for line in (*columns, *warnings))])
 
 
 def extend(

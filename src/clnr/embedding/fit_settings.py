@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from clnr.support.humanize import plural
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import Bar
 from clnr.tables import FeatureEncoder
-from clnr.training.checkpoint import Checkpoint, check_checkpoint
+from clnr.training.checkpoint import Checkpoint
 from clnr.training.fingerprint import fingerprint
 
 HOLD_OUT = 0.05
@@ -71,9 +71,9 @@ class Settings:
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
 
     @property
-    def fixed(self) -> Collection[str]:
+    def fixed(self) -> dict[str, Any]:
         """The hyper-parameters that the user has set by name."""
-        return self._set_by_name.keys()
+        return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
 
     @property
     def compared(self) -> tuple[Method, ...]:
@@ -92,12 +92,12 @@ class Settings:
     def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph, and the choices in it that follow from the graph."""
         if isinstance(self.recipe, Recipe):
-            return self._fitting(self.recipe.but(**self._set_by_name), graph), []
+            return self._fitting(self.recipe.but(**self.fixed), graph), []
         featureless = encoder is not None and encoder.structure is not None
         # An encoder of the user's own has a number of features, to which none are added unasked.
         known = self.fixed if self.method.own_encoder is None else {*self.fixed, "structure"}
         recipe, choices = default_recipe(self.method, graph, featureless, known)
-        return self._fitting(recipe.but(**{**(self.effort or {}), **self._set_by_name}), graph), choices
+        return self._fitting(recipe.but(**{**(self.effort or {}), **self.fixed}), graph), choices
 
     def _fitting(self, recipe: Recipe, graph: Graph) -> Recipe:
         """A recipe whose widths are those of an encoder of the user's own, if there is one."""
@@ -112,12 +112,6 @@ class Settings:
             raise MethodError(f"{error}{widths if added else ''}") from error
         return recipe.but(**{key: width for key in ("hidden", "dimension") if key not in self.method.keys})
 
-    @property
-    def _set_by_name(self) -> dict[str, Any]:
-        return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
-
-    # -- what cannot work --
-
     def check_size(self, workers: int, recipe: Recipe, nodes: int) -> None:
         """Fail if a graph of ``nodes`` nodes is too small to embed, or to be shared by so many workers."""
         if nodes < 3:
@@ -127,13 +121,6 @@ class Settings:
             rows = min(nodes, recipe.sampled_nodes or nodes)
             if workers > rows:
                 raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
-
-    # -- the checkpoint --
-
-    def check_checkpoint(self) -> None:
-        """Fail if the state of training is to be saved, and cannot be."""
-        if self.checkpoint is not None:
-            check_checkpoint(self.checkpoint)
 
     def checkpoint_of(self, graph: str, recipe: Recipe, usual: Path | None, bar: Bar | None) -> Checkpoint | None:
         """The checkpoint of this very training on the graph with a digest, by default in a file; None if there is none."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clnr.engine import Engine, View
-from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
@@ -27,10 +26,6 @@ class Provenance(NamedTuple):
     precision: str
     threads: int | None
     purpose: str | None
-
-    @classmethod
-    def of(cls, hold_out: float, engine: Engine, threads: int | None, purpose: str | None) -> Provenance:
-        return cls(float(hold_out), engine.device.type, engine.precision, threads, purpose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +55,6 @@ class FittedModel:
 
     def embed(self, graph: Graph, engine: Engine) -> Array:
         """One row for each node of a graph, which need not be the one it was trained on."""
-        if graph.num_features != self.features:
-            raise DataError(
-                f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
-            )
         model, parameters = self.method.build(self.recipe), self.parameters_on(engine)
         with enough_memory(), engine.use_threads():
             given = model.prepare(parameters, engine.to_device(graph.without_labels(), self.loop_weight), engine)

@@ -16,9 +16,8 @@ from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.rows.block_rows import BlockRows
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.scoring.judges import JUDGES, Judge, settle
-from clnr.embedding.scoring.samples import alignment_scores
-from clnr.embedding.scoring.scores import cosines_of
+from clnr.embedding.scoring.judges import Judge, settle
+from clnr.embedding.scoring.scores import alignment_scores, cosines_of
 from clnr.embedding.workspace import Kept
 from clnr.evaluation import HeldOutPairs
 from clnr.evaluation.held_out import link_ends, renumbered
@@ -113,7 +112,8 @@ def trained_model(kept: Kept, rows: GraphRows, method: Method, recipe: Recipe, s
     """The model of what ``train`` gave, without its read-out."""
     parameters = dict(kept[0])
     losses = tuple(parameters.pop(_LOSSES).tolist())
-    provenance = Provenance.of(settings.hold_out, settings.engine, kept[1]["threads"], settings.purpose)
+    engine, threads = settings.engine, kept[1]["threads"]
+    provenance = Provenance(float(settings.hold_out), engine.device.type, engine.precision, threads, settings.purpose)
     of_graph = rows.device_graph.num_features, provenance, rows.device_graph.loop_weight
     return Fitted(FittedModel(method, settings.seed, recipe, parameters, *of_graph), losses, None, None, [], {})
 
@@ -161,7 +161,6 @@ def _fit(readout: Readout, model: FittedModel, rows: Rows, task: Task, settings:
         places = rows.places(judge.nodes)
         made = readout.try_others(sampled, [_readout_of(model, each) for each in settings.tried], places)
         changes, told = settle(settings, judge, readout.vectors(fitted, sampled, places), made)
-        changes = changes if JUDGES[settings.purpose].taken else {}
     if changes:
         readout = _readout_of(model, changes)
         fitted = readout.fit_rows(sampled)

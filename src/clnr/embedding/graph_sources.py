@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
@@ -63,7 +62,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     if edges is not None:
         return read_tables(_edge_table(edges), second, feature_encoder=feature_encoder)
     if sp.issparse(first) or _is_array(first):
-        return _adjacency(first if sp.issparse(first) else _square(first), second, feature_encoder)
+        return _adjacency(first, second, feature_encoder)
     if _is_table(first):
         beside = {"nodes": second} if second is None or _is_table(second) else {"feature_matrix": second}
         return _warned(read_tables(first, **beside, feature_encoder=feature_encoder))
@@ -78,8 +77,7 @@ def _warned(table_graph: TableGraph) -> TableGraph:
     """The same graph, after a warning of numbers beside the ends of edges that are not used."""
     if unused := unused_numbers(table_graph.ingest_report.columns):
         names = ", ".join(f"'{column}'" for column in unused)
-        example = f"read_tables(edges, nodes, weight={unused[0]!r})"
-        message = f"numeric columns not used: {names}; to use one as the weight: {example}; else ignore={unused!r}"
+        message = f"numeric columns not used: {names}; in read_tables, weight names one, and ignore those to leave out"
         warnings.warn(message, UserWarning, stacklevel=caller_level())
     return table_graph
 
@@ -89,24 +87,10 @@ def _is_table(given: Any) -> bool:
     return is_table(given) or (isinstance(given, Mapping) and any(map(is_table, given.values())))
 
 
-def _square(given: Any) -> sp.csr_array:
-    """A dense adjacency matrix as a sparse one."""
-    matrix = as_array(given, "adjacency")
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise DataError(f"an array of shape {list(matrix.shape)} is not a graph; pass {_SUPPORTED}")
-    return sp.csr_array(matrix)
-
-
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
-    entries = as_adjacency(matrix)
-    wrong = np.flatnonzero(~((entries.data >= 0) & np.isfinite(entries.data)))
-    if len(wrong):
-        first = wrong[0]
-        where = f"row {entries.row[first]:,}, column {entries.col[first]:,} (from 0), {len(wrong):,} such in all"
-        found = f"the adjacency matrix has {entries.data[first]} in {where}"
-        raise DataError(f"{found}; weights must be finite and not negative")
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
+    entries = as_adjacency(matrix)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
     return _with_structural_features(bare, feature_encoder)
 
@@ -114,10 +98,6 @@ def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | Non
 def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
     if not len(graph):
         raise DataError("the graph has no nodes")
-    for a, b, weight in graph.edges(data="weight"):
-        if isinstance(weight, numbers.Real) and not 0 <= float(weight) < math.inf:
-            edge = f"edge ({a!r:.80}, {b!r:.80}) has weight {weight}"
-            raise DataError(f"{edge}; edge weights must be finite and not negative")
     has_features = any("x" in attributes for _, attributes in graph.nodes(data=True))
     is_labelled = all(isinstance(each, numbers.Integral) for _, each in graph.nodes(data="label"))
     if has_features:

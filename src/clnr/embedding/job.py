@@ -22,7 +22,7 @@ from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import errors_name, reserve_folder
-from clnr.training.checkpoint import begun_with
+from clnr.training.checkpoint import begun_with, check_checkpoint
 from clnr.training.fingerprint import CHOSEN_HERE, Fingerprint, differences
 
 
@@ -115,7 +115,8 @@ def _workspace(plan: Plan, output: Output | None) -> Iterator[tuple[Workspace, T
 @contextlib.contextmanager
 def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
     """Reserve the output folder, as the first worker; returns whether an earlier process has finished it."""
-    settings.check_checkpoint()
+    if settings.checkpoint is not None:
+        check_checkpoint(settings.checkpoint)
     if output is None or not settings.workers.first:
         yield False
         return

@@ -32,11 +32,6 @@ class Probe(NamedTuple):
     step: int
 
 
-def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: float, weight_decay: float) -> Probe:
-    """Fit multinomial logistic regression by full-batch Adam, with L2 of weights and biases, read after every step."""
-    return probes([Task(z, split, learning_rate, weight_decay)], labels, steps)[0]
-
-
 class Task(NamedTuple):
     """One embedding to probe: its rows, split, learning rate and weight decay."""
 
@@ -47,7 +42,10 @@ class Task(NamedTuple):
 
 
 def probes(tasks: Sequence[Task], labels: Tensor, steps: int) -> list[Probe]:
-    """``probe`` of many embeddings; those of the same size are fitted in parallel."""
+    """Fit multinomial logistic regression by full-batch Adam, with L2 of weights and biases, read after every step.
+
+    Embeddings of the same size are fitted in parallel.
+    """
     done: dict[int, Probe] = {}
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, task in enumerate(tasks):

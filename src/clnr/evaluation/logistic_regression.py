@@ -50,11 +50,6 @@ class LogisticProbe(NamedTuple):
     converged: bool
     correct: Array
 
-    @property
-    def strict(self) -> float:
-        """The accuracy of the test nodes, in percent."""
-        return self.scores["accuracy"]
-
 
 def logistic_probe(rows: Any, labels: Array, split: Split, seed: int, device: torch.device | str = "cpu") -> LogisticProbe:
     """Fit multinomial logistic regression (L-BFGS) to the training nodes, for each scaling and penalty; choose by validation.

@@ -62,5 +62,5 @@ def fresh_views(
     drawn = method if symmetric else method.but(method.name, method.summary, views=(UNIFORM, UNIFORM), objective=None)
     views = drawn.build(recipe).augment(device_graph, seed, "measure", 0)
     if symmetric and (method.objective is not None or not method.readout):
-        return model.project(parameters, engine, views, nodes)[:2]
+        return model.project(parameters, engine, views, nodes, sampled=device_graph.in_blocks)[:2]
     return [model.embed(parameters, engine, view)[nodes] for view in views]

@@ -128,8 +128,9 @@ class Graph:
             weight = as_float32(weight, "edge weights").reshape(-1)
             if weight.shape != source.shape:
                 raise DataError(f"there are {len(source)} edges but {len(weight)} weights")
-            if not (np.isfinite(weight).all() and (weight >= 0).all()):
-                raise DataError("edge weights must be finite and not negative")
+            if len(wrong := np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))):
+                edge = f"the edge from node {source[wrong[0]]} to {target[wrong[0]]} (from 0) has weight {weight[wrong[0]]}"
+                raise DataError(f"{edge}; edge weights must be finite and not negative")
         check_type("undirected", undirected, bool | np.bool_, "True or False", DataError)
         if undirected:
             source, target = np.concatenate([source, target]), np.concatenate([target, source])

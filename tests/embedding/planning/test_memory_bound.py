@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.planning.graph_facts import facts_in_words, graph_counts, table_warnings
+from clnr.embedding.planning.graph_facts import counts_of, facts_in_words, table_warnings
 from clnr.embedding.planning.memory_bound import needs_in_memory, size_of
 from clnr.engine import cpu_engine
 from clnr.experiments.learn import learn
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.usefixtures("options")
 
 def test_facts_are_counted():
     graph = Graph.from_edges([0, 1, 3], [1, 2, 3], np.eye(6), undirected=True, labels=[0, 1, 0, -1, -1, -1])
-    counts = graph_counts(graph)
+    counts = counts_of(graph)
     facts = facts_in_words(counts)
     assert (facts["nodes"], facts["edges"], facts["nodes without edges"]) == ("6", "3 undirected", "2")
     assert facts["components"] == "4, the largest of 3 nodes"
     assert facts["classes"] == "2, of 3 nodes"
     assert (counts["nodes"], counts["edges"], counts["components"], counts["labelled_nodes"]) == (6, 3, 4, 3)
     assert all(type(value) in (int, float, bool) for value in counts.values())
-    weighted = facts_in_words(graph_counts(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0])))
+    weighted = facts_in_words(counts_of(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0])))
     assert weighted["edges"] == "2 directed, weighted (1 at the median)"
-    assert facts_in_words(graph_counts(Graph.from_edges([], [], np.zeros((0, 3)))))["nodes"] == "0"
+    assert facts_in_words(counts_of(Graph.from_edges([], [], np.zeros((0, 3)))))["nodes"] == "0"
 
 
 @pytest.mark.parametrize(("nodes", "classes", "told"), [(24, 5, True), (25, 5, False), (19, 19, False)])

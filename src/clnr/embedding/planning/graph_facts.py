@@ -24,8 +24,13 @@ _LEAST_NODES_OF_CLASS = 5
 _MOST_COUNTED_EDGES = 20_000_000
 
 
-def graph_counts(graph: Graph) -> dict[str, Any]:
-    """Counts of a graph's nodes, edges, features, components and classes, as numbers."""
+def counts_of(graph: Graph) -> dict[str, Any]:
+    """Counts of a graph's nodes, edges, features, components and classes, as numbers.
+
+    Of a large one, those that take no pass over its edges.
+    """
+    if graph.num_edges > _MOST_COUNTED_EDGES:
+        return folder_counts(graph)
     adjacency = graph.to_scipy()
     parts, of = connected_components(adjacency, directed=False)
     degree = graph.degrees
@@ -42,11 +47,6 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
     if graph.labels is not None:
         counts |= {"classes": graph.num_classes, "labelled_nodes": int((graph.labels >= 0).sum())}
     return counts
-
-
-def counts_of(graph: Graph) -> dict[str, Any]:
-    """Counts of a graph, as numbers; of a large one, those that take no pass over its edges."""
-    return graph_counts(graph) if graph.num_edges <= _MOST_COUNTED_EDGES else folder_counts(graph)
 
 
 def folder_counts(graph: Graph) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def table_warnings(graph: Graph, info: TableInfo, known: int = 0) -> list[str]:
 
     The first ``known`` nodes were in an earlier graph.
     """
-    encoder, _, report = info
+    report = info.ingest_report
     # Nodes without edges may also be those of the earlier graph.
     counted = replace(report, isolated=0) if known else report
     lines = count_lines(counted, graph.incoming.weight is not None)
@@ -124,7 +124,5 @@ def table_warnings(graph: Graph, info: TableInfo, known: int = 0) -> list[str]:
         much = "warning: " if report.rows and isolated > MUCH_SHARE * len(degrees) else ""
         count = f"{isolated:,} of {plural(len(degrees), 'new node')}"
         lines.append(f"{much}{isolated_line(isolated, count)}")
-    if encoder is not None and not report.columns:
-        lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     lines = sorted((*lines, *report.remarks), key=lambda line: not line.startswith("warning: "))
     return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in lines)]

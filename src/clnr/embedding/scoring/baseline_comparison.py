@@ -11,28 +11,20 @@ from math import inf, isfinite, nan
 from typing import NamedTuple
 
 from clnr.embedding.defaults import LINKS
-from clnr.errors import option
-from clnr.graph import Graph
 from clnr.methods import RAW, Method
 from clnr.report import Score
 from clnr.support.humanize import plural
 
 Scores = Mapping[str, float]
 
-MOST_EDGES = 20_000_000
-"""Baselines are not scored on a graph of more edges, both directions counted."""
 NOISE = 2.0
 """The least difference of two scores, in standard errors of the difference on the same nodes or pairs."""
-NEAR_CHANCE = 0.55
-"""A link AUC below this is near chance."""
+NEAR_CHANCE, GOOD_AUC = 0.55, 0.8
+"""A link AUC below the first is near chance; from the second on it is good."""
+POOR_SHARE, GOOD_SHARE = 0.05, 0.5
+"""An accuracy is poor until it removes the first share of the majority-class baseline's error, and good from the second on."""
 COLLAPSED_RANK = 1.5
 """An embedding of a lower effective rank has collapsed."""
-GOOD_AUC = 0.8
-"""A link AUC from this on is good."""
-GOOD_SHARE = 0.5
-"""An accuracy is good once it removes this share of the majority-class baseline's error."""
-POOR_SHARE = 0.05
-"""An accuracy is poor until it removes this share of it."""
 FEW_EDGES = 30
 """The least number of held-out edges for a link AUC; with fewer, its standard error is 0.05 or more."""
 
@@ -74,6 +66,13 @@ class _Measure(NamedTuple):
     def against(self, scores: Scores, others: Scores) -> str:
         return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(others)}{self.unit}"
 
+    def best(self, baselines: Mapping[str, Scores]) -> str | None:
+        """The best baseline; None if none has the scores."""
+        measured = {name: each for name, each in baselines.items() if {self.key, self.chosen_by} <= each.keys()}
+        # Of equals, the one that also predicts edges best.
+        ranks = {name: (each[self.chosen_by], each.get("link_auc", 0.0)) for name, each in measured.items()}
+        return max(ranks, key=ranks.__getitem__, default=None)
+
 
 _LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "for predicting edges, ", counted="links_held_out")
 _ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, " %", "for predicting labels, ")
@@ -82,14 +81,14 @@ _ACCURACY = _Measure("strict_accuracy", "validation_accuracy", "accuracy %", 1, 
 class BaselineComparison(NamedTuple):
     """A small table, with the best baseline by each measure, and one sentence.
 
-    ``measure`` is the score that decides, and ``rival`` the best baseline by it, raw features among them; the embedding is
+    ``measure`` is what decides, and ``rival`` the best baseline by it, raw features among them; the embedding is
     ``beaten`` if that is better by more than noise.
     """
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     sentence: str
-    measure: str
+    measure: _Measure
     rival: str
     beaten: bool
 
@@ -103,7 +102,7 @@ def compare(
     or for links, the link AUC decides both. Where both only guess the largest class, the sentence is empty.
     """
     columns = [each for each in (_LINKS, _ACCURACY) if each.key in scores]
-    best = {each: name for each in columns if (name := _best(each, baselines)) is not None}
+    best = {each: name for each in columns if (name := each.best(baselines)) is not None}
     if not best:
         return None
     measure, rival = [*best.items()][0 if purpose == LINKS else -1]
@@ -114,17 +113,9 @@ def compare(
         ("", *(each.heading for each in columns)),
         tuple((name, *(each.cell(values) for each in columns)) for name, values in rows),
         _sentence(method, measure, rival, scores, baselines),
-        measure.key,
+        measure,
         rival,
         measure.ahead(baselines[rival], scores) > 0,
-    )
-
-
-def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
-    measured = [name for name, each in baselines.items() if {measure.key, measure.chosen_by} <= each.keys()]
-    # Of equals, the one that also predicts edges best.
-    return max(
-        measured, key=lambda name: (baselines[name][measure.chosen_by], baselines[name].get(_LINKS.key, 0.0)), default=None
     )
 
 
@@ -159,36 +150,27 @@ def _sentence(method: Method, measure: _Measure, rival: str, scores: Scores, bas
     return f"{measure.task}{called} {'score' if rival == RAW.name else 'scores'} higher than {method.name}: {lost}"
 
 
-def score_warnings(
-    graph: Graph,
-    method: Method,
-    scores: Scores,
-    baselines: Mapping[str, Scores],
-    purpose: str | None = None,
-) -> list[str]:
+def score_warnings(method: Method, scores: Scores, baselines: Mapping[str, Scores], purpose: str | None = None) -> list[str]:
     """Scores that should make a reader doubt the embedding, a line each."""
     compared, raw = compare(method, scores, baselines, purpose), baselines.get(RAW.name, {})
     decided = None if compared is None else compared.measure
     lines = [*_link_doubts(scores, decided), *_accuracy_doubts(scores)]
-    if decided == _LINKS.key and purpose != LINKS and graph.labels is None:
-        lines.append(f"to see which helps your task, give labels of some nodes: {option('label', 'COLUMN')}")
-    told = None
-    if compared is not None and compared.beaten:
-        told = compared.rival, compared.measure
-        if compared.sentence and (RAW.name in told or _ACCURACY.key in told):
-            lines.append(compared.sentence)
-    for each in (_ACCURACY, _LINKS):
-        if told != (RAW.name, each.key) and each.key in raw and each.key in scores and each.ahead(raw, scores) > 0:
-            against = each.against(raw, scores)
-            lines.append(f"{each.task}raw features score higher than {method.name}: {against}")
-    return lines
+    beaten_by = [
+        (each, RAW.name)
+        for each in (_ACCURACY, _LINKS)
+        if each.key in raw and each.key in scores and each.ahead(raw, scores) > 0
+    ]
+    if compared is not None and compared.beaten and decided == _ACCURACY:
+        beaten_by.insert(0, (_ACCURACY, compared.rival))
+    sentences = (_sentence(method, each, rival, scores, baselines) for each, rival in dict.fromkeys(beaten_by))
+    return [*lines, *filter(None, sentences)]
 
 
-def _link_doubts(scores: Scores, decided: str | None) -> list[str]:
+def _link_doubts(scores: Scores, decided: _Measure | None) -> list[str]:
     if few := _LINKS.few(scores):
         # A comparison by edges says so itself.
         doubt = f"{few} to judge by: a link AUC of {_LINKS.cell(scores)} may be chance"
-        return [] if decided == _LINKS.key else [doubt]
+        return [] if decided == _LINKS else [doubt]
     auc = scores.get(_LINKS.key, 1.0)
     if auc >= NEAR_CHANCE:
         return []
@@ -224,7 +206,7 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
     finite = {name: value for name, value in scores.items() if isfinite(value)}
     shown = []
     if _LINKS.key in finite:
-        shown.append(_headline_links(finite, baselines))
+        shown.append(_beside(_LINKS, _headline_links(finite), finite, baselines))
     if _ACCURACY.key in finite:
         shown.append(_beside(_ACCURACY, _headline_accuracy(finite), finite, baselines))
     if "effective_rank" in finite:
@@ -234,14 +216,12 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
     return shown
 
 
-def _headline_links(scores: Scores, baselines: Mapping[str, Scores]) -> Score:
+def _headline_links(scores: Scores) -> Score:
     auc = scores[_LINKS.key]
-    pairs = "of 100 pairs of a held-out edge and a non-edge"
-    score = Score("link AUC", f"{auc:.3f}", f"{pairs}, the edge is more similar in {100 * auc:.0f} (chance: 50)", "")
+    meaning = f"of 100 pairs of a held-out edge and a non-edge, the edge is more similar in {100 * auc:.0f} (chance: 50)"
     if few := _LINKS.few(scores):
-        return replace(score, meaning=f"{score.meaning}; {few} to judge by")
-    verdict = "poor" if auc < NEAR_CHANCE else "good" if auc >= GOOD_AUC else "fair"
-    return _beside(_LINKS, replace(score, verdict=verdict), scores, baselines)
+        return Score("link AUC", f"{auc:.3f}", f"{meaning}; {few} to judge by", "")
+    return Score("link AUC", f"{auc:.3f}", meaning, "poor" if auc < NEAR_CHANCE else "good" if auc >= GOOD_AUC else "fair")
 
 
 def _headline_accuracy(scores: Scores) -> Score:
@@ -251,14 +231,13 @@ def _headline_accuracy(scores: Scores) -> Score:
     majority = scores["majority_accuracy"]
     good = majority + GOOD_SHARE * (100 - majority)
     verdict = "poor" if _is_poor(accuracy, majority) else "good" if accuracy >= good else "fair"
-    meaning = f"{meaning} (majority-class baseline: {majority:.1f} %)"
-    return Score("accuracy", f"{accuracy:.1f} %", meaning, verdict)
+    return Score("accuracy", f"{accuracy:.1f} %", f"{meaning} (majority-class baseline: {majority:.1f} %)", verdict)
 
 
 def _beside(measure: _Measure, score: Score, scores: Scores, baselines: Mapping[str, Scores]) -> Score:
     """A score with what the best baseline has, raw features among them."""
-    best = _best(measure, baselines)
-    if best is None:
+    best = measure.best(baselines)
+    if best is None or measure.few(scores):
         return score
     ahead = measure.ahead(baselines[best], scores)
     how = "beaten by" if ahead > 0 else "beats" if ahead < 0 else "level with"

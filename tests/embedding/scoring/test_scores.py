@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 
 import numpy as np
@@ -14,29 +13,25 @@ from sklearn.metrics import roc_auc_score
 from clnr import methods
 from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.reporting import report_data
 from clnr.embedding.rows.passes import Passes
-from clnr.embedding.scoring import samples
-from clnr.embedding.store.artifact import load_metrics, write_report
+from clnr.embedding.scoring import scores
+from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
 from clnr.engine.blocks import in_blocks
-from clnr.errors import DataError, UnknownName
-from clnr.evaluation import hold_out, logistic_probe
+from clnr.errors import DataError
+from clnr.evaluation import hold_out, logistic_probe, without_pairs
 from clnr.experiments.learn import learn
-from clnr.graph.csr import edge_keys, to_csr, transpose
+from clnr.graph.csr import edge_keys
 from clnr.graph.folder import open_graph
 from clnr.tables import ingest
 from tests.embedding.jobs import embed_folder
 
 NODES = 400
 CHANGES = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
-
-
-def settings(**more):
-    return Settings(methods.CLNR, choose("cpu"), recipe=CHANGES, **{"hold_out": 0.1, **more})
+SETTINGS = Settings(methods.CLNR, choose("cpu"), recipe=CHANGES, hold_out=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -56,28 +51,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
-    return embed_folder(folder, out, settings(), report=True), out
-
-
-def without(graph, pairs):
-    """A graph in memory without some pairs, one edge at a time."""
-    out = {tuple(pair) for pair in pairs.T.tolist()}
-    source, target, _ = graph.edges()
-    left = np.array([(min(a, b), max(a, b)) not in out for a, b in zip(source.tolist(), target.tolist(), strict=True)])
-    incoming = to_csr(target[left], source[left], None, graph.num_nodes)
-    return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
-
-
-@pytest.mark.parametrize("directed", [False, True])
-def test_from_files_the_same_edges_are_held_out_as_in_memory(folder, tmp_path, directed):
-    if directed:
-        rng = np.random.default_rng(2)
-        edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 60, (2, 300)), strict=True)))
-        folder = ingest(edges, pa.table({"id": np.arange(60), "x": rng.normal(size=60)}), out=tmp_path / "g", directed=True)
-    links, in_memory = hold_out(folder, 0.1, 3), hold_out(folder.in_memory(), 0.1, 3)
-    np.testing.assert_array_equal(links.positives, in_memory.positives)
-    np.testing.assert_array_equal(links.negatives, in_memory.negatives)
-    assert hold_out(folder, 1e-9, 0) is None
+    return embed_folder(folder, out, SETTINGS, report=True), out
 
 
 def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
@@ -92,13 +66,13 @@ def test_an_edge_that_leads_out_of_a_graph_in_files_is_named(folder, tmp_path):
 def some_rows(folder, model, nodes, path, most_rows=10_000):
     """Vectors of some nodes, without the held-out edges."""
     seen = in_blocks(folder, 1.0, edge_keys(hold_out(folder, 0.1, 0).positives, NODES))
-    return Passes(seen, settings(), Workspace(path), most_rows).some(model, nodes).numpy()
+    return Passes(seen, SETTINGS, Workspace(path), most_rows).some(model, nodes).numpy()
 
 
 def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(folder, made, tmp_path):
     result, _ = made
     links = hold_out(folder, 0.1, 0)
-    whole = learn(methods.CLNR, without(folder.in_memory(), links[0]), 0, result.model.recipe, choose("cpu"))
+    whole = learn(methods.CLNR, without_pairs(folder.in_memory(), links[0]), 0, result.model.recipe, choose("cpu"))
     assert torch.equal(torch.tensor(result.losses), whole.fitted.losses)
     some = np.array([5, 399, 0, 17, 200])
     for most_rows in (10_000, 1):
@@ -113,9 +87,9 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
     truth = np.repeat([1, 0], held.shape[1])
-    scores = result.scores
-    assert scores["link_auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(cosines)), abs=1e-6)
-    assert scores["links_held_out"] == held.shape[1]
+    found = result.scores
+    assert found["link_auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(cosines)), abs=1e-6)
+    assert found["links_held_out"] == held.shape[1]
     x = folder.in_memory().features.toarray()
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     raw = roc_auc_score(truth, np.concatenate([(x[a] * x[b]).sum(1) for a, b in (held, apart)]))
@@ -124,21 +98,22 @@ def test_scores_are_those_of_the_sample(folder, made, tmp_path):
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
     graph, shards = folder.in_memory(), Shards(out)
     probe = logistic_probe(shards[:], graph.labels, split_of(graph, 0), 0)
-    assert scores["strict_accuracy"] == pytest.approx(probe.strict)
-    assert 1 < scores["effective_rank"] <= 8
-    assert 0 <= scores["alignment"] <= 4
+    assert found["strict_accuracy"] == pytest.approx(probe.scores["accuracy"])
+    assert 1 < found["effective_rank"] <= 8
+    assert 0 <= found["alignment"] <= 4
     assert load_metrics(ArtifactFiles.open(out)) == (result.losses, result.scores, result.warnings, result.baselines)
     assert "from files, training-free baselines are not scored" in result.warnings
+    assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_LABELLED", 40)
-    nodes, labelled, total = samples.labelled_nodes(folder, 1)
+    monkeypatch.setattr(scores, "MOST_LABELLED", 40)
+    nodes, labelled, total = scores.labelled_nodes(folder, 1)
     assert (len(nodes), total) == (40, NODES // 3 + 1)
     assert np.array_equal(labelled.labels, folder.in_memory().labels[nodes])
-    monkeypatch.setattr(samples, "_BLOCK_LABELS", 33)
+    monkeypatch.setattr(scores, "_BLOCK_LABELS", 33)
     for graph in (folder, folder.in_memory()):
-        assert np.array_equal(samples.labelled_nodes(graph, 1).nodes, nodes)
+        assert np.array_equal(scores.labelled_nodes(graph, 1).nodes, nodes)
 
 
 def test_degrees_that_know_held_out_edges_are_warned_of(tmp_path):
@@ -146,14 +121,3 @@ def test_degrees_that_know_held_out_edges_are_warned_of(tmp_path):
     folder = ingest(pa.table(dict(zip(("source", "target"), ends, strict=True))), out=tmp_path / "graph")
     result = embed_folder(folder, tmp_path / "out", Settings(methods.RAW, choose("cpu"), hold_out=0.1))
     assert "link scores may be slightly too high" in "\n".join(result.warnings)
-
-
-def test_the_report_is_of_a_sample(folder, made, monkeypatch):
-    _, out = made
-    assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
-    monkeypatch.setattr(report_data, "_MOST_NODES_IN_SHARDS", 50)
-    text = write_report(out).read_text(encoding="utf-8")
-    assert f"a random sample: 50 of {NODES} nodes" in text
-    assert "training-free baselines are not scored" in text
-    with pytest.raises(UnknownName, match="unknown column 'title'"):
-        write_report(out, "title")
