@@ -98,7 +98,7 @@ def test_odd_features_have_finite_weights(x):
     assert (np.linalg.norm(found, axis=1) <= np.sqrt(max(1, x.shape[1])) * 2.5).all()
 
 
-@pytest.mark.parametrize("part", [WeightFeatures(), Spectral(4), Cleora(4), FastRP(4), AddStructure(2), AddStructure(0)])
+@pytest.mark.parametrize("part", [WeightFeatures(), Spectral(4), Cleora(4), FastRP(4), AddStructure(2)])
 @pytest.mark.parametrize("name", ["undirected", "sparse features", "no nodes"])
 def test_declared_shapes_are_those_of_what_is_learned(part, name):
     graph = GRAPHS[name]
@@ -122,12 +122,6 @@ def test_walks_stand_beside_features(sparse):
     linked = neighbours(graph).any(1)
     np.testing.assert_allclose((found[linked, 12:] ** 2).sum(1), 1, rtol=1e-5)
     assert part.width(12) == 27
-
-
-def test_no_structure_is_the_graph_itself():
-    graph = REFERENCE.to_device(tiny())
-    assert AddStructure(0)({}, graph, REFERENCE) is graph
-    assert AddStructure(0).width(12) == 12
 
 
 def random_start(graph, width):
