@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -68,8 +67,8 @@ def normed(dropout=0.0, width=6):
     return Normed(12, width, dropout)
 
 
-def trained(module, recipe=RECIPE, seed=0, method=CLNR, checkpoint=None):
-    return learn(method.with_encoder(module), tiny(), seed, recipe, choose("cpu", "float32"), checkpoint=checkpoint)
+def trained(module, recipe=RECIPE, seed=0, method=CLNR):
+    return learn(method.with_encoder(module), tiny(), seed, recipe, choose("cpu", "float32"))
 
 
 def with_loops(weighted):
@@ -150,11 +149,6 @@ def test_batch_norm_learns_its_statistics_in_training_and_keeps_them_to_embed():
     torch.testing.assert_close(made.z, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_early_stopping_keeps_the_statistics_of_the_best_epoch():
-    made = trained(normed(0.5), RECIPE.but(patience=3))
-    assert made.fitted.parameters["encoder.norm.num_batches_tracked"] == 2 * (int(made.fitted.losses.argmin()) + 1)
-
-
 def test_running_statistics_are_those_of_torchs_own_loop():
     """Two views of everything, of one step without learning."""
     recipe = RECIPE.but(edge_drop=0, feature_mask=0, epochs=1, learning_rate=1e-12)
@@ -192,27 +186,6 @@ def test_what_is_frozen_stays():
     parameters = trained(module).fitted.parameters
     assert torch.equal(parameters["encoder.other.weight"], module.other.weight)
     assert not torch.equal(parameters["encoder.own.weight"], module.own.weight)
-
-
-def test_a_training_goes_on_from_its_checkpoint():
-    class Kept:
-        states: ClassVar = {}
-
-        def is_due(self):
-            return True
-
-        def load(self):
-            return (2, self.states[2]) if self.states else None
-
-        def save(self, done, state):
-            self.states.setdefault(done, {name: value.clone() for name, value in state.items()})
-
-    whole = trained(normed(0.3), checkpoint=Kept())
-    assert list(Kept.states) == [1, 2, 3, 4]
-    resumed = trained(normed(0.3), checkpoint=Kept())
-    assert torch.equal(whole.z, resumed.z)
-    for name, value in whole.fitted.parameters.items():
-        assert torch.equal(value, resumed.fitted.parameters[name])
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.objective is not None])
