@@ -30,7 +30,7 @@ from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
 from clnr.nn.edge_information import by_edges, by_rows, edge_weight, some_nodes
 from clnr.nn.layers import sub_dict
-from clnr.nn.readout_blocks import WholeRows
+from clnr.nn.whole_rows import WholeRows
 from clnr.support.machine import environment
 
 WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)

@@ -33,7 +33,7 @@ from clnr.engine.blocks import in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_session import joined
 from clnr.graph import Graph
-from clnr.nn import edge_blocks, inputs, readout_blocks
+from clnr.nn import edge_blocks, inputs, readout_blocks, whole_rows
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
 from clnr.tables import ingest
@@ -188,7 +188,7 @@ def main(folder: Path) -> None:
     # Features are more: workers share the directions that the first one finds.
     readout_blocks.MOST_INNER_PRODUCTS = 16
     Checkpoint.seconds = 0.0
-    for module in (rows, memory_bound, inputs, edge_blocks, readout_blocks, block_rows):
+    for module in (rows, memory_bound, inputs, edge_blocks, whole_rows, block_rows):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

@@ -27,7 +27,7 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours, edge_keys, median_weight
 from clnr.graph.folder import open_graph
-from clnr.nn import edge_blocks, inputs, readout_blocks
+from clnr.nn import edge_blocks, inputs, readout_blocks, whole_rows
 from clnr.tables import TableGraph
 from tests.embedding.jobs import embed_folder, fit, planned
 from tests.embedding.stops import WRITES, calls, stopped
@@ -60,7 +60,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def short_walks(small_blocks, monkeypatch):
-    for module in (rows, memory_bound, inputs, edge_blocks, readout_blocks, block_rows):
+    for module in (rows, memory_bound, inputs, edge_blocks, whole_rows, block_rows):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 

@@ -94,7 +94,7 @@ def test_what_is_finished_is_not_done_again(told):
 def test_workers_with_different_folders_say_so(told):
     ((first, second),) = told["other-graph"]
     assert first == second
-    assert first.startswith("DataError: workers 0 and 1 do not have the same graph; start all of them with the same")
+    assert first.startswith("DataError: workers 0 and 1 do not have the same graph")
 
 
 def test_a_worker_that_does_not_see_the_output_says_so(told, made):

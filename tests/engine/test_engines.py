@@ -248,18 +248,3 @@ def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
             choose_again(Asked(), begun)
         assert str(caught.value).startswith(f"this run was started on {begun['device']} in bfloat16: ")
         assert why in str(caught.value)
-
-
-@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
-@pytest.mark.parametrize("sparse", [False, True])
-def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engine, sparse):
-    """Also of weights that are freed at once, in whose place the next one may come to lie."""
-    graph = tiny(sparse=sparse)
-    device_graph = engine.to_device(graph)
-    streams = engine.streams(device_graph, 2)
-    operators = [engine.operators(View(device_graph), streams) for _ in range(2)]
-    x = torch.tensor(graph.features.toarray() if sparse else graph.features)
-    for number in range(20):
-        for each in operators:
-            got = each.project(torch.full((graph.num_features, 2), float(number), device=engine.device))
-            torch.testing.assert_close(got.cpu().float(), number * x.sum(1, keepdim=True).expand(-1, 2), rtol=1e-4, atol=1e-4)

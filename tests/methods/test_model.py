@@ -13,8 +13,7 @@ import torch
 from clnr import rng
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.engine import Drop, Mask, Reference, View, cpu_engine
-from clnr.engine.gpu.cuda_engine import KernelEngine
-from clnr.errors import DataError, RecipeError
+from clnr.errors import RecipeError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import BASELINES, CLNR, METHODS
@@ -53,49 +52,10 @@ def gram(rows):
     return centred @ centred.T
 
 
-# -- what each SVD row is ---------------------------------------------------------------------------------------------------
-
-
-def low_rank_graph():
-    """Features, and features propagated, whose first four singular values stand out."""
-    random = np.random.default_rng(0)
-    source, target, _ = tiny(50, 120).edges()
-    x = random.standard_normal((50, 4)) * [9, 7, 5, 4] @ random.standard_normal((4, 30))
-    return Graph.from_edges(source, target, x + 0.01 * random.standard_normal((50, 30)))
-
-
-def reduced(matrix, count=4):
-    _, _, v = np.linalg.svd(matrix)
-    return v[:count].T
-
-
 def side_by_side(*blocks):
     """Centred blocks, each of root mean square row length 1."""
     blocks = [block - block.mean(0) for block in blocks]
     return np.concatenate([block / np.sqrt((block**2).sum() / len(block)) for block in blocks], 1)
-
-
-@pytest.mark.parametrize("name", ["SVD", "SVD-propagated", "SVD-both", "SVD-hops"])
-def test_svd_rows_are_numpys_svd(name):
-    graph = low_rank_graph()
-    x, a = oracles.dense(graph.features), oracles.propagation(graph)
-    own, far = x @ reduced(x), a @ a @ x @ reduced(a @ a @ x)
-    blocks = {
-        "SVD": [own],
-        "SVD-propagated": [far],
-        "SVD-both": [own, far],
-        "SVD-hops": [own, a @ own, a @ a @ own],
-    }[name]
-    _, z = fitted(name, graph, dimension=99, reduced=4)
-    assert z.shape == (50, graph.num_features * len(blocks))
-    whole = side_by_side(*blocks)
-    # Each block has rows of mean square 1, the embedding of as many as it has dimensions.
-    np.testing.assert_allclose(gram(z), 99 / len(blocks) * gram(whole), atol=0.2)
-    # Fewer dimensions: the best ones.
-    _, narrow = fitted(name, graph, dimension=3, reduced=4)
-    expected, found = (np.linalg.svd(rows)[1][:3] for rows in (whole, narrow - narrow.mean(0)))
-    np.testing.assert_allclose(found / found.max(), expected / expected.max(), rtol=5e-3)
-    np.testing.assert_allclose((narrow**2).sum() / 50, 3, rtol=1e-3)
 
 
 # -- unseen nodes -----------------------------------------------------------------------------------------------------------
@@ -121,16 +81,6 @@ def test_unseen_nodes_are_embedded_and_known_ones_far_away_stay(name):
     near = 17 if "mix" in name else 5
     np.testing.assert_allclose(after[: 30 - near], z[: 30 - near], atol=2e-4)
     assert np.abs(after[29] - z[29]).max() > 1e-3 or name == "SVD"
-
-
-def test_spectral_refuses_a_graph_that_it_does_not_know():
-    model, z = fitted("Spectral", chain(30))
-    order = np.arange(30)[::-1].copy()
-    turned = dataclasses.replace(chain(30), ids=order)
-    np.testing.assert_allclose(model.embed(turned, cpu_engine()), z[order], atol=1e-4)
-    stranger = dataclasses.replace(chain(30), ids=np.array([f"x{i}" for i in range(30)]))
-    with pytest.raises(DataError, match="has none of the nodes that this model knows"):
-        model.embed(stranger, cpu_engine())
 
 
 @pytest.mark.parametrize("name", ["FastRP", "Cleora"])
@@ -196,16 +146,6 @@ def test_engines_agree_with_the_reference(name, how):
         _, z = fitted(name, graph, cpu_engine(), dimension=99)
         _, expected = fitted(name, graph, REFERENCE, dimension=99)
         np.testing.assert_allclose(gram(z), gram(expected), atol=2e-3)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["SVD-hops", "Spectral", "FastRP", "CLNR-tuned"])
-def test_kernels_agree_with_the_reference(name):
-    pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    graph = tiny(20, 40, sparse=True)
-    model, _ = fitted(name, graph, REFERENCE, epochs=0)
-    np.testing.assert_allclose(model.embed(graph, KernelEngine(device)), model.embed(graph, REFERENCE), rtol=1e-3, atol=1e-4)
 
 
 # -- inputs -----------------------------------------------------------------------------------------------------------------

@@ -188,12 +188,11 @@ def test_toml_there_and_back():
     ("text", "said"),
     [
         ("epochs = " + "9" * 5000, "not a recipe in TOML: Exceeds the limit"),
-        ("epochs = 0x" + "f" * 5000, "epochs must be from 0 to 1e+07, not a value of type int that is too long"),
         ("epochs = " + "[" * 2000 + "]" * 2000, "not a recipe in TOML: "),
         # Of what is nested so deeply, some versions of Python show all, and others nothing.
         ("epochs" + ".a" * 2000 + " = 1", "epochs must be a whole number, not "),
     ],
-    ids=["digits", "hexadecimal", "lists", "dotted"],
+    ids=["digits", "lists", "dotted"],
 )
 def test_toml_that_python_cannot_read_or_show_is_one_line(text, said):
     with pytest.raises(ClnrError, match=re.escape(said)) as caught:
@@ -249,7 +248,6 @@ def test_recipes_are_values():
     assert hash(Recipe(epochs=3)) != hash(Recipe(epochs=4))
     assert isinstance(Recipe(temperature=1).temperature, float)
     assert pickle.loads(pickle.dumps(Recipe(epochs=3))) == copy.deepcopy(Recipe(epochs=3)) == Recipe(epochs=3)
-    assert repr(Recipe(epochs=3)).startswith("Recipe(epochs=3, learning_rate=0.001,")
     assert Recipe() != Recipe().to_dict()
     assert {"epochs", "but"} <= set(dir(Recipe()))
 
@@ -258,8 +256,6 @@ def test_recipes_do_not_change():
     recipe = Recipe()
     with pytest.raises(AttributeError, match=r"a recipe is immutable; use recipe.but\(epochs=...\)"):
         recipe.epochs = 3
-    with pytest.raises(AttributeError, match="immutable"):
-        del recipe.epochs
     recipe.to_dict()["epochs"] = 3
     assert recipe == Recipe()
     with pytest.raises(AttributeError, match="a recipe has no 'epoch'"):

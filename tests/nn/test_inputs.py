@@ -98,7 +98,7 @@ def test_odd_features_have_finite_weights(x):
     assert (np.linalg.norm(found, axis=1) <= np.sqrt(max(1, x.shape[1])) * 2.5).all()
 
 
-@pytest.mark.parametrize("part", [WeightFeatures(), Spectral(4), Cleora(4), FastRP(4), AddStructure(2), AddStructure(0)])
+@pytest.mark.parametrize("part", [WeightFeatures(), Spectral(4), Cleora(4), FastRP(4), AddStructure(2)])
 @pytest.mark.parametrize("name", ["undirected", "sparse features", "no nodes"])
 def test_declared_shapes_are_those_of_what_is_learned(part, name):
     graph = GRAPHS[name]
@@ -124,16 +124,6 @@ def test_walks_stand_beside_features(sparse):
     assert part.width(12) == 27
 
 
-def test_no_structure_is_the_graph_itself():
-    graph = REFERENCE.to_device(tiny())
-    assert AddStructure(0)({}, graph, REFERENCE) is graph
-    assert AddStructure(0).width(12) == 12
-
-
-def random_start(graph, width):
-    return random_rows(REFERENCE.to_device(graph), width).double().numpy()
-
-
 def test_cleora_is_one_walk():
     graph = tiny()
     (rows,) = walks(REFERENCE, REFERENCE.to_device(graph), 6, (5,))
@@ -146,7 +136,7 @@ def test_cleora_is_one_walk():
 def test_fastrp_is_the_sum_of_powers(name, engine, highest, exponent):
     graph = GRAPHS[name]
     degree = neighbours(graph).sum(1)
-    rows = random_start(graph, 6) * np.maximum(degree, 1)[:, None] ** exponent
+    rows = random_rows(REFERENCE.to_device(graph), 6).double().numpy() * np.maximum(degree, 1)[:, None] ** exponent
     expected = sum(unit(np.linalg.matrix_power(transition(graph), k) @ rows) for k in range(2, highest + 1))
     np.testing.assert_allclose(fitted(FastRP(6, highest, exponent), graph, engine=engine), expected, atol=5e-5)
 

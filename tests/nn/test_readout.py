@@ -17,10 +17,10 @@ from clnr.nn.readout_blocks import (
     Hops,
     OwnFeatures,
     PropagatedFeatures,
-    WholeRows,
     fitted_nodes,
 )
 from clnr.nn.structure import walks
+from clnr.nn.whole_rows import WholeRows
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.dense_graphs import GRAPHS, unit
@@ -160,7 +160,7 @@ def test_rows_are_all_matrices_times_their_weights(name, dimension, outputs, eng
     """In whatever order they are multiplied and propagated: features may be more than the dimension, or fewer."""
     graph = GRAPHS[name]
     monkeypatch.setattr("clnr.nn.readout_blocks.FITTED_NODES", graph.num_nodes // 2)
-    monkeypatch.setattr("clnr.nn.readout_blocks._COLUMNS", 5)
+    monkeypatch.setattr("clnr.nn.whole_rows._COLUMNS", 5)
     encoded = np.random.default_rng(9).standard_normal((outputs, graph.num_nodes, 4))
     parts = Hops(2), OwnFeatures(5), PropagatedFeatures(5), FeatureHops(4), Walks(3)
     parameters, found = embedded(Readout(parts[not outputs :], dimension), graph, *encoded, engine=engine)
@@ -368,14 +368,10 @@ def test_a_weight_below_1_is_told(weighed):
     readout = Readout((OwnFeatures(8), Walks(3), EdgeWeight("measured")), 9)
     parameters, _ = embedded(readout, tiny())
     (line,) = readout.remarks(parameters)
-    assert line.startswith("edges are weakly informative here: they weigh 0.30 in the vectors, ")
+    assert line.startswith("edges are weakly informative here: they weigh 0.30 in the vectors")
     for equal in (1.0, 0.97):
         assert readout.remarks({**parameters, "block.2.weight": torch.tensor(equal)}) == []
     assert Readout((OwnFeatures(8), EdgeWeight()), 9).remarks({}) == []
-
-
-def families(mix):
-    return [family.name for family in Family if family in MIXES[mix]]
 
 
 @ENGINES
@@ -387,7 +383,8 @@ def test_a_mix_leaves_out_all_other_matrices(engine):
     parts = Hops(1), OwnFeatures(99), PropagatedFeatures(99), Walks(4)
     for mix in ("features", "propagated+walks", "neighbors", "no-walks"):
         _, found = embedded(Readout((*parts, Mix(mix)), 99), graph, z, engine=engine)
-        kept = [(0.7 if name == "WALKS" else 1, rows) for name in matrices if name in families(mix) for rows in matrices[name]]
+        named = [name for name in matrices if Family[name] in MIXES[mix]]
+        kept = [(0.7 if name == "WALKS" else 1, rows) for name in named for rows in matrices[name]]
         # All of the columns are kept, and all of their inner products.
         np.testing.assert_allclose(gram(found), gram(resized(standing(*kept), 99)), atol=1e-2)
     with pytest.raises(RecipeError, match="none of the columns that mix asks for"):

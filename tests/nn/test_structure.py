@@ -69,5 +69,5 @@ def test_walks_are_where_they_were_put(before, monkeypatch):
     put_walks(REFERENCE, device_graph, again, steps, 1.7)
     assert torch.equal(again, out[:, 2:])
     # What was put there is all that is kept.
-    kept = [each.rows for step, each in device_graph.of_edges.made["walks", 6].items() if step not in before]
+    kept = [rows for step, (rows, _) in device_graph.of_edges.made["walks", 6].items() if step not in before]
     assert all(each.untyped_storage().data_ptr() == out.untyped_storage().data_ptr() for each in kept)

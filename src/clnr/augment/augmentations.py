@@ -10,12 +10,7 @@ from clnr import rng
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-    from torch import Tensor
-
-    from clnr.engine import DeviceGraph, View
-    from clnr.graph import Graph
-    from clnr.graph.csr import Array
+    from clnr.engine import SparseMatrix, View
 
 # What augmentations share.
 EDGE_DROP = HyperParameter(0.5, 0.0, 1.0, "chance that a view drops an edge", second_view=True)
@@ -94,27 +89,15 @@ class AdaptiveDropEdges(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.drop_edges(key, view.device_graph.once(self, lambda: self._rates(view.device_graph)))
+        from clnr.augment.centrality import edge_rates
 
-    def _rates(self, device_graph: DeviceGraph) -> Tensor:
-        import numpy as np
-        import torch
-
-        from clnr.augment import centrality
-
-        rows, columns = device_graph.edges.rows.cpu().numpy(), device_graph.edges.columns.cpu().numpy()
-        between = rows != columns
-        each = np.zeros(len(rows))
-        each[between] = centrality.rates(_centrality(device_graph, self.centrality)[rows[between]], self.edge_drop)
-        return torch.tensor(each, device=device_graph.device)
+        graph = view.device_graph
+        return view.drop_edges(key, graph.once(self, lambda: edge_rates(graph, self.centrality, self.edge_drop)))
 
 
 @dataclass(frozen=True)
 class AdaptiveMaskFeatures(Augmentation):
-    """Mask features of nodes of low centrality more often, at a mean rate of ``feature_mask``.
-
-    A feature's importance is the sum of its absolute values, weighted by the nodes' centrality.
-    """
+    """Mask features of nodes of low centrality more often, at a mean rate of ``feature_mask`` (``centrality.rates``)."""
 
     feature_mask: float = FEATURE_MASK.field()
     centrality: str = CENTRALITY.field()
@@ -123,22 +106,10 @@ class AdaptiveMaskFeatures(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.mask_features(key, view.device_graph.once(self, lambda: self._rates(view.device_graph)))
+        from clnr.augment.centrality import feature_rates
 
-    def _rates(self, device_graph: DeviceGraph) -> Tensor:
-        import torch
-
-        from clnr.augment import centrality
-
-        importance = abs(device_graph.graph.features).T @ _centrality(device_graph, self.centrality)
-        return torch.tensor(centrality.rates(importance, self.feature_mask), device=device_graph.device)
-
-
-def _centrality(device_graph: DeviceGraph, name: str) -> Array:
-    from clnr.augment import centrality
-
-    measure = centrality.CENTRALITIES[name]
-    return device_graph.once(measure, lambda: measure(device_graph.graph))
+        graph = view.device_graph
+        return view.mask_features(key, graph.once(self, lambda: feature_rates(graph, self.centrality, self.feature_mask)))
 
 
 @dataclass(frozen=True)
@@ -169,20 +140,17 @@ class Diffuse(Augmentation):
     whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
+        from clnr.augment.diffusion import columns_to_one, personalised_pagerank
         from clnr.engine import to_sparse_matrix
 
         device_graph = view.device_graph
-        return view.but(
-            propagation_matrix=device_graph.once(
-                self, lambda: to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
-            )
-        )
 
-    def _matrix(self, graph: Graph) -> sp.csr_array:
-        from clnr.augment import diffusion
+        def diffusion() -> SparseMatrix:
+            matrix = personalised_pagerank(device_graph.graph, self.ppr_alpha, self.diffusion_error)
+            matrix = columns_to_one(matrix) if self.diffusion_scale == "columns" else matrix
+            return to_sparse_matrix(matrix, device_graph.device)
 
-        plain = diffusion.personalised_pagerank(graph, self.ppr_alpha, self.diffusion_error)
-        return diffusion.columns_to_one(plain) if self.diffusion_scale == "columns" else plain
+        return view.but(propagation_matrix=device_graph.once(self, diffusion))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
+import torch
+from torch import Tensor
 
+from clnr.engine import DeviceGraph
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 
@@ -83,3 +86,23 @@ def rates(importance: Array, rate: float) -> Array:
     spread = s.max() - s.mean()
     factor = (s.max() - s) / spread if spread > 1e-12 else np.ones_like(s)
     return np.minimum(factor * rate, _LARGEST_RATE)
+
+
+def edge_rates(device_graph: DeviceGraph, centrality: str, rate: float) -> Tensor:
+    """``rates`` of the edges, by the centrality of their targets; 0 for self-loops."""
+    rows, columns = device_graph.edges.rows.cpu().numpy(), device_graph.edges.columns.cpu().numpy()
+    between = rows != columns
+    each = np.zeros(len(rows))
+    each[between] = rates(_measured(device_graph, centrality)[rows[between]], rate)
+    return torch.tensor(each, device=device_graph.device)
+
+
+def feature_rates(device_graph: DeviceGraph, centrality: str, rate: float) -> Tensor:
+    """``rates`` of the features, by the sum of their absolute values, weighted by the nodes' centrality."""
+    importance = abs(device_graph.graph.features).T @ _measured(device_graph, centrality)
+    return torch.tensor(rates(importance, rate), device=device_graph.device)
+
+
+def _measured(device_graph: DeviceGraph, centrality: str) -> Array:
+    measure = CENTRALITIES[centrality]
+    return device_graph.once(measure, lambda: measure(device_graph.graph))

@@ -20,11 +20,23 @@ from clnr.graph import Graph
 
 
 class Matrix(ABC):
-    """A sparse matrix of one view, ready to multiply; its values get no gradient."""
+    """A sparse matrix of one view, ready to multiply; its values get no gradient.
+
+    A product includes ReLU before it, bias after it, and ReLU's mask of the gradient.
+    """
+
+    dense: Dense = PLAIN
+    """The engine's dense operations, for the gradient of the bias."""
 
     @abstractmethod
+    def multiply(
+        self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; or the same of S^T."""
+
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
         """S h, or S relu(h); plus ``bias`` where given."""
+        return _FusedProduct.apply(h.contiguous(), bias, self, relu)
 
     def some_rows(self, rows: Tensor | slice, h: Tensor) -> Tensor:
         """Some rows of S h, without a gradient where no others are computed."""
@@ -38,27 +50,11 @@ class Features(Matrix):
     def to_dense(self) -> Tensor: ...
 
 
-class FusedMatrix(Matrix):
-    """A matrix whose product includes ReLU before it, bias after it, and ReLU's mask of the gradient."""
-
-    dense: Dense = PLAIN
-    """The engine's dense operations, for the gradient of the bias."""
-
-    @abstractmethod
-    def multiply(
-        self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
-    ) -> Tensor:
-        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; or the same of S^T."""
-
-    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
-        return _FusedProduct.apply(h.contiguous(), bias, self, relu)
-
-
 class _FusedProduct(torch.autograd.Function):
     """S f(h) + b, f being ReLU or the identity; its gradient is S^T g, and zero where f was."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: FusedMatrix, relu: bool) -> Tensor:
+    def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: Matrix, relu: bool) -> Tensor:
         ctx.matrix = matrix
         ctx.save_for_backward(h if relu else None)
         return matrix.multiply(False, h, relu=relu, bias=bias)

@@ -152,12 +152,6 @@ class Mask(NamedTuple):
         """The factor of each element."""
         return rng.keep(self.key, self.rate, rows, columns) * self.scale
 
-    def of_entries(self, x: SparseMatrix) -> Tensor:
-        """The factor of each entry of sparse features."""
-        if self.elements:
-            return self.of_elements(x.rows, x.columns)
-        return self.of_columns(x.shape[1], x.values.device)[x.columns]
-
 
 class Dropout(NamedTuple):
     """Activations set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""

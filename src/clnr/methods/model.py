@@ -21,7 +21,7 @@ from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
 from clnr.nn.readout import Readout
-from clnr.nn.readout_blocks import WholeRows
+from clnr.nn.whole_rows import WholeRows
 from clnr.support.processes.workers import ALONE, Workers
 
 MEASURED_NODES = 1 << 14
@@ -53,8 +53,8 @@ class Model:
                 given = part(fitted, given, engine)
             return parameters, given
 
-        if all(part.changes_nothing for part in self.inputs):
-            return fit()
+        if not self.input_places():
+            return Parameters(), device_graph
         return device_graph.once(("inputs", self.inputs), fit)
 
     def empty_inputs(self, features: int, nodes: int) -> Parameters:
@@ -76,8 +76,8 @@ class Model:
         return functools.reduce(lambda width, part: part.width(width), self.inputs, features)
 
     def input_places(self) -> list[tuple[str, Input]]:
-        """The inputs, and where each has its parameters."""
-        return [(f"input.{i}", part) for i, part in enumerate(self.inputs)]
+        """The inputs that change something, and where each has its parameters."""
+        return [(f"input.{i}", part) for i, part in enumerate(self.inputs) if not part.changes_nothing]
 
     def init(self, inputs: int, seed: int) -> Parameters:
         """Fresh parameters, on torch's default device: the same numbers on every device."""
@@ -92,7 +92,7 @@ class Model:
 
     def whole_graph_reason(self, nodes: int) -> str | None:
         """Why a graph of ``nodes`` nodes must be in memory, and cannot be trained and embedded from files; None if it can."""
-        inputs = [part for part in self.inputs if not (part.changes_nothing or part.by_rows)]
+        inputs = [part for _, part in self.input_places() if not part.by_rows]
         for part in (*inputs, *(part for view in self.views for part in view if part.whole_graph)):
             return f"{type(part).__name__} looks at all of the graph"
         if self.encoder.num_outputs and not self.encoder.samples:
@@ -235,7 +235,9 @@ class Model:
         view = View(device_graph)
         eval_views = [self._measured(engine, each) for each in self.eval_views(view)]
         parameters = parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
-        return self.fit_readout(parameters, engine, view)
+        if self.readout is None:
+            return parameters
+        return parameters | add_prefix("readout", self.readout.fit(self.rows(parameters, engine, view)))
 
     def _measured(self, engine: Engine, view: View) -> Operators:
         """The maps by which the statistics of all nodes are measured: of many, of the same uniform sample at every call."""
@@ -244,13 +246,6 @@ class Model:
             return engine.operators(view)
         nodes = rng.permute(rng.key(0, "measured"), torch.arange(min(count, MEASURED_NODES)), count)
         return engine.sampled_operators(view, nodes.to(engine.device))
-
-    @torch.no_grad()
-    def fit_readout(self, parameters: Parameters, engine: Engine, view: View) -> Parameters:
-        """The parameters, with those of the read-out."""
-        if self.readout is None:
-            return parameters
-        return parameters | add_prefix("readout", self.readout.fit(self.rows(parameters, engine, view)))
 
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:

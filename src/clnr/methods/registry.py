@@ -18,7 +18,7 @@ from clnr.augment.augmentations import (
     MaskFeatures,
     ShuffleNodes,
 )
-from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName, option
+from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName
 from clnr.methods.settings import Probe, RecipeValues, Training
 from clnr.nn.edge_blocks import EdgeWeight, Mix, Walks
 from clnr.nn.encoders.encoder import Encoder, Features, NoEncoder
@@ -214,11 +214,6 @@ class Method:
         return next((part for part, samples in parts if not samples), None)
 
     @property
-    def why_whole(self) -> str:
-        """Which part needs all rows, as a phrase; empty where none does."""
-        return "" if self.whole_part is None else f"{self.whole_part.__name__} needs the rows of all nodes"
-
-    @property
     def samples(self) -> bool:
         """Whether it can be trained by sampled steps, which compute what some nodes need."""
         return self.objective is not None and self.whole_part is None
@@ -243,10 +238,9 @@ class Method:
 
     def check_encoder(self) -> None:
         """Refuse a method that lacks its encoder."""
-        if self.own_encoder is not None and self.own_encoder.module is None:
-            raise MethodError(
-                f"its encoder is your own {self.own_encoder.name}: NodeEmbedder.load(folder, encoder=...), vectors need none"
-            )
+        own = self.own_encoder
+        if own is not None and own.module is None:
+            raise MethodError(f"its encoder is your own {own.name}: NodeEmbedder.load(folder, encoder=...), vectors need none")
 
     def build(self, recipe: RecipeValues) -> Model:
         """The method with the values of a recipe. A key that the recipe lacks has its default."""
@@ -268,23 +262,19 @@ class Method:
 
     def check(self, recipe: RecipeValues) -> None:
         """Refuse values that its parts cannot have together."""
-        if self.objective is not None and self.whole_part and _fill(self.objective, recipe).sampled_moments:
-            raise RecipeError(f"{self.name}: {self.why_whole}, so moments must be 'all'")
+        whole = self.whole_part
+        if self.objective is not None and whole is not None and _fill(self.objective, recipe).sampled_moments:
+            raise RecipeError(f"{self.name}: {whole.__name__} needs the rows of all nodes, so moments must be 'all'")
 
     def check_shared(self, recipe: RecipeValues) -> None:
         """Refuse what several workers cannot train together: they share sampled steps, and no others."""
-        alone = "so one worker must train it"
         if self.objective is None:
             raise RecipeError(f"{self.name} trains nothing that several workers could share")
-        if self.whole_part is not None:
-            raise RecipeError(f"{self.name}: {self.why_whole} in each step, {alone}")
-        if not self.objective.shares:
-            raise RecipeError(f"{self.name}: {self.objective.__name__} does not share its steps between workers, {alone}")
+        part = self.whole_part if self.objective.shares else self.objective
+        if part is not None:
+            raise RecipeError(f"{self.name}: {part.__name__} has no steps that several workers can share")
         if not _fill(self.objective, recipe).sampled_moments:
-            raise RecipeError(
-                "several workers share sampled steps only, and this recipe has full ones, as small graphs do: "
-                f"{option('recipe', {'moments': 'sampled'})}, or train {self.name} with one"
-            )
+            raise RecipeError("several workers share sampled steps only: moments must be 'sampled'")
 
 
 PLACES: dict[str, type[Any]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from clnr.errors import option
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters
@@ -73,10 +72,7 @@ class EdgeWeight(Block):
         weight = float(parameters.get("weight", 1.0))
         if weight > _NEARLY_EQUAL:
             return []
-        return [
-            f"edges are weakly informative here: they weigh {weight:.2f} in the vectors, a node's own features 1; "
-            f"{option('recipe', {'edge_weight': 'equal'})} gives both the same weight"
-        ]
+        return [f"edges are weakly informative here: they weigh {weight:.2f} in the vectors, a node's own features 1"]
 
 
 @dataclass(frozen=True)

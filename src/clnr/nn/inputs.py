@@ -31,7 +31,7 @@ class Input(ABC):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether a recipe has turned it off; by default not."""
+        """Whether a recipe has turned it off, so that a model leaves it out; by default not."""
         return False
 
     by_rows: ClassVar[bool] = False
@@ -177,15 +177,13 @@ class AddStructure(Input):
         import scipy.sparse as sp
         import torch
 
-        if not self.structure:
-            return {}
         total = sum(np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() for x in blocks())
         return {"length": torch.tensor((total / max(1, nodes)) ** 0.5 or 1.0, dtype=torch.float32)}
 
     def empty(self, features: int, nodes: int) -> Parameters:
         import torch
 
-        return {"length": torch.empty(())} if self.structure else {}
+        return {"length": torch.empty(())}
 
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
         import torch
@@ -193,8 +191,6 @@ class AddStructure(Input):
         from clnr.engine.products import empty_rows
         from clnr.nn.structure import put_walks
 
-        if not self.structure:
-            return device_graph
         x = device_graph.graph.features
         nodes, count = x.shape
         both = empty_rows(nodes, self.width(count), engine.device)
@@ -207,8 +203,7 @@ class AddStructure(Input):
     def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         import numpy as np
 
-        if walked is None:
-            return x
+        assert walked is not None
         return np.concatenate([self._own_columns(parameters, x), walked / np.float32(len(STEPS) ** 0.5)], 1)
 
     def _own_columns(self, parameters: Parameters, x: Any) -> Array:
@@ -228,10 +223,7 @@ class StructureInput(Input):
         return self.dimension
 
     def __call__(self, parameters: Parameters, device_graph: DeviceGraph, engine: Engine) -> DeviceGraph:
-        import torch
-
-        with torch.no_grad():
-            return device_graph.with_features(self.rows(parameters, engine.float32, device_graph))
+        return device_graph.with_features(self.rows(parameters, engine.float32, device_graph))
 
     @abstractmethod
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:

@@ -109,7 +109,8 @@ class Readout:
         sizes, _ = self.weigh(sampled)
         rows = [matrix[places] for matrix in sampled.matrices]
         widths = [each.shape[1] for each in rows]
-        moments = _moments(sizes, [_some(each) for each in sampled.fitted_rows])
+        # An evenly spaced sample of the rows, if there are many.
+        moments = _moments(sizes, [each[:: -(-len(each) // _TRIED_ROWS) or 1] for each in sampled.fitted_rows])
         for other in others:
             ratios = [new / old if old else 0.0 for new, old in zip(other.weigh(sampled)[0], sizes, strict=True)]
             kept = [number for number, ratio in enumerate(ratios) if ratio]
@@ -156,7 +157,10 @@ class Readout:
         """
         products = [product for _, product in self.products(parameters, rows.num_outputs)]
         widths = self.widths(rows.num_features, [rows.width(output) for output in range(rows.num_outputs)])
-        weights = source_weights(parameters["weight"], products, widths)
+        weights: dict[Product, Tensor] = {}
+        for product, part in zip(products, parameters["weight"].split(widths), strict=True):
+            factor, key = part if product.weight is None else product.weight @ part, product._replace(weight=None)
+            weights[key] = weights[key] + factor if key in weights else factor
         total = None
         for hop in range(max((product.hops for product in weights), default=0), -1, -1):
             terms = {product.source: weight for product, weight in weights.items() if product.hops == hop}
@@ -190,15 +194,6 @@ class Readout:
         return [(f"block.{index}", block) for index, block in enumerate(self.blocks)]
 
 
-def source_weights(weight: Tensor, products: list[Product], widths: list[int]) -> dict[Product, Tensor]:
-    """The weights of each source's propagated rows, given the weights of all matrices side by side."""
-    weights: dict[Product, Tensor] = {}
-    for product, part in zip(products, weight.split(widths), strict=True):
-        factor, rows = part if product.weight is None else product.weight @ part, product._replace(weight=None)
-        weights[rows] = weights[rows] + factor if rows in weights else factor
-    return weights
-
-
 def _product(matrices: list[Tensor], parameters: Parameters) -> Tensor:
     """Matrices side by side, times the weights, and the bias."""
     parts = parameters["weight"].split([matrix.shape[1] for matrix in matrices])
@@ -212,11 +207,6 @@ def _length(matrix: Tensor, mean: Tensor) -> Tensor:
     length, offset = (torch.linalg.vector_norm(each, dtype=torch.float64) for each in (matrix - mean, mean))
     length = length / max(1, len(matrix)) ** 0.5
     return torch.where(length > 1e-5 * offset, length, torch.inf).to(torch.float32)
-
-
-def _some(rows: Tensor) -> Tensor:
-    """An evenly spaced sample of rows, if there are many."""
-    return rows[:: -(-len(rows) // _TRIED_ROWS)] if len(rows) else rows
 
 
 def _moments(sizes: list[float], matrices: list[Tensor]) -> _Moments:

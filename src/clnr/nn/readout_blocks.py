@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import enum
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
-from clnr.nn.inputs import STEPS
 from clnr.nn.layers import Parameters
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from clnr.engine import Engine, Operators, View
+    from clnr.engine import Engine, View
     from clnr.graph.csr import Array
 
 Measure = Callable[[tuple[int, ...]], float]
@@ -30,7 +28,6 @@ FITTED_NODES = 1 << 15
 """The size of the uniform sample of nodes that a read-out is fitted on."""
 ITERATED_NODES, ITERATED_NEIGHBORS = 1 << 13, 8
 """Where nodes are more than that: how many of them, and neighbours of each, direct many propagated features."""
-_COLUMNS = 256
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
 )
@@ -140,148 +137,12 @@ class Rows(ABC):
 
     def directions(self, block: ReducedFeatures) -> Tensor:
         """The principal directions of a block's features, by the nodes that stand for all."""
+        from clnr.nn.low_rank import principal_axes
+
         if block.iterates(self.num_features):
             return self.iterated_directions(block)
         (features,) = self.matrices([Product(Source(), block.steps)])
-        return block.directions(features[self.fitted])
-
-
-class WholeRows(Rows):
-    """Rows of all nodes on a device, which methods over the same graph share. The engine computes in float32.
-
-    The sample is ``nodes``, sorted; None for those that stand for all.
-    """
-
-    def __init__(
-        self, engine: Engine, view: View, encoded: Sequence[Tensor], own: Collection[int] = (), nodes: Array | None = None
-    ):
-        import torch
-
-        self.engine, self.view, self.encoded, self.own = engine, view, encoded, own
-        self.device, self.device_graph = engine.device, view.device_graph
-        self.num_outputs, self.num_features = len(encoded), self.device_graph.num_features
-        count = self.device_graph.graph.num_nodes
-        self.sample, self._rows = None, cast("Tensor | slice", slice(None))
-        if count > FITTED_NODES:
-            fitted = fitted_nodes(count).numpy()
-            self.sample = fitted if nodes is None else nodes
-            self.fitted, self._rows = self.places(fitted), torch.from_numpy(self.sample).to(self.device)
-
-    @functools.cached_property
-    def operators(self) -> Operators:
-        """The linear maps of the view."""
-        return self.engine.operators(self.view)
-
-    def width(self, encoder: int) -> int:
-        return self.encoded[encoder].shape[1]
-
-    def _parts(self, source: Source, weight: Tensor | None = None) -> list[Tensor]:
-        """The rows of a source, times a weight if it is features: matrices that stand side by side."""
-        from clnr.engine import unit_rows
-        from clnr.nn.structure import walks
-
-        if source.walk_columns:
-            return walks(self.engine, self.device_graph, source.walk_columns, STEPS)
-        if source.encoder is None:
-            return [self.operators.features if weight is None else self.operators.project(weight)]
-        rows = self.encoded[source.encoder]
-        return [unit_rows(rows) if source.unit else rows]
-
-    def matrices(self, products: Sequence[Product]) -> list[Tensor]:
-        from clnr.engine.streams import IdentityKey
-
-        chains: dict[tuple[Source, IdentityKey], list[int]] = {}
-        made: dict[int, Tensor] = {}
-        for number, (source, hops, weight) in enumerate(products):
-            if source == Source() and self.num_features <= MOST_INNER_PRODUCTS:
-                features = self._features(hops)
-                made[number] = features if weight is None else features @ weight
-            else:
-                chains.setdefault((source, IdentityKey(weight)), []).append(number)
-        for (source, _), numbers in chains.items():
-            parts = self._parts(source, products[numbers[0]].weight)
-            found = _hops(self.operators, parts, {products[number].hops for number in numbers}, self._rows)
-            made |= {number: found[products[number].hops] for number in numbers}
-        return [made[number] for number in range(len(products))]
-
-    def _features(self, hops: int) -> Tensor:
-        """The features of the sample, propagated ``hops`` times, some columns at a time."""
-        import torch
-
-        from clnr.engine.streams import IdentityKey
-
-        def make() -> Tensor:
-            x, width, parts = self.device_graph.features, self.num_features, []
-            for start in range(0, max(1, width), _COLUMNS):
-                some = slice(start, start + _COLUMNS)
-                if isinstance(x, torch.Tensor):
-                    columns = x[:, some]
-                else:
-                    columns = self.operators.project(torch.eye(width, device=self.device)[:, some])
-                parts.append(_hops(self.operators, [columns], {hops}, self._rows)[hops])
-            return torch.cat(parts, 1)
-
-        # Few products make the others again.
-        return self.device_graph.once(("features of a sample", hops, IdentityKey(self.sample)), make) if hops > 1 else make()
-
-    def directions(self, block: ReducedFeatures) -> Tensor:
-        of_block = functools.partial(super().directions, block)
-        return self.device_graph.once(("directions", type(block).__name__, block.count), of_block)
-
-    def iterated_directions(self, block: ReducedFeatures) -> Tensor:
-        return block.iterated_directions(self.engine, self.view)
-
-    def measure(self, products: Sequence[Product]) -> float:
-        from clnr.nn import edge_information
-
-        graph = self.device_graph.graph
-        return edge_information.edge_weight(graph.draw_neighbours, [self._reader(each) for each in products], graph.num_nodes)
-
-    def _reader(self, product: Product) -> Callable[[Array], Tensor]:
-        """What reads rows of a matrix: of all nodes at once where these are few, else of those that are read."""
-        import torch
-
-        from clnr.nn import edge_information
-
-        x, (source, _, weight) = self.device_graph.features, product
-        if weight is not None and isinstance(x, torch.Tensor) and len(x) > edge_information.MOST_COMPARED:
-            return lambda nodes: x[torch.from_numpy(nodes).to(self.device)] @ weight
-        make = functools.cache(lambda: self._parts(source, weight)[0])
-        return lambda nodes: make()[torch.from_numpy(nodes).to(self.device)]
-
-    def add_up(self, hop: int, terms: dict[Source, Tensor], bias: Tensor | None, before: Any) -> Any:
-        import torch
-
-        total = None if before is None else self.operators.propagate(before)
-        dense = self.view.is_whole and isinstance(self.device_graph.features, torch.Tensor)
-        for source, weight in terms.items():
-            if source == Source() and not dense:
-                rows = self.operators.project(weight)
-                total = rows if total is None else total.add_(rows)
-                continue
-            parts = self._parts(source)
-            for part, factor in zip(parts, weight.split([each.shape[1] for each in parts]), strict=True):
-                total = part @ factor if total is None else total.addmm_(part, factor)
-        assert total is not None
-        return total if bias is None else total.add_(bias)
-
-
-def _hops(operators: Operators, parts: list[Tensor], hops: Collection[int], nodes: Tensor | slice) -> dict[int, Tensor]:
-    """The rows of some nodes, after each number of propagations, of matrices that stand side by side."""
-    import torch
-
-    found: dict[int, Tensor] = {}
-    last = max(hops)
-    for hop in range(last + 1):
-        if hop == last > 0:
-            # Of others, no rows are needed any more.
-            some = [operators.propagate_to(nodes, part) for part in parts]
-        else:
-            parts = [operators.propagate(part) for part in parts] if hop else parts
-            some = [part[nodes] for part in parts] if hop in hops else []
-        if hop in hops:
-            found[hop] = some[0] if len(some) == 1 else torch.cat(some, 1)
-    return found
+        return principal_axes(features[self.fitted], block.count, block.key)
 
 
 class Block:
@@ -340,12 +201,6 @@ class ReducedFeatures(Block):
     def fit(self, rows: Rows) -> Parameters:
         return {"directions": rows.directions(self)} if self.reduced else {}
 
-    def directions(self, rows: Tensor) -> Tensor:
-        """The principal directions, given the propagated features of the nodes that stand for all."""
-        from clnr.nn.low_rank import principal_axes
-
-        return principal_axes(rows, self.count, self._key)
-
     def iterates(self, features: int) -> bool:
         """Whether so many features are reduced by ``iterated_directions``."""
         return self.reduced > 0 and features > MOST_INNER_PRODUCTS
@@ -372,7 +227,7 @@ class ReducedFeatures(Block):
                 rows = each.propagate(rows)
             return rows
 
-        return principal_directions(multiply, view.device_graph.num_features, self.count, self._key, engine.device)
+        return principal_directions(multiply, view.device_graph.num_features, self.count, self.key, engine.device)
 
     @property
     def count(self) -> int:
@@ -380,7 +235,7 @@ class ReducedFeatures(Block):
         return max(self.reduced, self.dimension)
 
     @property
-    def _key(self) -> rng.Key:
+    def key(self) -> rng.Key:
         return rng.key(0, "reduced", type(self).__name__)
 
     def widths(self, inputs: int, outputs: list[int]) -> list[int]:

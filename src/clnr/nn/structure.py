@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,78 +48,68 @@ def random_rows(device_graph: DeviceGraph, width: int) -> Tensor:
     return random_features(device_graph.graph.node_ids, width, device_graph.device)
 
 
-class _Walked(NamedTuple):
-    """Where walks lead after some steps: rows of length 1 over a ``divisor``."""
-
-    rows: Tensor
-    divisor: float = 1.0
-
-    def over(self, divisor: float) -> Tensor:
-        """The same rows over another divisor."""
-        if divisor == self.divisor:
-            return self.rows
-        rows = self.rows if self.divisor == 1 else self.rows * self.divisor
-        return rows if divisor == 1 else rows / torch.tensor(divisor, device=rows.device)
-
-
 def walks(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int]) -> list[Tensor]:
     """Each node's random vector, repeatedly averaged over its neighbours and scaled to length 1: after each of ``steps``.
 
     One number of steps is Cleora (Rychalska et al., 2021). A node without neighbours has zeros. Walks are kept with the edges:
     whoever asks for the same ones of a graph with other features has them.
     """
-    walked = _kept(device_graph, width)
-    _walk(engine, device_graph, width, steps, lambda step, rows: walked.update({step: _Walked(rows)}))
-    return [walked[step].over(1) for step in steps]
+    kept = _kept(device_graph, width)
+    kept |= {step: (rows, 1.0) for step, rows in _missing(engine, device_graph, width, steps)}
+    return [_over(1.0, *kept[step]) for step in steps]
 
 
 def put_walks(engine: Engine, device_graph: DeviceGraph, out: Tensor, steps: Collection[int], divisor: float) -> None:
     """Write ``walks`` side by side, over a divisor: what is written is kept in place of them, so that they are there once."""
     width = out.shape[1] // len(steps)
-    walked, columns = _kept(device_graph, width), dict(zip(steps, out.split(width, 1), strict=True))
-
-    def put(step: int, rows: Tensor) -> None:
-        for of, to in zip(rows.split(_ROWS), columns[step].split(_ROWS), strict=True):
-            to.copy_(_Walked(of).over(divisor))
-        walked[step] = _Walked(columns[step], divisor)
-
-    for step in columns.keys() & walked.keys():
-        columns[step].copy_(walked[step].over(divisor))
-    _walk(engine, device_graph, width, steps, put)
+    kept, columns = _kept(device_graph, width), dict(zip(steps, out.split(width, 1), strict=True))
+    for step in columns.keys() & kept.keys():
+        columns[step].copy_(_over(divisor, *kept[step]))
+    for step, rows in _missing(engine, device_graph, width, steps):
+        for some, to in zip(rows.split(_ROWS), columns[step].split(_ROWS), strict=True):
+            to.copy_(_over(divisor, some, 1.0))
+        kept[step] = columns[step], divisor
 
 
-def _kept(device_graph: DeviceGraph, width: int) -> dict[int, _Walked]:
+def _kept(device_graph: DeviceGraph, width: int) -> dict[int, tuple[Tensor, float]]:
+    """Walks by their number of steps: rows of length 1 over a divisor, and that."""
     return device_graph.of_edges.once(("walks", width), dict)
 
 
-def _walk(
-    engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int], take: Callable[[int, Tensor], None]
-) -> None:
-    """Walk, unless all is kept that is asked for; what is not is taken."""
+def _over(divisor: float, rows: Tensor, before: float) -> Tensor:
+    """Rows over another divisor than they were before."""
+    if divisor == before:
+        return rows
+    rows = rows if before == 1 else rows * before
+    return rows if divisor == 1 else rows / torch.tensor(divisor, device=rows.device)
+
+
+@torch.no_grad()
+def _missing(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+    """Those of the ``steps`` whose walks are not kept, and where they lead."""
     missing = set(steps) - _kept(device_graph, width).keys()
-    if not missing:
-        return
-    with torch.no_grad():
-        matrix = neighbour_matrix(device_graph, -1.0, 0.0)
-        operators = _operators(engine.float32, device_graph, matrix)
+    if missing:
+        operators = _operators(engine.float32, device_graph, -1.0, 0.0)
         rows = random_rows(device_graph, width)
         for step in range(1, max(missing) + 1):
             rows = unit_rows_(operators.propagate(rows))
             if step in missing:
-                take(step, rows)
+                yield step, rows
 
 
-def _operators(engine: Engine, device_graph: DeviceGraph, matrix: SparseMatrix) -> Operators:
+def _operators(engine: Engine, device_graph: DeviceGraph, row_power: float, column_power: float) -> Operators:
+    """What propagates by ``neighbour_matrix``."""
+    matrix = neighbour_matrix(device_graph, row_power, column_power)
     return engine.operators(View(device_graph, propagation_matrix=matrix))
 
 
+@torch.no_grad()
 def projections(engine: Engine, device_graph: DeviceGraph, width: int, most: int, degree_power: float) -> Tensor:
     """The rows of ``FastRP``, given the highest power of the transition matrix, and that of degrees."""
-    operators = _operators(engine, device_graph, neighbour_matrix(device_graph, -1.0, 0.0))
-    plain = neighbour_matrix(device_graph, 0.0, 0.0)
+    operators = _operators(engine, device_graph, -1.0, 0.0)
     # Row i of the unscaled matrix sums to the degree of node i.
-    ones = torch.ones(len(plain.indptr) - 1, 1, device=engine.device)
-    degrees = _operators(engine, device_graph, plain).propagate(ones)
+    ones = torch.ones(device_graph.graph.num_nodes, 1, device=engine.device)
+    degrees = _operators(engine, device_graph, 0.0, 0.0).propagate(ones)
     rows = random_rows(device_graph, width) * degrees.clamp(min=1) ** degree_power
     total = torch.zeros_like(rows)
     for power in range(1, most + 1):
@@ -132,13 +121,14 @@ def projections(engine: Engine, device_graph: DeviceGraph, width: int, most: int
 def spectral(engine: Engine, device_graph: DeviceGraph, width: int) -> Parameters:
     """What ``Spectral`` learns: a row for each node, and a hash of its id."""
     count = device_graph.graph.num_nodes
-    operators = _operators(engine.float32, device_graph, neighbour_matrix(device_graph, -0.5, -0.5))
+    operators = _operators(engine.float32, device_graph, -0.5, -0.5)
     directions = principal_directions(operators.propagate, count, width, rng.key(0, "spectral"), engine.device)
     rows = torch.zeros(count, width, device=engine.device)
     rows[:, : directions.shape[1]] = directions
     return {"rows": rows, "ids": torch.tensor(id_words(device_graph.graph.node_ids), device=engine.device)}
 
 
+@torch.no_grad()
 def spectral_rows(engine: Engine, device_graph: DeviceGraph, learned: Parameters) -> Tensor:
     """The rows of a graph's nodes, by what ``spectral`` has learned of those that it knows."""
     known = {word: row for row, word in enumerate(learned["ids"].tolist())}
@@ -148,4 +138,4 @@ def spectral_rows(engine: Engine, device_graph: DeviceGraph, learned: Parameters
         raise DataError(f"{device_graph.graph.name} has none of the nodes that this model knows; it was fitted on their edges")
     rows = torch.zeros(len(place), learned["rows"].shape[1], device=engine.device)
     rows[place >= 0] = learned["rows"][place[place >= 0].to(engine.device)]
-    return _operators(engine, device_graph, neighbour_matrix(device_graph, -0.5, -0.5)).propagate(rows)
+    return _operators(engine, device_graph, -0.5, -0.5).propagate(rows)

@@ -123,7 +123,7 @@ def test_a_bound_on_neighbours_bounds_what_is_reached_from_a_hub(engine, monkeyp
     reached = [node for node in frontier.places(1).nodes.tolist() if node >= 0]
     assert {0, 7} < set(reached)
     assert len(reached) == 5 == len(set(reached))
-    assert frontier.matrix(1)._transposed.shape == (8, 2)
+    assert frontier.matrix(1)._transposed().shape == (8, 2)
 
 
 @pytest.mark.usefixtures("places")
@@ -168,7 +168,7 @@ def test_on_large_graphs_a_step_holds_no_more_edges_than_it_reaches(engine, monk
     for hops in (1, 2, 3):
         rows, back = (frontier._rows(hops, transposed) for transposed in (False, True))
         matrix = frontier.matrix(hops)
-        held = [frontier.places(hops).nodes, matrix._forward.columns, matrix._transposed.columns]
+        held = [frontier.places(hops).nodes, matrix._forward.columns, matrix._transposed().columns]
         held += [frontier._kept[hops][0].columns, rows.row, rows.to, back.to]
         assert max(len(each) for each in held) < 1000
 

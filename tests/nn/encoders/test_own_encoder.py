@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -149,11 +148,6 @@ def test_batch_norm_learns_its_statistics_in_training_and_keeps_them_to_embed():
     with torch.no_grad():
         expected = module.eval()(torch.tensor(tiny().features), torch.tensor(np.stack([source, target])))
     torch.testing.assert_close(made.z, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_early_stopping_keeps_the_statistics_of_the_best_epoch():
-    made = trained(normed(0.5), RECIPE.but(patience=3))
-    assert made.fitted.parameters["encoder.norm.num_batches_tracked"] == 2 * (int(made.fitted.losses.argmin()) + 1)
 
 
 def test_running_statistics_are_those_of_torchs_own_loop():

@@ -12,7 +12,7 @@ from torch import Tensor
 from clnr.engine.blocks import BlockEngine
 from clnr.engine.cpu.csr_arrays import CSRArrays, MatrixRows, to_arrays
 from clnr.engine.operators import Operators, unit_rows
-from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
+from clnr.engine.sparse_engine import Features, Matrix
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_ntxent import FewRowsNTXent
@@ -25,7 +25,7 @@ _LARGEST_EXPONENT = 80
 _CPU = torch.device("cpu")
 
 
-class CompiledMatrix(FusedMatrix, Features):
+class CompiledMatrix(Features):
     """A matrix without what one view drops; ``build`` makes it, and given True its transpose, when a gradient needs that."""
 
     def __init__(self, build: Callable[[bool], CSRArrays], shape: tuple[int, int]):
@@ -47,7 +47,7 @@ class CompiledMatrix(FusedMatrix, Features):
         return torch.from_numpy(sp.csr_array((values, columns, indptr), shape=self.shape).toarray())
 
 
-class MaskedColumns(FusedMatrix, Features):
+class MaskedColumns(Features):
     """Sparse features with each column times a factor, zero where it is masked; the matrix itself is not copied."""
 
     def __init__(self, whole: CompiledMatrix, factor: Tensor):
@@ -103,7 +103,7 @@ class CompiledEngine(BlockEngine):
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
-            return self.block_matrix(_without_zeros(x, x.values * mask.of_entries(x)), x.shape)
+            return self.block_matrix(_without_zeros(x, x.values * mask.of_elements(x.rows, x.columns)), x.shape)
         return _masked(x.once("features", lambda: self.block_matrix(_without_zeros(x, x.values), x.shape)), mask)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:

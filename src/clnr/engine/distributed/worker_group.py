@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from clnr import rng
-from clnr.errors import DataError, DeviceError, LostWorker, option
+from clnr.errors import DataError, DeviceError, LostWorker
 from clnr.support.processes.launch import Place, launched_here, rendezvous_url
 from clnr.support.processes.workers import ALONE, Plain, Value, Workers
 from clnr.version import __version__
@@ -108,10 +108,7 @@ class WorkerGroup(Workers):
         first, *others = [json.loads(each) for each in self._said_by_all(json.dumps(description))]
         for rank, other in enumerate(others, 1):
             if differs := [name for name in first if other[name] != first[name]]:
-                raise DataError(
-                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
-                    "on the same data"
-                )
+                raise DataError(f"workers 0 and {rank} do not have the same {', '.join(differs)}")
 
     def broadcast_object(self, value: Plain) -> Plain:
         name = f"said {next(self._names)}"
@@ -204,10 +201,8 @@ def join(device: str) -> Workers:
     on_gpu = device != "cpu" and torch.cuda.is_available()
     if on_gpu:
         if place.local_size > torch.cuda.device_count():
-            raise DeviceError(
-                f"{place.local_size} workers on a machine with {torch.cuda.device_count()} GPUs: each needs one of its own; "
-                f"start fewer, or use {option('device', 'cpu')}"
-            )
+            count = torch.cuda.device_count()
+            raise DeviceError(f"{place.local_size} workers on a machine with {count} GPUs: each needs one of its own")
         torch.cuda.set_device(place.local_rank)
     from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
     from torch.distributed.rendezvous import rendezvous

@@ -90,9 +90,9 @@ class KernelEngine(BlockEngine):
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
-            x, mask = x.with_values(x.values * mask.of_entries(x)), None
+            x, mask = x.with_values(x.values * mask.of_elements(x.rows, x.columns)), None
         forward, transposed = structures(x)
-        return KernelFeatures(KernelMatrix(self.dense, forward, lambda: transposed), self, x, mask)
+        return KernelFeatures(forward, lambda: transposed, self, x, mask)
 
     def dense_features(self, x: Tensor) -> Tensor:
         # Tensor cores read rows fastest whose size is a multiple of 16 bytes.

@@ -192,7 +192,7 @@ class ListedFrontier:
         def build() -> Any:
             return self._kernels.drop_entries(transposed, None, place=places.place)[0]
 
-        return KernelFeatures(KernelMatrix(self.engine.dense, rows, build), self.engine, x, self.view.mask)
+        return KernelFeatures(rows, build, self.engine, x, self.view.mask)
 
 
 class ListedOperators(MatrixOperators):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 from torch import Tensor
 
 from clnr.engine.dense import Dense
 from clnr.engine.gpu.triton_dense import the_kernels
-from clnr.engine.sparse_engine import Features, FusedMatrix, SparseEngine
+from clnr.engine.sparse_engine import Features, Matrix, SparseEngine
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import Mask
 
 
-class KernelMatrix(FusedMatrix):
+class KernelMatrix(Matrix):
     """A matrix without what one view drops, its rows times ``left`` and its columns times ``right``, laid out for the kernels.
 
     Its transpose is built when a gradient needs it.
@@ -31,35 +31,32 @@ class KernelMatrix(FusedMatrix):
         right: Tensor | None = None,
     ):
         self._kernels, self.dense = the_kernels(), dense
-        self._forward, self._build_transposed = forward, transposed
+        self._forward, self._transposed = forward, cache(transposed)
         self._left, self._right = left, right
-
-    @cached_property
-    def _transposed(self) -> Any:
-        return self._build_transposed()
 
     def multiply(
         self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         matrix, left, right = self._forward, self._left, self._right
         if transposed:
-            matrix, left, right = self._transposed, right, left
+            matrix, left, right = self._transposed(), right, left
         return self._kernels.multiply(matrix, h, left, right, relu, mask, bias)
 
 
-class KernelFeatures(Features):
+class KernelFeatures(KernelMatrix, Features):
     """Sparse features; a mask of columns sets rows of the weight to zero."""
 
-    def __init__(self, matrix: KernelMatrix, engine: SparseEngine, x: SparseMatrix, mask: Mask | None):
-        self._matrix, self._engine, self._x, self._mask = matrix, engine, x, mask
+    def __init__(self, forward: Any, transposed: Callable[[], Any], engine: SparseEngine, x: SparseMatrix, mask: Mask | None):
+        super().__init__(engine.dense, forward, transposed)
+        self._engine, self._x, self._mask = engine, x, mask
 
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
-        return self._matrix(self._engine.weight(h, self._mask), relu, bias)
+        return super().__call__(self._engine.weight(h, self._mask), relu, bias)
 
     def to_dense(self) -> Tensor:
         x, mask = self._x, self._mask
         dense = x.values.new_zeros(x.shape)
-        dense[x.rows, x.columns] = x.values if mask is None else x.values * mask.of_entries(x)
+        dense[x.rows, x.columns] = x.values if mask is None else x.values * mask.of_columns(x.shape[1], x.device)[x.columns]
         return dense
 
 
