@@ -52,10 +52,7 @@ def array_types(manifest: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
 def check_nodes(count: int) -> None:
     """Fail if a graph has more nodes than a folder can have."""
     if count > MOST_NODES:
-        raise DataError(
-            f"{count:,} nodes are too many: a graph folder has at most {MOST_NODES:,} (2^31 - 1); leave some out, or split it "
-            "into several graphs"
-        )
+        raise DataError(f"{count:,} nodes are too many: a graph folder has at most {MOST_NODES:,} (2^31 - 1)")
 
 
 def is_graph_folder(path: Path) -> bool:

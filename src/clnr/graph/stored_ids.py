@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clnr.errors import DataError
-from clnr.graph.csr import CSR, Array, check_form
+from clnr.graph.csr import Array, check_ends
 from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
@@ -22,17 +22,13 @@ class StoredIds:
 
     def __init__(self, offsets: Array, text: Array, folder: Path):
         self._offsets, self._text, self._folder = offsets, text, folder
-        check_form(CSR(offsets, text, None), len(self), self._damaged, (np.int64, np.uint8, np.uint8))
+        check_ends(offsets, len(text), self._damaged)
 
     def _damaged(self, part: str, what: str) -> DataError:
         return DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: {what}")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (len(self),)
 
     def take(self, rows: Array) -> pyarrow.Array:
         """The ids of some nodes as Arrow text, checked."""
@@ -51,9 +47,6 @@ class StoredIds:
         rows = np.arange(*index.indices(len(self))) if isinstance(index, slice) else np.asarray(index)
         ids = self.take(rows.reshape(-1)).to_numpy(zero_copy_only=False)
         return ids.reshape(rows.shape) if rows.ndim else ids[0]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self[:], dtype)
 
     def tolist(self) -> list[str]:
         return self[:].tolist()
