@@ -19,7 +19,7 @@ from clnr.tables.table_arguments import TableArguments
         ("resume", True, "resume=True", "--resume"),
         ("header", False, "header=False", "--no-header"),
         ("ignore", ["a b"], "ignore=['a b']", "--ignore 'a b'"),
-        ("types", {"it's": "number"}, "types={\"it's\": 'number'}", '--as "it\'s=number"'),
+        ("types", {"it's": "number"}, "types={\"it's\": 'number'}", "--as 'it'\"'\"'s=number'"),
         ("edges", {("user", "bought", "item"): "f"}, "edges={('user', 'bought', 'item'): 'f'}", "--edges user,bought,item=f"),
         ("recipe", {"a": 1, "b": 2}, "recipe={'a': 1, 'b': 2}", "--set a=1 --set b=2"),
     ],

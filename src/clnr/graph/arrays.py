@@ -180,7 +180,7 @@ def check_per_node(array: Array, count: int, what: str) -> Array:
 def as_labels(labels: Any, count: int) -> Array:
     """Class indices, -1 where unknown. A number far above all others is refused: it would allocate classes up to it."""
     array = check_per_node(as_int64(labels, "labels"), count, "labels")
-    odd = np.flatnonzero((array < -1) | (array >= _most_classes(count)))
+    odd = np.flatnonzero((array < -1) | (array >= most_classes(count)))
     if odd.size:
         raise DataError(
             f"labels must number the classes 0, 1, 2 ..., with -1 where unknown: node {odd[0]} has {array[odd[0]]}, "
@@ -189,14 +189,9 @@ def as_labels(labels: Any, count: int) -> Array:
     return array
 
 
-def _most_classes(count: int) -> int:
+def most_classes(count: int) -> int:
+    """The most classes that so many nodes may have."""
     return max(count, _FINE_CLASSES)
-
-
-def check_class_count(classes: int, count: int) -> None:
-    """Refuse more classes than ``count`` nodes can have."""
-    if classes > _most_classes(count):
-        raise DataError(f"{classes:,} classes are too many for {count:,} nodes")
 
 
 def as_ids(ids: Any, count: int) -> Array:

@@ -96,17 +96,16 @@ def take_rows(rows: CSR, nodes: Array, columns: int, damaged: Damaged, *, are_ed
     together = len(nodes) and nodes[-1] - nodes[0] == len(nodes) - 1 and (np.diff(nodes) == 1).all()
     places = slice(starts[0], ends[-1]) if together else np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
     indices = rows.indices[places]
-    outside = (indices < 0) | (indices >= columns)
-    if outside.any():
-        at = np.argmax(outside)
-        raise damaged("indices", f"row {_row_of(nodes, indptr, at)} has column {indices[at]} of {columns:,}")
+    follows = np.ones(len(indices) + 1, np.bool_)
     if are_edges:
-        follows = np.ones(len(indices) + 1, np.bool_)
         follows[1:-1] = indices[1:] > indices[:-1]
         follows[indptr] = True
-        if not follows.all():
-            row = _row_of(nodes, indptr, np.argmin(follows))
-            raise damaged("indices", f"row {row} is not sorted, or has a column twice")
+    right = (indices >= 0) & (indices < columns) & follows[:-1]
+    if not right.all():
+        at, rule = np.argmin(right), "sorted, distinct and below" if are_edges else "below"
+        raise damaged(
+            "indices", f"row {_row_of(nodes, indptr, at)} has column {indices[at]}, and they must be {rule} {columns:,}"
+        )
     if rows.weight is None:
         return CSR(indptr, indices, None)
     values = rows.weight[places].astype(np.float32, copy=False)
