@@ -349,9 +349,7 @@ class Graph:
         """
         return cls.from_edges(**interop.from_pyg(data), name=name)
 
-    def to_pyg(self) -> Data:
-        """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
-        return interop.to_pyg(self)
+    to_pyg = interop.to_pyg
 
     @classmethod
     def from_networkx(
@@ -368,9 +366,7 @@ class Graph:
         """
         return cls.from_edges(**interop.from_networkx(graph, features, labels, weight), name=name)
 
-    def to_networkx(self) -> networkx.Graph:
-        """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
-        return interop.to_networkx(self)
+    to_networkx = interop.to_networkx
 
 
 def _rows(x: sp.csr_array) -> CSR:
