@@ -95,7 +95,7 @@ def main() -> None:
                 recipe = recipe.but(epochs=asked.epochs)
             z = learn(method, training_graph(made.info, seen), 0, recipe, cpu_engine()).z
             plain = split._replace(kinds=None)
-            any_kinds = sample_non_edges(made.graph.ways, split.positives.shape[1], rng.key(0, "any kinds"))
+            any_kinds = sample_non_edges(made.graph.edges_by_end, split.positives.shape[1], rng.key(0, "any kinds"))
             of_any_kinds = np.stack(np.divmod(any_kinds, made.graph.num_nodes))
             edges = torch.from_numpy(np.diff(seen.incoming.indptr).astype(np.float32))
             one = torch.where(torch.from_numpy(split.kinds == 0), 1.0, edges)[:, None]

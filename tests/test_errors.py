@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from clnr.cli import app
-from clnr.errors import ClnrError, command_line, option, option_name, options
+from clnr.errors import command_line, option, option_name, options
 from clnr.tables.table_arguments import TableArguments
 
 
@@ -19,7 +19,7 @@ from clnr.tables.table_arguments import TableArguments
         ("resume", True, "resume=True", "--resume"),
         ("header", False, "header=False", "--no-header"),
         ("ignore", ["a b"], "ignore=['a b']", "--ignore 'a b'"),
-        ("types", {"it's": "number"}, "types={\"it's\": 'number'}", '--as "it\'s=number"'),
+        ("types", {"it's": "number"}, "types={\"it's\": 'number'}", "--as 'it'\"'\"'s=number'"),
         ("edges", {("user", "bought", "item"): "f"}, "edges={('user', 'bought', 'item'): 'f'}", "--edges user,bought,item=f"),
         ("recipe", {"a": 1, "b": 2}, "recipe={'a': 1, 'b': 2}", "--set a=1 --set b=2"),
     ],
@@ -41,8 +41,3 @@ def test_a_value_can_be_pasted_into_a_shell(value):
 def test_each_argument_of_tables_is_an_option():
     written = {option for each in get_command(app).commands["embed"].params for option in each.opts}
     assert {option_name(name) for name in (*TableArguments.options(), "purpose", "recipe", "hold_out")} <= written
-
-
-def test_words_of_a_user_stay():
-    told = "row 3 has 'run with --force now'"
-    assert str(ClnrError(told)) == told

@@ -100,8 +100,6 @@ class RunCacheError(ClnrError):
 _in_python = True
 # Options that are not called as arguments are in Python.
 _OPTIONS = {"names": "--name", "purpose": "--for", "recipe": "--set", "transform": "--alone", "types": "--as"}
-# What a shell replaces between double quotes.
-_UNSAFE = frozenset("$`\\!")
 
 
 @contextmanager
@@ -131,17 +129,9 @@ def option(argument: str, value: object = None) -> str:
     if isinstance(value, dict):
         keys = (",".join(key) if isinstance(key, tuple) else key for key in value)
         value = [f"{key}={each}" for key, each in zip(keys, value.values(), strict=True)]
-    return " ".join(f"{name} {_shell_word(str(each))}" for each in (value if isinstance(value, list) else [value]))
+    return " ".join(f"{name} {shlex.quote(str(each))}" for each in (value if isinstance(value, list) else [value]))
 
 
 def options(**values: object) -> str:
     """Several of them."""
     return (", " if _in_python else " ").join(option(name, value) for name, value in values.items())
-
-
-def _shell_word(text: str) -> str:
-    """A word as a shell takes it: ``x``, ``'Clinic ZIP'``, ``"it's"``."""
-    if "'" not in text or not _UNSAFE.isdisjoint(text):
-        return shlex.quote(text)
-    escaped = text.replace('"', r"\"")
-    return f'"{escaped}"'

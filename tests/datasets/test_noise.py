@@ -69,7 +69,7 @@ def test_all_non_edges_of_a_dense_graph_are_found_with_few_draws(ends, undirecte
     assert 100 < len(expected) < 700
     monkeypatch.setattr(rng, "draw", lambda key, i, j=0: (draws.append(len(i)), draw(key, i, j))[1])
     for more in (0, 10):
-        sampled = sample_non_edges(graph.ways, len(expected) + more, rng.key(0), ends)
+        sampled = sample_non_edges(graph.edges_by_end, len(expected) + more, rng.key(0), ends)
         assert sorted(sampled.tolist()) == sorted(expected)
     assert sum(draws) < 400 * len(expected)
 
@@ -80,7 +80,7 @@ def test_non_edges_are_drawn_evenly(rounds, monkeypatch):
     graph = Graph.from_edges([0, 0, 1], [1, 2, 3], np.zeros((6, 1)))
     counts = dict.fromkeys(non_edges(graph, range(6), range(6)), 0)
     for seed in range(600):
-        drawn = sample_non_edges(graph.ways, 2, rng.key(seed)).tolist()
+        drawn = sample_non_edges(graph.edges_by_end, 2, rng.key(seed)).tolist()
         assert len(set(drawn)) == 2
         for pair in drawn:
             counts[pair] += 1
@@ -98,4 +98,4 @@ def test_other_graphs_keep_their_draws(share):
         if pair in free and pair not in drawn:
             drawn.append(pair)
         at += 1
-    assert sample_non_edges(graph.ways, wanted, key).tolist() == drawn
+    assert sample_non_edges(graph.edges_by_end, wanted, key).tolist() == drawn

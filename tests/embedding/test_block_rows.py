@@ -144,9 +144,12 @@ def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name
     pairs = np.array([[0, 7, 8], [7, 9, 20]])
     keys = edge_keys(pairs, NODES)
     graph = without_edges(folder.in_memory(), pairs)
-    ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
     for most in (4, NODES):
-        for found, right in zip(folder.draw_neighbours(nodes, most, keys), draw_neighbours(ways, nodes, most), strict=True):
+        for found, right in zip(
+            folder.draw_neighbours(nodes, most, keys),
+            draw_neighbours([graph.incoming, graph.outgoing], nodes, most),
+            strict=True,
+        ):
             np.testing.assert_array_equal(found, right)
 
 

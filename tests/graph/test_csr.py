@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clnr.graph import Graph, csr
-from clnr.graph.csr import are_among, distinct, draw_neighbours, find_edges, median_weight
+from clnr.graph.csr import CSR, are_among, distinct, draw_neighbours, find_edges, median_weight
 from tests.conftest import tiny
 
 
@@ -43,12 +43,8 @@ def test_edges_are_found_where_they_are_and_others_are_not():
 # -- drawn neighbours -------------------------------------------------------------------------------------------------------
 
 
-def ways(graph):
-    return [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)[: 1 + graph.directed]]
-
-
 def by_node(graph, nodes, most, left_out=None):
-    place, neighbour = draw_neighbours(ways(graph), np.asarray(nodes), most, left_out)
+    place, neighbour = draw_neighbours(graph.edges_by_end, np.asarray(nodes), most, left_out)
     assert (np.diff(place) >= 0).all()
     return [neighbour[place == number].tolist() for number in range(len(nodes))]
 
@@ -83,8 +79,7 @@ def test_neighbours_do_not_depend_on_other_edges():
     keys = np.sort((target * 60 + source)[::3])
     kept = ~np.isin(target * 60 + source, keys)
     fewer = Graph.from_edges(source[kept], target[kept], graph.features)
-    one_way = [ways(fewer)[0]]
-    place, neighbour = draw_neighbours(one_way, np.arange(60), 3)
+    place, neighbour = draw_neighbours([fewer.incoming], np.arange(60), 3)
     assert by_node(graph, range(60), 3, keys) == [neighbour[place == node].tolist() for node in range(60)]
 
 
@@ -101,7 +96,7 @@ def test_of_many_edges_some_are_looked_at(monkeypatch):
 )
 def test_edges_outside_of_the_graph_are_refused(indptr, indices):
     with pytest.raises(IndexError):
-        draw_neighbours([(np.array(indptr), np.array(indices))], np.arange(2), 3)
+        draw_neighbours([CSR(np.array(indptr), np.array(indices), None)], np.arange(2), 3)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 1000])

@@ -9,7 +9,7 @@ import torch
 
 from clnr import rng
 from clnr.graph import id_vectors
-from clnr.graph.id_vectors import RANDOM, id_words, random_features
+from clnr.graph.id_vectors import RANDOM, random_features
 
 
 def marked(ids):
@@ -54,10 +54,3 @@ def test_many_rows_are_those_of_some_at_a_time(monkeypatch):
     monkeypatch.setattr(id_vectors, "_ROWS", 3)
     assert torch.equal(random_features(ids, 8), whole)
     assert torch.equal(random_features(ids[4:], 8), whole[4:])
-
-
-def test_ids_have_words_of_their_own():
-    words = id_words(np.arange(5000))
-    assert words.dtype == np.int64
-    assert len(np.unique(words)) == 5000
-    assert id_words(np.array([], object)).shape == (0,)

@@ -107,16 +107,12 @@ def test_on_an_error_the_old_folder_stays_and_nothing_else(tmp_path, error):
 # -- what is there already --------------------------------------------------------------------------------------------
 
 
-def test_a_link_to_a_folder_stays_one_and_a_finished_folder_takes_its_place(tmp_path):
+def test_a_link_to_a_folder_stays_one(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     write(tmp_path / "link", a="1")
     assert (tmp_path / "link").is_symlink()
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "b").write_text("2")
-    with reserve_folder(tmp_path / "link"), write_folder(tmp_path / "link", True, OWN, tmp_path / "work") as part:
-        assert part == tmp_path / "work"
-    assert (content(tmp_path / "real"), there(tmp_path)) == ({"b": "2"}, ["link", "real"])
+    assert (content(tmp_path / "real"), there(tmp_path)) == ({"a": "1"}, ["link", "real"])
 
 
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):

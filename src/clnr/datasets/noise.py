@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ import torch
 from clnr import rng
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.csr import Array, Ways, distinct, find_edges, to_csr, transpose
+from clnr.graph.csr import CSR, Array, distinct, find_edges, to_csr, transpose
 
 # Rounds of drawing until the rest is listed: enough where at least a fifth of all pairs are left to draw.
 _DRAW_ROUNDS = 16
@@ -28,20 +29,20 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
     wanted = round(rate * connected)
     if wanted > (free := count * (count - 1) // 2 - connected):
         raise DataError(f"{graph.name} has room for {free:,} more edges, not for the {wanted:,} of edge_noise={rate:g}")
-    drawn = sample_non_edges(graph.ways, wanted, rng.key(seed, "noise"))
+    drawn = sample_non_edges(graph.edges_by_end, wanted, rng.key(seed, "noise"))
     low, high = drawn // count, drawn % count
     weights = None if weight is None else np.concatenate([weight, np.ones(2 * wanted, np.float32)])
     incoming = to_csr(np.concatenate([target, low, high]), np.concatenate([source, high, low]), weights, count)
     return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
 
 
-def sample_non_edges(edges: Ways, wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
+def sample_non_edges(edges: Sequence[CSR], wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
     """Distinct pairs of nodes without an edge, drawn uniformly, as ``pair_keys``: fewer if there are no more.
 
     Where few pairs are without an edge, or few of them are not wanted, the last ones are drawn from a list of them
     all. ``ends`` are the nodes that the first and the second of each pair are drawn from; by default, all.
     """
-    count, (first, second) = len(edges[0][0]) - 1, ends or (None, None)
+    count, (first, second) = len(edges[0].indptr) - 1, ends or (None, None)
     drawn = np.empty(0, np.int64)
     begin = 0
     for _ in range(_DRAW_ROUNDS):
@@ -53,7 +54,7 @@ def sample_non_edges(edges: Ways, wanted: int, key: rng.Key, ends: tuple[Array, 
         drawn = np.concatenate([drawn, pair_keys(one, other, count)])
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         a, b = np.divmod(drawn, count)
-        linked = [find_edges(indptr, indices, a, b) >= 0 for indptr, indices in edges]
+        linked = [find_edges(indptr, indices, a, b) >= 0 for indptr, indices, _ in edges]
         drawn = drawn[~np.logical_or.reduce(linked)]
         begin += more
     rest = np.setdiff1d(_non_edges(edges, *(ends or (np.arange(count),) * 2)), drawn)
@@ -66,13 +67,13 @@ def _drawn_nodes(draws: Array, nodes: Array | None, count: int) -> Array:
     return draws * count >> 32 if nodes is None else nodes[draws * len(nodes) >> 32]
 
 
-def _non_edges(edges: Ways, first: Array, second: Array) -> Array:
+def _non_edges(edges: Sequence[CSR], first: Array, second: Array) -> Array:
     """All pairs without an edge between two sets of nodes, maybe twice; found node by node, without a list of all pairs."""
     few, many = sorted((first, second), key=len)
     keys = [np.empty(0, np.int64)]
     for node in few:
-        neighbours = np.concatenate([indices[indptr[node] : indptr[node + 1]] for indptr, indices in edges])
-        keys.append(pair_keys(node, np.setdiff1d(many, neighbours), len(edges[0][0]) - 1))
+        neighbours = np.concatenate([indices[indptr[node] : indptr[node + 1]] for indptr, indices, _ in edges])
+        keys.append(pair_keys(node, np.setdiff1d(many, neighbours), len(edges[0].indptr) - 1))
     return np.concatenate(keys)
 
 

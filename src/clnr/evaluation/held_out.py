@@ -6,7 +6,7 @@ The same are drawn of a graph in memory and of one in files: arrays may be mappe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from clnr import rng
 from clnr.datasets.noise import sample_non_edges
 from clnr.graph import Graph
-from clnr.graph.csr import CSR, Array, Ways, are_among, distinct, draw_neighbours, edge_keys, find_edges
+from clnr.graph.csr import CSR, Array, are_among, distinct, draw_neighbours, edge_keys, find_edges
 
 MOST_PAIRS = 10_000
 """The most pairs that are held out: from files, each costs the rows that its two nodes reach."""
@@ -57,11 +57,11 @@ def hold_out(graph: Graph, share: float, seed: int, kinds: Array | None = None) 
             out, and those without an edge are of the same kinds; where too few are, fewer pairs are held out.
     """
     with graph.naming_rows():
-        return _held_out(graph.ways, share, seed, kinds)
+        return _held_out(graph.edges_by_end, share, seed, kinds)
 
 
-def _held_out(edges: Ways, share: float, seed: int, kinds: Array | None) -> HeldOutPairs | None:
-    count, most = len(edges[0][0]) - 1, MOST_PAIRS if kinds is None else MOST_PAIRS_OF_KINDS
+def _held_out(edges: Sequence[CSR], share: float, seed: int, kinds: Array | None) -> HeldOutPairs | None:
+    count, most = len(edges[0].indptr) - 1, MOST_PAIRS if kinds is None else MOST_PAIRS_OF_KINDS
     pairs, total = _with_smallest_hashes(edges, most, rng.key(seed, "held"))
     wanted = min(int(share * total), most, total - 1, count * (count - 1) // 2 - total)
     if wanted < 1:
@@ -98,9 +98,9 @@ def renumbered(held: HeldOutPairs, ends: Array) -> HeldOutPairs:
     return HeldOutPairs(positives, negatives, None if held.kinds is None else held.kinds[ends], linked)
 
 
-def _with_smallest_hashes(edges: Ways, most: int, key: rng.Key) -> tuple[Array, int]:
+def _with_smallest_hashes(edges: Sequence[CSR], most: int, key: rng.Key) -> tuple[Array, int]:
     """The connected pairs with the smallest hashes, at most so many, in their order; and the number of all."""
-    count, total = len(edges[0][0]) - 1, 0
+    count, total = len(edges[0].indptr) - 1, 0
     hashes, smallest, limit = np.empty(0, np.int64), np.empty(0, np.int64), np.iinfo(np.int64).max
     for pairs in _connected_pairs(edges, count):
         of_pairs = rng.draw(key, *np.divmod(pairs, count))
@@ -113,13 +113,13 @@ def _with_smallest_hashes(edges: Ways, most: int, key: rng.Key) -> tuple[Array, 
     return smallest, total
 
 
-def _connected_pairs(edges: Ways, count: int) -> Iterator[Array]:
+def _connected_pairs(edges: Sequence[CSR], count: int) -> Iterator[Array]:
     """The connected pairs, each once, as ``pair_keys``: for a block of nodes at a time, those with nodes after them."""
     start = 0
     while start < count:
-        full = [np.searchsorted(indptr, indptr[start] + _BLOCK_ENTRIES, "right") - 1 for indptr, _ in edges]
+        full = [np.searchsorted(indptr, indptr[start] + _BLOCK_ENTRIES, "right") - 1 for indptr, _, _ in edges]
         stop = max(start + 1, min(start + _BLOCK_ENTRIES, count, *map(int, full)))
-        keys = [_keys_of_rows(indptr[start : stop + 1], indices, start, count) for indptr, indices in edges]
+        keys = [_keys_of_rows(indptr[start : stop + 1], indices, start, count) for indptr, indices, _ in edges]
         yield keys[0] if len(keys) == 1 else distinct(np.concatenate(keys))
         start = stop
 
@@ -141,7 +141,7 @@ def _by_kinds(pairs: Array, key: rng.Key, kinds: Array) -> Iterator[_Group]:
         yield pairs[(of_pairs == [[one], [other]]).all(0)], rng.branch(key, one, other), ends
 
 
-def _compared_neighbours(edges: Ways, held: HeldOutPairs, kinds: Array) -> Array:
+def _compared_neighbours(edges: Sequence[CSR], held: HeldOutPairs, kinds: Array) -> Array:
     """Each end of a pair of two kinds with some neighbours of the other end's kind, by edges that are not held out."""
     count, number = len(kinds), int(kinds.max()) + 1
     pairs = np.concatenate([held.positives, held.negatives], axis=1)

@@ -1,7 +1,7 @@
 """Arrays, features, labels and ids from what users pass: NumPy, SciPy and torch, lists, columns of data frames.
 
-Compiled loops trust index arrays, so these are checked completely first. SciPy's own check is not enough: where the
-last entry of ``indptr`` is 0 it looks at nothing else, and its conversions of damaged matrices read out of bounds.
+Compiled loops trust index arrays, so these are checked completely first. SciPy's own check of CSR is not enough: where
+the last entry of ``indptr`` is 0 it looks at nothing else, and its conversions of damaged matrices read out of bounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.csr import CSR, Array, check_form, take_rows
+from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
 Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
@@ -69,37 +69,29 @@ def _cast(array: Array, dtype: type, what: str) -> Array:
         raise DataError(f"{what} must be numbers: {describe_error(error)}") from None
 
 
-def check_csr(data: Array, indices: Array, indptr: Array, shape: Any) -> sp.csr_array:
+def check_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
     """A CSR matrix of numbers from its parts, complete and consistent."""
-    parts = CSR(*(as_array(part, "a sparse matrix's part") for part in (indptr, indices, data)))
+    data, indices, indptr = _check_parts(data, indices, indptr)
     rows, columns = shape
-    check_form(parts, rows, _wrong, (np.integer, np.integer, _numeric(parts.weight)))
-    take_rows(parts._replace(weight=None), np.arange(rows), columns, _wrong, are_edges=False)
-    return sp.csr_array((parts.weight, parts.indices, parts.indptr), shape=(rows, columns))
+    matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
+    if (np.diff(matrix.indptr) < 0).any():
+        raise DataError("a sparse matrix must have rows in their order")
+    matrix.check_format(full_check=True)
+    return matrix
 
 
-def _check_coo(data: Array, coords: Any, shape: Any) -> sp.coo_array:
-    data, row, column = (as_array(part, "a sparse matrix's part") for part in (data, *coords))
-    rows, columns = shape
-    _numeric(data)
-    for name, index, size in (("row", row, rows), ("column", column, columns)):
-        if index.dtype.kind not in "iu" or index.ndim != 1 or index.shape != data.shape:
-            raise _wrong(f"{name}s", f"they must be {data.shape} whole numbers, not {index.dtype} of shape {index.shape}")
-        outside = (index < 0) | (index >= size)
-        if outside.any():
-            raise _wrong(f"{name}s", f"an entry is in {name} {index[np.argmax(outside)]} of {size}")
-    return sp.coo_array((data, (row, column)), shape=(rows, columns))
+def _check_coo(data: Any, coords: Any, shape: Any) -> sp.coo_array:
+    data, row, column = _check_parts(data, *coords)
+    # Of this format SciPy checks everything.
+    return sp.coo_array((data, (row, column)), shape=shape)
 
 
-def _numeric(values: Array | None) -> type:
-    """The type of the values of a sparse matrix, which must be numbers."""
-    if values is None or values.dtype.kind not in "biuf":
-        raise DataError(f"a sparse matrix must hold numbers, not {values if values is None else values.dtype}")
-    return values.dtype.type
-
-
-def _wrong(part: str, what: str) -> DataError:
-    return DataError(f"matrix.{part}: {what}")
+def _check_parts(values: Any, *places: Any) -> list[Array]:
+    """The parts of a sparse matrix as arrays, of numbers and of whole numbers: SciPy would cut off fractions."""
+    parts = [as_array(part, "a sparse matrix's part") for part in (values, *places)]
+    if parts[0].dtype.kind not in "biuf" or any(part.dtype.kind not in "iu" for part in parts[1:]):
+        raise DataError(f"a sparse matrix must hold numbers at whole places, not {[str(part.dtype) for part in parts]}")
+    return parts
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -188,7 +180,7 @@ def check_per_node(array: Array, count: int, what: str) -> Array:
 def as_labels(labels: Any, count: int) -> Array:
     """Class indices, -1 where unknown. A number far above all others is refused: it would allocate classes up to it."""
     array = check_per_node(as_int64(labels, "labels"), count, "labels")
-    odd = np.flatnonzero((array < -1) | (array >= _most_classes(count)))
+    odd = np.flatnonzero((array < -1) | (array >= most_classes(count)))
     if odd.size:
         raise DataError(
             f"labels must number the classes 0, 1, 2 ..., with -1 where unknown: node {odd[0]} has {array[odd[0]]}, "
@@ -197,14 +189,9 @@ def as_labels(labels: Any, count: int) -> Array:
     return array
 
 
-def _most_classes(count: int) -> int:
+def most_classes(count: int) -> int:
+    """The most classes that so many nodes may have."""
     return max(count, _FINE_CLASSES)
-
-
-def check_class_count(classes: int, count: int) -> None:
-    """Refuse more classes than ``count`` nodes can have."""
-    if classes > _most_classes(count):
-        raise DataError(f"{classes:,} classes are too many for {count:,} nodes")
 
 
 def as_ids(ids: Any, count: int) -> Array:
@@ -238,3 +225,5 @@ def check_features(x: Any) -> None:
         raise DataError(f"features must be a two-dimensional array or a CSR matrix, not a {type(x).__name__}")
     if x.dtype != np.float32:
         raise DataError(f"features must be float32, not {x.dtype}")
+    if sp.issparse(x):
+        check_sparse(x, "features")

@@ -14,8 +14,6 @@ from clnr.errors import DataError
 Array = np.ndarray[Any, np.dtype[Any]]
 Damaged = Callable[[str, str], DataError]
 """Makes the error of an array of a CSR, by its name, and of what is wrong."""
-Ways = Sequence[tuple[Array, Array]]
-"""Edges by one end, or by each: ``indptr`` and ``indices``, as of ``CSR``; arrays may be mapped."""
 _TYPES = (np.int64, np.int32, np.float32)
 _WEIGHT_SAMPLES, _SAMPLE_WEIGHTS = 64, 1 << 16
 _SAMPLED_NEIGHBORS = 64
@@ -65,20 +63,22 @@ def transpose(edges: CSR) -> CSR:
     return _from_matrix(matrix, weight is not None)
 
 
-def check_form(rows: CSR, count: int, damaged: Damaged, types: Sequence[type] = _TYPES) -> None:
-    """Raise unless arrays have the types and sizes of ``count`` rows, which end with the last entry.
-
-    What else is in them, ``take_rows`` checks.
-    """
-    size = np.shape(rows.indices)[:1]
-    for name, part, dtype, shape in zip(rows._fields, rows, types, [(count + 1,), size, size], strict=True):
+def check_form(edges: CSR, count: int, damaged: Damaged) -> None:
+    """Raise unless arrays have the types and sizes of edges of ``count`` nodes; what is in them, ``take_rows`` checks."""
+    size = np.shape(edges.indices)[:1]
+    for name, part, dtype, shape in zip(edges._fields, edges, _TYPES, [(count + 1,), size, size], strict=True):
         if part is None and name == "weight":
             continue
-        if not isinstance(part, np.ndarray) or not np.issubdtype(part.dtype, dtype) or part.shape != shape:
+        if not isinstance(part, np.ndarray) or part.dtype != dtype or part.shape != shape:
             given = f"{part.dtype} of shape {part.shape}" if isinstance(part, np.ndarray) else type(part).__name__
             raise damaged(name, f"it must be {dtype.__name__} of shape {shape}, and is {given}")
-    if (ends := (rows.indptr[0], rows.indptr[-1])) != (0, size[0]):
-        raise damaged("indptr", f"it goes from {ends[0]} to {ends[1]} instead of from 0 to {size[0]}")
+    check_ends(edges.indptr, size[0], damaged)
+
+
+def check_ends(indptr: Array, entries: int, damaged: Damaged) -> None:
+    """Raise unless rows begin with the first entry and end with the last."""
+    if (ends := (indptr[0], indptr[-1])) != (0, entries):
+        raise damaged("indptr", f"it goes from {ends[0]} to {ends[1]} instead of from 0 to {entries}")
 
 
 def take_rows(rows: CSR, nodes: Array, columns: int, damaged: Damaged, *, are_edges: bool = True) -> CSR:
@@ -96,17 +96,16 @@ def take_rows(rows: CSR, nodes: Array, columns: int, damaged: Damaged, *, are_ed
     together = len(nodes) and nodes[-1] - nodes[0] == len(nodes) - 1 and (np.diff(nodes) == 1).all()
     places = slice(starts[0], ends[-1]) if together else np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
     indices = rows.indices[places]
-    outside = (indices < 0) | (indices >= columns)
-    if outside.any():
-        at = np.argmax(outside)
-        raise damaged("indices", f"row {_row_of(nodes, indptr, at)} has column {indices[at]} of {columns:,}")
+    follows = np.ones(len(indices) + 1, np.bool_)
     if are_edges:
-        follows = np.ones(len(indices) + 1, np.bool_)
         follows[1:-1] = indices[1:] > indices[:-1]
         follows[indptr] = True
-        if not follows.all():
-            row = _row_of(nodes, indptr, np.argmin(follows))
-            raise damaged("indices", f"row {row} is not sorted, or has a column twice")
+    right = (indices >= 0) & (indices < columns) & follows[:-1]
+    if not right.all():
+        at, rule = np.argmin(right), "sorted, distinct and below" if are_edges else "below"
+        raise damaged(
+            "indices", f"row {_row_of(nodes, indptr, at)} has column {indices[at]}, and they must be {rule} {columns:,}"
+        )
     if rows.weight is None:
         return CSR(indptr, indices, None)
     values = rows.weight[places].astype(np.float32, copy=False)
@@ -152,15 +151,15 @@ def median_weight(weights: Array | None) -> float:
     return float(np.partition(weights, middle)[middle])
 
 
-def draw_neighbours(edges: Ways, nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
+def draw_neighbours(edges: Sequence[CSR], nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
     """At most ``most`` neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
 
     Returned are, for each neighbour, the place of its node, in order, and the neighbour itself; no node is its own. Of
     a node with many edges, only some spread evenly over them are looked at. ``edge_keys`` that are ``left_out`` do not
-    count.
+    count. Edges are by one end, or by each.
     """
     nodes, sampled = nodes.astype(np.int64), []  # SciPy numbers nodes in int32 where a product is empty.
-    for indptr, indices in edges:
+    for indptr, indices, _ in edges:
         start, end = indptr[nodes], indptr[nodes + 1]
         if not ((start >= 0) & (start <= end) & (end <= len(indices))).all():
             raise IndexError("edges are not where they should be")
@@ -169,7 +168,7 @@ def draw_neighbours(edges: Ways, nodes: Array, most: int, left_out: Array | None
         number, size = _number(place), count[place]
         sampled.append((place, indices[start[place] + number * size // np.minimum(size, _SAMPLED_NEIGHBORS)]))
     place, neighbour = (np.concatenate(parts).astype(np.int64) for parts in zip(*sampled, strict=True))
-    total = len(edges[0][0]) - 1
+    total = len(edges[0].indptr) - 1
     if len(neighbour) and not 0 <= neighbour.min() <= neighbour.max() < total:
         raise IndexError("an edge points outside of the graph")
     counted = neighbour != nodes[place]

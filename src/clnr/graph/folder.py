@@ -18,20 +18,22 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError, option
-from clnr.graph.arrays import check_class_count
-from clnr.graph.csr import CSR, Array
+from clnr.graph.arrays import most_classes
+from clnr.graph.csr import CSR, Array, check_ends
 from clnr.graph.digest import graph_arrays, graph_digest
 from clnr.graph.graph import Graph, Stored
 from clnr.graph.manifest import ARRAYS, MANIFEST, array_file, find_manifest
-from clnr.graph.stored_ids import StoredIds
 from clnr.support.arguments import check_choice, check_type
 from clnr.support.storage import check_count, check_version, errors_name, parse_json, read_stable, sha256
+
+if TYPE_CHECKING:
+    import pyarrow
 
 FORMAT_VERSION = 3
 MOST_NODES = 2**31 - 1
@@ -52,10 +54,7 @@ def array_types(manifest: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
 def check_nodes(count: int) -> None:
     """Fail if a graph has more nodes than a folder can have."""
     if count > MOST_NODES:
-        raise DataError(
-            f"{count:,} nodes are too many: a graph folder has at most {MOST_NODES:,} (2^31 - 1); leave some out, or split it "
-            "into several graphs"
-        )
+        raise DataError(f"{count:,} nodes are too many: a graph folder has at most {MOST_NODES:,} (2^31 - 1)")
 
 
 def is_graph_folder(path: Path) -> bool:
@@ -150,7 +149,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         check_version(manifest["form"], FORMAT_VERSION)
         nodes, edges, features, classes = (check_count(manifest[name]) for name in _COUNTS)
         check_nodes(nodes)
-        check_class_count(classes, nodes)
+        if classes > most_classes(nodes):
+            raise DataError(f"{classes:,} classes are too many for {nodes:,} nodes")
         for name in ("name", "facts", "digest"):
             check_type(name, manifest[name], str, "text")
         for name, info in manifest["files"].items():
@@ -180,6 +180,43 @@ def _sizes(there: Mapping[str, float], nodes: int, edges: int, features: int) ->
         sizes["labels.values"] = nodes
     texts = {"ids.offsets": nodes + 1, "ids.text": there.get("ids.text", -1)}
     return sizes | ({"ids.values": nodes} if "ids.values" in there else texts)
+
+
+class StoredIds:
+    """Texts in one piece, and where each begins: as an array of objects, read when they are asked for."""
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(object)
+
+    def __init__(self, offsets: Array, text: Array, folder: Path):
+        self._offsets, self._text, self._folder = offsets, text, folder
+        check_ends(offsets, len(text), self._damaged)
+
+    def _damaged(self, part: str, what: str) -> DataError:
+        return DataError(f"{self._folder / 'ids.offsets.bin'}: it is damaged, or was changed: {what}")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def take(self, rows: Array) -> pyarrow.Array:
+        """The ids of some nodes as Arrow text, checked."""
+        import pyarrow as pa
+
+        starts, ends = self._offsets[rows], self._offsets[rows + 1]
+        if not ((starts >= 0) & (starts <= ends) & (ends <= len(self._text))).all():
+            raise self._damaged("indptr", "its numbers are not in order")
+        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
+        ids = pa.Array.from_buffers(pa.large_string(), len(self), buffers).take(pa.array(rows))
+        with errors_name(self._folder / "ids.text.bin"):
+            ids.validate(full=True)
+        return ids
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = np.arange(*index.indices(len(self))) if isinstance(index, slice) else np.asarray(index)
+        ids = self.take(rows.reshape(-1)).to_numpy(zero_copy_only=False)
+        return ids.reshape(rows.shape) if rows.ndim else ids[0]
+
+    def tolist(self) -> list[str]:
+        return self[:].tolist()
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

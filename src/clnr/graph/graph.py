@@ -25,7 +25,7 @@ from clnr.graph.arrays import (
     check_features,
     check_per_node,
 )
-from clnr.graph.csr import CSR, Array, Damaged, Ways, check_form, draw_neighbours, take_rows, to_csr, transpose
+from clnr.graph.csr import CSR, Array, Damaged, check_ends, check_form, draw_neighbours, take_rows, to_csr, transpose
 from clnr.graph.digest import digest_in_memory
 from clnr.support.arguments import check_type
 from clnr.support.storage import errors_name
@@ -149,21 +149,19 @@ class Graph:
     def __post_init__(self) -> None:
         if self.stored is None:
             check_features(self.features)
+        elif self.sparse:
+            check_ends(self.features.indptr, len(self.features.indices), self._damaged_of("features"))
         count = self.num_nodes
         for what, edges in (("incoming", self.incoming), ("outgoing", self.outgoing)):
             check_form(check_type(what, edges, CSR, "a CSR of edges", DataError), count, self._damaged_of(what))
-        if self.sparse:
-            check_form(_rows(self.features), count, self._damaged_of("features"), (np.integer, np.integer, np.floating))
         if self.stored is not None:
             return
-        everyone = np.arange(count)
-        self.take_edges(everyone, self.incoming)
-        self.take_edges(everyone, self.outgoing)
-        if self.sparse:
-            self.take_sparse_features(everyone)
+        for edges in (self.incoming, self.outgoing):
+            self.take_edges(np.arange(count), edges)
         if self.num_edges != len(self.outgoing.indices):
             raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.indices)} outgoing")
-        for array in (self.labels, self.ids, *(self.split or ())):
+        of_nodes = (self.labels, self.ids, *(self.split or ()))
+        for array in of_nodes:
             check_type("each of labels, ids and the parts of a split", array, np.ndarray | None, "an array", DataError)
         if self.labels is not None:
             as_labels(self.labels, count)
@@ -173,8 +171,7 @@ class Graph:
             as_node_indices(part, count, "a member of the split")
         check_type("a graph's name", self.name, str, "text", DataError)
         of_features = _rows(self.features) if self.sparse else (self.features,)
-        of_nodes = (*of_features, self.labels, self.ids, *(self.split or ()))
-        for array in (*of_nodes, *self.incoming, *self.outgoing):
+        for array in (*of_features, *of_nodes, *self.incoming, *self.outgoing):
             if array is not None:
                 array.flags.writeable = False
 
@@ -259,11 +256,6 @@ class Graph:
         """Edges by target and, of a directed graph, by source."""
         return (self.incoming, self.outgoing)[: 1 + self.directed]
 
-    @property
-    def ways(self) -> Ways:
-        """The same without weights."""
-        return [(way.indptr, way.indices) for way in self.edges_by_end]
-
     def take_edges(self, nodes: Array, way: CSR) -> CSR:
         """Edges of some nodes by one end, in their order, checked."""
         name = "incoming" if way is self.incoming else "outgoing"
@@ -300,7 +292,7 @@ class Graph:
     def draw_neighbours(self, nodes: Array, most: int, left_out: Array | None = None) -> tuple[Array, Array]:
         """At most ``most`` neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
         with self.naming_rows():
-            return draw_neighbours(self.ways, nodes, most, left_out)
+            return draw_neighbours(self.edges_by_end, nodes, most, left_out)
 
     @contextmanager
     def naming_rows(self) -> Iterator[None]:
@@ -317,17 +309,12 @@ class Graph:
         """The same graph with all of its arrays in memory, checked as any graph's."""
         if self.stored is None:
             return self
-        nodes = np.arange(self.num_nodes)
-        features = self.take_sparse_features(nodes) if self.sparse else np.array(self.features, np.float32)
-        if not self.sparse and not (finite := np.isfinite(features)).all():
-            row, column = divmod(int(np.argmin(finite)), features.shape[1])
-            raise self.damaged("features.values", f"row {row} has {features[row, column]}, and numbers must be finite")
-        incoming, *others = (self.take_edges(nodes, way) for way in self.edges_by_end)
         labels = None if self.labels is None else self.check_labels(np.array(self.labels))
-        ids = None if self.ids is None else np.array(self.ids[:])
+        ids = np.array(self.ids[:])
         with errors_name(self.stored.path):
-            of_nodes: dict[str, Any] = {"features": features, "labels": labels, "ids": ids}
-            return replace(self, incoming=incoming, outgoing=[incoming, *others][-1], stored=None, **of_nodes)
+            # SciPy has no sparse matrices of float16.
+            x = self.take_sparse_features(np.arange(self.num_nodes)) if self.sparse else as_features(self.features)
+            return replace(self, features=x, labels=labels, ids=ids, stored=None)
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 
@@ -363,9 +350,7 @@ class Graph:
         """
         return cls.from_edges(**interop.from_pyg(data), name=name)
 
-    def to_pyg(self) -> Data:
-        """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
-        return interop.to_pyg(self)
+    to_pyg = interop.to_pyg
 
     @classmethod
     def from_networkx(
@@ -382,9 +367,7 @@ class Graph:
         """
         return cls.from_edges(**interop.from_networkx(graph, features, labels, weight), name=name)
 
-    def to_networkx(self) -> networkx.Graph:
-        """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
-        return interop.to_networkx(self)
+    to_networkx = interop.to_networkx
 
 
 def _rows(x: sp.csr_array) -> CSR:

@@ -46,7 +46,7 @@ def from_pyg(data: Data) -> dict[str, Any]:
 
 
 def to_pyg(graph: Any) -> Data:
-    """A ``Graph`` as PyG's ``Data``."""
+    """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
     import torch
 
     pyg = import_optional("torch_geometric.data", "conversion to PyG", "pyg")
@@ -100,7 +100,7 @@ def from_networkx(graph: networkx.Graph, features: str, labels: str | None, weig
 
 
 def to_networkx(graph: Any) -> networkx.Graph:
-    """A ``Graph`` as ``networkx.Graph``, or ``DiGraph`` where directed; its ids are the names of nodes."""
+    """As ``networkx.Graph``, or ``DiGraph`` where directed; ids name its nodes, whose attributes are ``x`` and ``label``."""
     networkx = import_optional("networkx", "conversion to networkx")
     out = networkx.DiGraph() if graph.directed else networkx.Graph()
     x, names = graph.features.toarray() if graph.sparse else graph.features, graph.node_ids.tolist()

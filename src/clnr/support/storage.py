@@ -200,16 +200,15 @@ def check_folder(path: Path, force: bool, own: OwnFiles) -> None:
 
 
 @contextmanager
-def write_folder(path: Path, force: bool, own: OwnFiles, begun: Path | None = None) -> Iterator[Path]:
-    """A new folder, or one that was ``begun``; it takes the place of ``path`` when the block ends, unless by an error.
+def write_folder(path: Path, force: bool, own: OwnFiles) -> Iterator[Path]:
+    """A new folder, which takes the place of ``path`` when the block ends, unless by an error.
 
     Call it within ``reserve_folder``. If ``path`` may not be replaced by then, the new folder is kept under another name.
     """
     path = resolve_path(path)
-    part = begun or temporary_path(path, "part")
+    part = temporary_path(path, "part")
     try:
-        if begun is None:
-            part.mkdir()
+        part.mkdir()
         yield part
         for each in (*part.rglob("*"), part):
             _sync(each)

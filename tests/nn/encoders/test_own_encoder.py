@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from typing import ClassVar
 
 import numpy as np
 import pytest

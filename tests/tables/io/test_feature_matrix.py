@@ -120,7 +120,7 @@ def test_what_is_no_matrix_of_features_is_refused(tmp_path):
         (DENSE.astype(str), "features are a matrix of numbers"),
         (DENSE[:, :0], "features are a matrix of numbers"),
         (DENSE.tolist(), "must be a file or an array of NumPy or SciPy, not a list"),
-        (broken, "row 0 has column 99 of 4"),
+        (broken, "a damaged sparse matrix"),
         (infinite, "a number in row 3 is not finite"),
         (sparse_nan, "a number in row 4 is not finite"),
     ):

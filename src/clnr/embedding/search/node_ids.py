@@ -14,7 +14,7 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
-from clnr.graph.stored_ids import StoredIds
+from clnr.graph.folder import StoredIds
 
 Texts = Iterable[Any]
 """A text of each node, null for one without: Arrow arrays in the order of nodes, which are made one at a time."""
