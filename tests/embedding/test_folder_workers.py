@@ -75,7 +75,6 @@ def test_after_20_epochs_two_workers_have_what_one_has(made, told, method):
 def test_an_embedding_that_is_killed_goes_on_with_other_workers_bit_for_bit(made, told):
     assert all("killed" in each for each in told["embedding-killed"])
     assert told["blocks after two kills"] == 0
-    assert 0 < told["shards after two kills"] <= len(list((made / "CLNR-2" / "embeddings").iterdir())) - 2
     assert_same_files(made / "embedding-killed", made / "CLNR-2")
 
 

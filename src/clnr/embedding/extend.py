@@ -28,6 +28,8 @@ from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.ingest_report import column_lines
+from clnr.tables.roles.roles import table_title
+from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 
 
 class Extension(NamedTuple):
@@ -52,9 +54,9 @@ def read_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables")
     table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if alone else {"base": base}))
-    # What is said of tables that are not given is that of the earlier graph.
-    known = {id(info) for info in base.ingest_report.columns}
-    columns = column_lines(info for info in table_graph.ingest_report.columns if id(info) not in known)
+    # Those of the earlier graph are known.
+    others = {info.table for info in base.ingest_report.columns} - _given(tables)
+    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
     counts, before = counts_of(table_graph.graph), None if alone else counts_of(base.graph)
     warnings = table_warnings(table_graph.graph, table_graph.info, 0 if before is None else before["nodes"])
     facts = {"graph": counts, "new_nodes": None, "columns": columns, "warnings": warnings}
@@ -64,6 +66,14 @@ def read_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone
         nodes, edges = (plural(counts[what] - before[what], f"new {what[:-1]}") for what in ("nodes", "edges"))
         read = f"{nodes}, {edges}, added to {summary(before)}"
     return Extension(table_graph, facts, [f"read: {read}", *(f"- {line}" for line in (*columns, *warnings))])
+
+
+def _given(tables: Mapping[str, Any]) -> set[str]:
+    """What the tables are called in the lines of their columns."""
+    edges = {table_title("edges", each.kind) for each in edges_by_kind(tables.get("edges"))}
+    nodes = {table_title("nodes", each.kind) for each in nodes_by_kind(tables.get("nodes"))}
+    matrix = {"matrix"} if tables.get("feature_matrix") is not None else set()
+    return edges | nodes | matrix
 
 
 def extend(

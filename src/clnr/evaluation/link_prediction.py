@@ -48,20 +48,23 @@ def kind_cosines(rows: Any, pairs: Array, kinds: Array, neighbours: Any) -> Arra
     those of all nodes: an array, or a sparse matrix, whose columns are not standardised. Neighbours, in either
     direction, are a CSR matrix.
     """
-    if isinstance(rows, np.ndarray):
-        c: Any = np.empty(rows.shape, np.float32)
-        for kind in np.unique(kinds):
-            scale = KindScale(rows.shape[1])
-            scale.add(rows[kinds == kind])
-            c[kinds == kind] = scale.standardise(rows[kinds == kind])
-    else:
-        c = sparse_unit(rows)
+    c = standardised(rows, kinds) if isinstance(rows, np.ndarray) else sparse_unit(rows)
 
     def cosines(a: Array, b: Array) -> Array:
         there, back = (_dots(_mean_neighbour(c, x, kinds[y], kinds, neighbours), c[y]) for x, y in ((a, b), (b, a)))
         return np.where(kinds[a] == kinds[b], _dots(c[a], c[b]), (there + back) / 2)
 
     return _by_blocks(cosines, pairs)
+
+
+def standardised(rows: Array, kinds: Array) -> Array:
+    """Rows whose columns are standardised over the nodes of each kind, scaled to length 1."""
+    result = np.empty(rows.shape, np.float32)
+    for kind in np.unique(kinds):
+        scale = KindScale(rows.shape[1])
+        scale.add(rows[kinds == kind])
+        result[kinds == kind] = scale.standardise(rows[kinds == kind])
+    return result
 
 
 def _mean_neighbour(c: Any, nodes: Array, wanted: Array, kinds: Array, neighbours: Any) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from clnr.errors import ClnrError
-from clnr.support.arguments import check_list
+from clnr.support.arguments import check_choice, check_list
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class Run:
     threads: int | None = None
 
 
+_ACCURACY_FIELDS = ("strict", "paper", "validation")
+_NUMBER_FIELDS = tuple(each.name for each in fields(Run) if each.type in ("int", "float"))
+
+
 @dataclass(frozen=True)
 class Summary:
     """Several runs that differ only in their seed.
@@ -66,9 +70,11 @@ class Summary:
         return cls(tuple(sorted(checked, key=lambda run: run.seed)))
 
     def mean(self, metric: str) -> float:
+        check_choice("metric", metric, _NUMBER_FIELDS)
         return statistics.fmean(getattr(run, metric) for run in self.runs)
 
     def accuracy(self, protocol: str) -> dict[str, Any]:
+        check_choice("protocol", protocol, _ACCURACY_FIELDS)
         values = [getattr(run, protocol) for run in self.runs]
         return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
 

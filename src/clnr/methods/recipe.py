@@ -13,7 +13,7 @@ from clnr.errors import RecipeError
 from clnr.methods.registry import METHODS, Method
 from clnr.methods.settings import Probe, Training
 from clnr.nn.hyper_parameters import HyperParameter, declared
-from clnr.support.arguments import check_choice, check_type
+from clnr.support.arguments import check_choice, check_int, check_type
 
 
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
@@ -71,7 +71,7 @@ class Recipe:
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have values of its own."""
-        if index != 1:
+        if check_int("index", index) != 1:
             return self
         second = {name: self._values[f"{name}_2"] for name, each in self._keys.items() if each.second_view}
         return self.but(**{name: value for name, value in second.items() if value is not None})
