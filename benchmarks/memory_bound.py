@@ -24,7 +24,7 @@ from benchmarks.growth import number
 from benchmarks.papers_sized import write_folder
 from clnr.errors import ClnrError
 
-SIZES = {False: (1_000, 3_000, 10_000, 30_000, 100_000, 200_000), True: (30_000, 60_000, 100_000, 200_000, 300_000, 600_000)}
+SIZES = {False: (1_000, 3_000, 10_000, 30_000, 100_000, 200_000), True: (40_000, 60_000, 100_000, 150_000, 200_000, 300_000)}
 SECONDS = 0.01
 
 
