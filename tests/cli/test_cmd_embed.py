@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-import itertools
 import json
 import re
 import shlex
-import shutil
-import signal
-import time
 import webbrowser
 from collections import Counter
 from pathlib import Path
@@ -21,16 +14,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-import torch
 
-from clnr import NodeEmbedder, cli, read_tables
+from clnr import NodeEmbedder
 from clnr.cli.app import JSON_FORMAT
-from clnr.embedding import embed
 from clnr.embedding.store.artifact import load_result
 from clnr.support.stage_clock import STAGES
-from tests.command_line import assert_refused, only_json, started
+from tests.command_line import assert_refused, only_json
 from tests.conftest import tiny
-from tests.kills import Killed, killed
 
 SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
 
@@ -51,15 +41,10 @@ def files(tmp_path, monkeypatch):
 EMBED = ["embed", "--edges", "edges.csv", "--nodes", "nodes.parquet"]
 
 
-def left(folder):
-    """What there is beside the files that were there, hidden ones too."""
-    return {path.name for path in folder.iterdir()} - {"edges.csv", "nodes.parquet"}
-
-
 def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     ended = clnr(*EMBED, "--out", "mine", *SMALL)
     assert ended.code == 0, ended.err
-    assert left(files) == {"mine"}
+    assert {path.name for path in files.iterdir()} == {"edges.csv", "nodes.parquet", "mine"}
     table = pq.read_table(files / "mine" / "embeddings.parquet")
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
@@ -147,101 +132,6 @@ def test_an_error_that_is_not_known_gives_json_that_others_can_read(clnr, files)
     assert told["baselines"]["Raw"]["link_auc_error"] is None
     assert "NaN" not in (files / "ring" / "metrics.jsonl").read_text()
     assert np.isnan(load_result(files / "ring").baselines["Raw"]["link_auc_error"])
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Tables read once, and training done at once, so that little but writing is done."""
-    made = {}
-    train, score = embed.train, embed.score
-    read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
-    monkeypatch.setattr("clnr.tables.read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
-
-    def learned(rows, graph, method, recipe, settings, progress, checkpoint):
-        checkpoint.load()
-        for done in (1, 2):
-            checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
-        if settings.seed not in made:
-            made[settings.seed] = train(rows, graph, method, recipe, settings)
-        return made[settings.seed]
-
-    def scored(*arguments):
-        seed = arguments[-1].seed
-        if (seed, "scores") not in made:
-            made[seed, "scores"] = score(*arguments)
-        return made[seed, "scores"]
-
-    monkeypatch.setattr(embed, "train", learned)
-    monkeypatch.setattr(embed, "score", scored)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("before", [False, True], ids=["afresh", "over another"])
-def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
-    """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
-    recipe = [word for word in SMALL if "=" in word]
-    defaults = {name: each.default for name, each in inspect.signature(cli.cmd_embed.embed).parameters.items()}
-    given = {"edges": ["edges.csv"], "nodes": ["nodes.parquet"], "assign": recipe, "report": False, "quiet": True}
-    command = functools.partial(cli.cmd_embed.embed, **{**defaults, **given})
-    command(folder=Path("earlier"), seed=5)
-    moments = []
-    for at in itertools.count():
-        out = Path(f"mine-{at}")
-        if before:
-            shutil.copytree("earlier", out)
-        try:
-            with killed(monkeypatch, at) as passed:
-                command(folder=out, force=before)
-        except Killed:
-            moments += passed[-1:]
-            if before:
-                assert load_result(out).model.seed in (0, 5)
-            command(folder=out, force=before, resume=True)
-            assert load_result(out).model.seed == 0
-            assert left(files) == {"earlier", out.name}
-            shutil.rmtree(out)
-        else:
-            break
-    assert load_result(out).model.seed == 0
-    assert left(files) == {"earlier", out.name}
-    assert {*moments} >= {"fsync", "replace", "unlink", "mkdir", "exchange" if before else "rename"}
-    assert len(moments) > 20
-
-
-LONG = [*EMBED, "--set", "epochs=200", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu"]
-LONG += ["--no-report", "--no-baselines"]
-
-
-@contextlib.contextmanager
-def begun(checkpoint, *words):
-    """A process of its own that has written a checkpoint."""
-    # One thread, as here: a matrix product's last bits depend on how many there are.
-    with started(*words, module="tests.saves_each_epoch", OMP_NUM_THREADS="1") as process:
-        deadline = time.monotonic() + 600
-        while not checkpoint.exists() and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.005)
-        if process.poll() is not None:
-            pytest.skip("it had ended before it could be stopped")
-        yield process
-
-
-@pytest.mark.full
-def test_a_stopped_training_goes_on_bit_for_bit(clnr, files):
-    assert clnr(*LONG, "--out", "whole").code == 0
-    whole = load_result(files / "whole")
-    for out, how, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("stopped", signal.SIGINT, 130)):
-        words = [*LONG, "--out", out]
-        with begun(files / f".{out}.clnr.work" / "checkpoint", *words) as process:
-            process.send_signal(how)
-            _, err = process.communicate(timeout=600)
-        assert process.returncode == code, err
-        assert "Traceback" not in err
-        ended = clnr(*words, "--resume")
-        assert ended.code == 0, ended.err
-        mine = load_result(files / out)
-        assert (whole.z == mine.z).all()
-        assert whole.losses == mine.losses
-    assert left(files) == {"whole", "killed", "stopped"}
 
 
 def test_clusters(clnr, files):

@@ -13,11 +13,10 @@ from clnr.embedding import workspace
 from clnr.embedding.rows import vectors
 
 WRITES: dict[str, tuple[Any, str]] = {
-    "passes": (workspace.Workspace, "writing"),
     "rows": (workspace._Writer, "write"),
     "vectors": (vectors, "write_shard"),
 }
-"""What begins rows of all nodes, what writes those of a block, and what writes vectors of a block."""
+"""What writes rows of a block, and what writes vectors of a block."""
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from clnr.graph.folder import open_graph
 from clnr.nn import edge_blocks, inputs, readout_blocks, whole_rows
 from clnr.tables import TableGraph
 from tests.embedding.jobs import embed_folder, fit, planned
-from tests.embedding.stops import WRITES, calls, stopped
 from tests.embedding.test_from_files import vectors
 from tests.embedding.test_passes import without_edges
 
@@ -160,44 +159,6 @@ def test_damaged_edges_are_named_when_neighbours_are_drawn(folders, tmp_path):
     columns.tofile(path / "outgoing.indices.bin")
     with pytest.raises(DataError, match=r"outgoing\.indices\.bin: it is damaged"):
         open_graph(path).draw_neighbours(np.arange(NODES), 5)
-
-
-def undisturbed(folders, share, path):
-    """Where a graph is embedded that nothing stops, and how often it writes what."""
-    name = f"undisturbed {share}"
-    if name not in folders:
-        with calls("passes") as passes, calls("rows") as blocks, calls("vectors") as shards:
-            embed_folder(folders["bag"], path, settings(hold_out=share, changes={"structure": 10}))
-        # Inputs and the read-out have the same walks.
-        assert len({made(each) for each in passes}) == len(passes)
-        folders[name] = path, dict(zip(WRITES, map(len, (passes, blocks, shards)), strict=True))
-    return folders[name]
-
-
-def made(begun):
-    """Which rows a pass makes, of which graph."""
-    workspace, name, _ = begun
-    return workspace.folder.name, name
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
-@pytest.mark.parametrize("what", WRITES)
-@pytest.mark.parametrize("hold_out", [0.0, 0.1])
-def test_what_was_stopped_goes_on_to_the_same_bytes(folders, tmp_path, hold_out, what, share):
-    """Rows that a pass has made are not made again."""
-    out, counts = undisturbed(folders, hold_out, tmp_path / "undisturbed")
-    chosen = settings(hold_out=hold_out, resume=True, changes={"structure": 10})
-    with calls("passes") as before, stopped(what, 1 + int(share * counts[what])):
-        embed_folder(folders["bag"], tmp_path / "out", chosen)
-    with calls("passes") as again, calls("vectors") as rest:
-        embed_folder(folders["bag"], tmp_path / "out", chosen)
-    for path in (out / "embeddings").iterdir():
-        assert (tmp_path / "out" / "embeddings" / path.name).read_bytes() == path.read_bytes()
-    assert len(rest) == counts["vectors"]
-    twice = {made(each) for each in before} & {made(each) for each in again}
-    assert twice == ({made(before[-1])} if what == "rows" else set())
-    assert len(before) + len(again) == counts["passes"] + len(twice)
 
 
 @pytest.mark.parametrize("name", ["numbers", "bag"])

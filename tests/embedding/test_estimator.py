@@ -19,10 +19,8 @@ from sklearn.utils import estimator_checks
 
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.planning import plan
 from clnr.engine import choose
-from clnr.errors import DataError, OutOfMemory, RecipeError, UnknownName
-from clnr.evaluation import hold_out, without_pairs
+from clnr.errors import DataError, RecipeError, UnknownName
 from clnr.experiments.learn import learn
 from clnr.methods import BASELINES, CLNR
 from clnr.methods.model import Model
@@ -52,14 +50,6 @@ def learned(graph, seed):
 def test_it_is_the_embedding_that_training_gives():
     graph = tiny()
     assert (embedder(hold_out=0).fit_transform(graph) == learned(graph, 0)).all()
-
-
-def test_it_holds_edges_out_to_score_by_and_embeds_the_whole_graph():
-    graph = tiny()
-    made = embedder(hold_out=0.2, seed=4).fit(graph)
-    assert made.scores_["links_held_out"] == int(0.2 * graph.num_edges // 2)
-    seen = without_pairs(graph, hold_out(graph, 0.2, 4).positives)
-    assert not np.array_equal(made.embedding_, learned(seen, 4))
 
 
 @pytest.mark.parametrize("form", ["graph", "pyg", "networkx", "scipy", "pair of frames"])
@@ -361,13 +351,6 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
     assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.memory
     assert not hasattr(made, "embedding_")
     assert embedder(graph=tiny()).plan().counts == plan.counts
-
-
-def test_what_will_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(plan.memory, "free_memory", lambda device: 10**6)
-    monkeypatch.setattr(plan, "SMALL_BYTES", 0)
-    with pytest.raises(OutOfMemory, match="1 MB may be used"):
-        embedder().fit(tiny())
 
 
 def test_it_is_evaluated_by_labels_only_if_asked():

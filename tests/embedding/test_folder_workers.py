@@ -78,22 +78,11 @@ def test_an_embedding_that_is_killed_goes_on_with_other_workers_bit_for_bit(made
     assert_same_files(made / "embedding-killed", made / "CLNR-2")
 
 
-@pytest.mark.parametrize(("name", "undisturbed"), [("training-killed", "GCLNR-2"), ("read-out-killed", "CLNR-mix-2")])
-def test_a_training_walks_and_a_read_out_that_are_killed_go_on_bit_for_bit(made, told, name, undisturbed):
-    *killed, last = told[name]
+def test_walks_and_a_read_out_that_are_killed_go_on_bit_for_bit(made, told):
+    *killed, last = told["read-out-killed"]
     assert all("killed" in each for each in killed)
     assert last == ["", ""]
-    assert_same_files(made / name, made / undisturbed)
-
-
-def test_what_is_finished_is_not_done_again(told):
-    assert told["CLNR-2"] == [["", ""], ["", ""]]
-
-
-def test_workers_with_different_folders_say_so(told):
-    ((first, second),) = told["other-graph"]
-    assert first == second
-    assert first.startswith("DataError: workers 0 and 1 do not have the same graph")
+    assert_same_files(made / "read-out-killed", made / "CLNR-mix-2")
 
 
 def test_a_worker_that_does_not_see_the_output_says_so(told, made):

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import embed
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.planning import plan
@@ -145,16 +144,6 @@ def test_a_damaged_shard_is_named(folder, tmp_path):
     (out / "embeddings" / "part-00001.parquet").write_bytes(b"x")
     with pytest.raises(DataError, match=r"part-00001\.parquet: it cannot be read"):
         similar_nodes(out, "n7")
-
-
-def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_path, monkeypatch):
-    chosen = settings(resume=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(embed, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            embed_folder(folder, tmp_path / "out", chosen)
-    monkeypatch.setattr(Passes, "layers", lambda *_: pytest.fail("it embedded again"))
-    assert embed_folder(folder, tmp_path / "out", chosen).scores["effective_rank"] > 1
 
 
 def clnr(folder, *words):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tomllib
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 
 from clnr.embedding import embed, workspace
 from clnr.embedding.scoring.judges import Judge
-from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint
-from tests.command_line import assert_refused, only_json, outside
+from tests.command_line import assert_refused, only_json
 
 NUMBERS = ["--device", "cpu", "--set", "precision=float32", "--set", "threads=1", "--no-report", "--no-baselines"]
 SAMPLED = ["--set", "epochs=4", "--set", "moments=sampled", "--set", "sampled_nodes=30", *NUMBERS]
@@ -84,14 +82,6 @@ def test_where_the_graph_is_does_not_count(clnr, tmp_path):
             assert clnr("embed", *words, *SMALL, "--out", way, "--resume").code == 0
 
 
-@pytest.mark.full
-@pytest.mark.usefixtures("world")
-def test_the_number_of_workers_does_not_count(clnr):
-    words = ["embed", *WAYS["files"], *SMALL, "--out", "m"]
-    assert outside(*words, "--workers", "2").code == 0
-    assert clnr(*words, "--resume").code == 0
-
-
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("change", [["--for", "links"], ["--hold-out", "0.2"], ["--seed", "1"], ["--set", "epochs=5"]])
 def test_a_finished_run_answers_for_its_own_settings_alone(clnr, change):
@@ -155,18 +145,6 @@ def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch
 
 
 @pytest.mark.usefixtures("world")
-def test_what_a_resumed_run_has_trained_is_not_trained_again(clnr, monkeypatch):
-    epochs, loss = [], Model.loss
-    monkeypatch.setattr(Model, "loss", lambda *args: epochs.append(args[2].epoch) or loss(*args))
-    monkeypatch.setattr(Checkpoint, "seconds", 0.0)
-    words = ["embed", *TABLES, *SMALL, "--out", "m"]
-    stopped(clnr, monkeypatch, words, Checkpoint, "save", after=1)
-    stopped(clnr, monkeypatch, [*words, "--resume"], embed, "score")
-    assert clnr(*words, "--resume").code == 0
-    assert epochs == [0, 1, 1, 2, 3]
-
-
-@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("first", ["memory", "files"])
 def test_a_run_that_was_stopped_in_one_mode_goes_on_in_the_other(clnr, monkeypatch, first):
     words = ["embed", "--graph", "graph", *SMALL, "--out", "m"]
@@ -175,26 +153,6 @@ def test_a_run_that_was_stopped_in_one_mode_goes_on_in_the_other(clnr, monkeypat
     stopped(clnr, monkeypatch, [*words, *before], embed, "write_vectors")
     monkeypatch.setattr(embed, "train", lambda *_: pytest.fail("it was trained again"))
     assert clnr(*words, *after, "--resume").code == 0
-
-
-@pytest.mark.usefixtures("world")
-def test_a_kill_while_digests_are_written_does_not_end_resuming(clnr, monkeypatch):
-    words = ["embed", *WAYS["files"], *SMALL, "--out", "m"]
-
-    write = Path.write_bytes
-
-    def half(path, content):
-        if path.name != "digests.json":
-            return write(path, content)
-        write(path, content[: len(content) // 2])
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", half)
-        # What is written whole, and then put in its place, ends as it should.
-        with contextlib.suppress(Killed):
-            clnr(*words)
-    assert clnr(*words, "--resume").code == 0
 
 
 @pytest.mark.usefixtures("world")

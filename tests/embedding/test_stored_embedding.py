@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import shutil
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 
 from clnr import NodeEmbedder
 from clnr.embedding.planning import memory_bound, plan
@@ -161,19 +159,6 @@ def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
     with pytest.raises(ClnrError, match="cannot be pickled: save"):
         pickle.dumps(embedder)
     assert "the node 5" in embedder.report(tmp_path / "r.html").read_text(encoding="utf-8")
-
-
-def test_it_is_extended_as_in_memory(folders, fitted):
-    embedder = fitted["text"]
-    whole, result = clone(embedder), embedder._result
-    in_one = {"nodes": Nodes.of_tables(in_memory(folders["text"])), "z": np.asarray(result.z)}
-    whole._set_result(dataclasses.replace(result, **in_one))
-    edges = pa.table({"source": ["new", "n1"], "target": ["n3", "n2"]})
-    nodes = pa.table({"id": ["new"], "x": [[0.5] * 6], "title": ["the newest"]})
-    larger, same = embedder.extend(edges, nodes), whole.extend(edges, nodes)
-    assert larger.ids_.tolist() == same.ids_.tolist() == [*np.asarray(embedder.ids_), "new"]
-    np.testing.assert_array_equal(larger.embedding_, same.embedding_)
-    assert larger.similar("the newest", 3, names=True) == same.similar("new", 3, names=True)
 
 
 def test_other_graphs_are_embedded_with_it(folders, fitted, monkeypatch):

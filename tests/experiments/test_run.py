@@ -11,7 +11,7 @@ import torch
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, load, recipe_for, run, runs
 from clnr.datasets.noise import with_noise
 from clnr.datasets.splits import split_of
-from clnr.engine import View, choose, cpu_engine, unit_rows
+from clnr.engine import View, cpu_engine, unit_rows
 from clnr.errors import DataError, OutOfMemory
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
@@ -192,13 +192,6 @@ def test_epochs_are_those_that_were_trained():
     assert stopped.recipe["epochs"] == 300
 
 
-def test_what_run_evaluates_is_learned_without_labels():
-    graph = tiny(60, 150)
-    z, bare = (learn(CLNR, each, 3, QUICK, choose("cpu")).z for each in (graph, graph.without_labels()))
-    assert torch.equal(z, bare)
-    assert geometry.effective_rank(z) == run(CLNR, graph, np.int64(3), recipe=QUICK, device="cpu").effective_rank
-
-
 def test_a_recipe_is_that_of_the_data_set_and_a_graph_of_ones_own_has_the_usual_one():
     assert recipe_for(CLNR, "citeseer").layers == 1
     assert recipe_for(CLNR, tiny()) == recipe_for(CLNR, tiny().named("photo")) == Recipe()
@@ -261,6 +254,13 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
     monkeypatch.setattr(module, "fit_all", lambda model, recipe, starts, *more: fit_all(model, recipe, starts * 3, *more))
     with pytest.raises(OutOfMemory, match="out of memory"):
         list(runs(CLNR, "toy", [0], recipe=quick, device="cpu"))
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, [3, 3, 3, 1]), (2, [2] * 4), (9, [3, 3, 3, 1])])
+def test_no_more_side_by_side_than_asked_for(monkeypatch, asked, expected):
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 3)
+    made = runs(CLNR, tiny(), range(4), recipe=QUICK, device="cpu", parallel_seeds=asked)
+    assert [each.parallel_seeds for each in made] == expected
 
 
 @pytest.mark.gpu

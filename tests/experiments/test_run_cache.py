@@ -8,8 +8,6 @@ import json
 import multiprocessing
 import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -89,53 +87,6 @@ def test_two_processes_write_at_once_and_none_loses_a_run(run_cache):
         mine = [run for run in runs if run.dataset == f"writer {writer}"]
         assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
         assert run_cache.find(f"{writer}-49") == mine[-1]
-
-
-KILLED = """
-import json, os, random, signal, sys, time
-from pathlib import Path
-from clnr.experiments.run_cache import RunCache
-from tests.experiments.test_run_cache import made
-
-random.seed(0)
-told = []
-for round in range(int(sys.argv[2])):
-    receive, send = os.pipe()
-    child = os.fork()
-    if not child:
-        cache = RunCache(Path(sys.argv[1]))
-        cache.prepare()
-        for seed in range(10**6):
-            cache.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
-            os.write(send, b".")
-    seen = len(os.read(receive, 1)) if round % 2 else 0
-    time.sleep(random.random() * 0.08)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(send)
-    with os.fdopen(receive, "rb") as stream:
-        told.append(seen + len(stream.read()))
-print(json.dumps(told))
-"""
-
-
-@pytest.mark.full
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_was_told_of(run_cache):
-    rounds = 30
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(run_cache.path), str(rounds)]
-    told = json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-    assert sum(told) >= rounds // 2, "the writers must get somewhere, or the test shows nothing"
-
-    runs = [run for _, run in run_cache.runs()]
-    for number, count in enumerate(told):
-        mine = [run for run in runs if run.dataset == f"round {number}"]
-        assert mine == [made(seed, dataset=f"round {number}") for seed in range(len(mine))]
-        assert count <= len(mine) <= count + 1
-    assert all(json.loads(line) for line in run_cache.path.read_text().splitlines(keepends=True) if line.endswith("\n"))
-    run_cache.add("after", made(5))
-    assert run_cache.find("after") == made(5)
 
 
 @pytest.mark.parametrize("left", [1, 9, -1])

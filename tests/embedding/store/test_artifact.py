@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import os
@@ -115,19 +114,6 @@ def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_
         with contextlib.suppress(DataError):
             load_result(folder)
             assert old != "features = 12"
-
-
-def test_scores_of_baselines_come_back(tmp_path):
-    result = dataclasses.replace(fitted(), baselines={"Raw": {"link_auc": 0.5, "link_auc_error": float("nan")}})
-    back = load_result(saved(result, tmp_path)).baselines["Raw"]
-    assert back["link_auc"] == 0.5
-    assert np.isnan(back["link_auc_error"])
-
-
-@pytest.mark.parametrize("how", [{"sparse": True, "weighted": True}, {"undirected": False}])
-def test_the_graph_comes_back(how, tmp_path):
-    result = fitted(table_graph=as_table_graph(tiny(**how)))
-    assert load_result(saved(result, tmp_path)).table_graph.graph.digest == result.table_graph.graph.digest
 
 
 def test_tables_come_back_can_be_given_names_and_are_saved_again_when_their_folder_is_gone(tmp_path):
