@@ -277,12 +277,6 @@ def test_places_that_a_row_does_not_name_are_its_parents():
     assert all(method.objective is None and not method.supervised for method in BASELINES)
 
 
-def test_the_second_view_has_rates_of_its_own():
-    model = CLNR.build(SMALL.but(edge_drop=0.1, edge_drop_2=0.4, feature_mask=0.2, feature_mask_2=0.0))
-    rates = [[part.edge_drop if hasattr(part, "edge_drop") else part.feature_mask for part in view] for view in model.views]
-    assert rates == [[0.1, 0.2], [0.4, 0.0]]
-
-
 @dataclasses.dataclass(frozen=True)
 class Scale(Postprocess):
     """A part with a constant that no recipe has."""

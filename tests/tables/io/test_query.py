@@ -120,11 +120,6 @@ def test_nothing_in_a_connection_can_be_unlocked():
     db.close()
 
 
-def test_a_table_is_needed():
-    with pytest.raises(DataError, match="there is nothing to read"):
-        read_tables()
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 @pytest.mark.parametrize(
     "query",
