@@ -9,6 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from clnr.augment.augmentations import AdaptiveDropEdges, DropEdges, EncoderDropout, MaskFeatures
@@ -38,8 +39,13 @@ ODD = {
     "an isolated node": tiny(),
     "no edges": Graph.from_edges([], [], np.random.default_rng(0).random((30, 4)), labels=np.arange(30) % 2),
     "one feature": tiny(features=1),
-    "two nodes": Graph.from_edges([0], [1], np.eye(2), undirected=True, labels=[0, 1]),
+    "two nodes, one of them linked to itself": Graph.from_edges([0, 0], [0, 1], np.eye(2), labels=[0, 1]),
     "features all zero": Graph.from_edges([0], [1], np.zeros((20, 3)), undirected=True, labels=np.arange(20) % 2),
+    "constant features": dataclasses.replace(tiny(), features=np.full((40, 5), 3.25, np.float32)),
+    "one feature of one node": dataclasses.replace(
+        tiny(), features=sp.csr_array(([1.0], ([3], [3])), shape=(40, 300), dtype=np.float32)
+    ),
+    "more features than nodes": dataclasses.replace(tiny(), features=np.random.default_rng(1).random((40, 700), np.float32)),
     "weighted and directed": tiny(weighted=True, undirected=False),
     "sparse features": tiny(sparse=True),
 }
