@@ -155,22 +155,6 @@ def test_uniform_has_the_moments_of_the_uniform_distribution():
     assert abs(u.double().var() - 1 / 12) < 5 * math.sqrt(1 / 180 / COUNT)
 
 
-def test_normal_has_the_quantiles_of_the_normal_law():
-    x = rng.normal(rng.key(1, "n"), COUNT).double()
-    for bound in (-3, -2, -1, -0.5, 0, 0.5, 1, 2, 3):
-        below = (1 + math.erf(bound / math.sqrt(2))) / 2
-        assert abs((x < bound).double().mean() - below) < 5 * math.sqrt(below * (1 - below) / COUNT)
-    assert 4 < x.abs().max() < 5.8
-
-
-def test_normal_is_a_function_of_its_key_and_its_numbers_are_independent():
-    one, other = (rng.normal(rng.key(seed, "n"), COUNT) for seed in (0, 1))
-    assert torch.equal(one, rng.normal(rng.key(0, "n"), COUNT))
-    assert torch.equal(one[:100], rng.normal(rng.key(0, "n"), 100))
-    for a, b in ((one, other), (one[1:], one[:-1]), (one.square(), other.square()), (one[1:].abs(), one[:-1].abs())):
-        assert abs(correlation(a, b)) < 5 / math.sqrt(COUNT)
-
-
 @pytest.mark.parametrize("total", [0, 1, 2, 5, 997])
 def test_shuffle_is_a_permutation_in_the_order_of_draws(total):
     key = rng.key(4, "s")

@@ -522,19 +522,3 @@ def test_the_reference_runs_no_kernel_that_it_is_the_oracle_of(name, monkeypatch
         model, device_graph = METHODS[name].build(recipe), engine.to_device(tiny(80, 200))
         fitted = fit(model, engine, device_graph, recipe, 0)
         assert model.embed(fitted.parameters, engine, View(device_graph)).isfinite().all()
-
-
-def drawn(method, recipe):
-    """The places whose biases do not begin at zero."""
-    start = method.build(recipe).init(7, 0)
-    return {name.split(".")[0] for name, value in start.items() if name.endswith("bias") and value.any()}
-
-
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_plain_linear_layers_begin_as_torchs_and_convolutions_with_zero_biases(method):
-    """As each method's authors have it: heads and predictors are plain layers, and so is an MLP in place of a GCN."""
-    heads = {"GRACE": "postprocess", "GRACE-all": "postprocess", "GCA": "postprocess", "GCLNR": "postprocess"}
-    heads |= {"MVGRL": "postprocess", "BGRL": "objective", "CLNR-mix": "encoder"}
-    expected = {heads[method.name]} if method.name in heads else set()
-    assert drawn(method, SMALL) == expected
-    assert drawn(method, SMALL.but(encoder="mlp")) == expected | ({"encoder"} if "encoder" in method.keys else set())

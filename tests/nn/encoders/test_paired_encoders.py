@@ -23,18 +23,6 @@ BOTH = {
 }
 
 
-@pytest.mark.parametrize("name", BOTH)
-def test_both_halves_start_from_weights_of_their_own(name):
-    encoder, one, other = BOTH[name]
-    parameters = encoder.init(12, KEY)
-    assert sub_dict(parameters, one).keys() == sub_dict(parameters, other).keys()
-    assert len(parameters) == 2 * len(sub_dict(parameters, one))
-    assert not torch.equal(parameters[f"{one}.0.weight"], parameters[f"{other}.0.weight"])
-    assert all(torch.equal(value, encoder.init(12, KEY)[key]) for key, value in parameters.items())
-    assert encoder.width(12) == 4
-    assert encoder.asymmetric
-
-
 def test_momentum_shows_the_learning_encoders_rows_and_then_the_targets():
     encoder = BOTH["momentum"][0]
     parameters = jittered(encoder.init(12, KEY))
