@@ -228,15 +228,12 @@ def test_without_moments_a_sampled_step_is_exact(name):
         assert abs(whole.item() - part.item()) > 1e-4
 
 
-def test_moments_are_those_of_the_nodes_in_the_loss():
+def test_what_is_measured_after_training_has_the_moments_of_all_nodes():
+    """However it was trained."""
     graph, recipe = tiny(80, 200), Recipe(hidden=8, dimension=8, sampled_nodes=9, moments="sampled")
     model, device_graph = CLNR.build(recipe), ENGINE.to_device(graph)
     parameters, nodes = model.init(graph.num_features, 0), torch.tensor([7, 0, 79, 33])
     views = model.augment(device_graph, 0, "train", 3)
-    plain = METHODS["nCLNR"].build(recipe).project(parameters, ENGINE, views, nodes)
-    for rows, before in zip(model.project(parameters, ENGINE, views, nodes, sampled=True), plain, strict=True):
-        np.testing.assert_allclose(rows.numpy(), oracles.standardize(before.double().numpy()), rtol=1e-3, atol=1e-4)
-    # What is measured after training has the moments of all nodes, however it was trained.
     whole = model.project(parameters, ENGINE, views)
     for rows, all_rows in zip(model.project(parameters, ENGINE, views, nodes), whole, strict=True):
         torch.testing.assert_close(rows, all_rows[nodes], rtol=1e-4, atol=1e-5)
