@@ -39,5 +39,6 @@ def test_a_value_can_be_pasted_into_a_shell(value):
 
 
 def test_each_argument_of_tables_is_an_option():
-    written = {option for each in get_command(app).commands["embed"].params for option in each.opts}
-    assert {option_name(name) for name in (*TableArguments.options(), "purpose", "recipe", "hold_out")} <= written
+    for command, more in (("ingest", ()), ("embed", ("purpose", "recipe", "hold_out"))):
+        written = {option for each in get_command(app).commands[command].params for option in each.opts}
+        assert {option_name(name) for name in (*TableArguments.options(), *more)} <= written

@@ -57,10 +57,3 @@ def test_blocks_of_rows_do_not_matter(rows, monkeypatch):
     whole = personalised_pagerank(tiny(), 0.2, 1e-3).toarray()
     monkeypatch.setattr(diffusion, "_BLOCK_ROWS", rows)
     np.testing.assert_array_equal(personalised_pagerank(tiny(), 0.2, 1e-3).toarray(), whole)
-
-
-def test_the_matrix_is_sorted_float32():
-    s = personalised_pagerank(tiny(), 0.2, 1e-3)
-    assert s.dtype == np.float32
-    assert s.has_sorted_indices
-    assert s.shape == (40, 40)

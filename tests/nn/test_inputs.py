@@ -202,9 +202,3 @@ def test_spectral_knows_no_other_graph():
     with pytest.raises(DataError, match="stranger has none of the nodes that this model knows; it was fitted on their edges"):
         given(part, parameters, stranger)
     assert given(part, parameters, Graph.from_edges([], [], np.zeros((0, 2)))).features.shape == (0, 4)
-
-
-@pytest.mark.parametrize("part", [Cleora(4), FastRP(4), Spectral(4)])
-def test_features_are_not_looked_at(part):
-    graph = tiny()
-    assert (fitted(part, graph) == fitted(part, dataclasses.replace(graph, features=np.zeros((40, 2), np.float32)))).all()

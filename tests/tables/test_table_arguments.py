@@ -9,7 +9,6 @@ from dataclasses import fields
 import pytest
 
 from clnr import ingest, read_tables
-from clnr.cli import cmd_embed, cmd_ingest
 from clnr.tables.table_arguments import TableArguments
 
 NAMES = [field.name for field in fields(TableArguments)]
@@ -21,13 +20,6 @@ def test_read_tables_takes_and_describes_them_all():
     assert [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD] == ["edges", "nodes"]
     described = re.findall(r"^ {8}(\w+): ", inspect.getdoc(read_tables).replace("\n    ", "\n        "), re.MULTILINE)
     assert described == NAMES
-
-
-def test_the_commands_have_their_options():
-    options = TableArguments.options()
-    assert options.keys() < set(NAMES)
-    for command in (cmd_ingest.ingest, cmd_embed.embed):
-        assert options.keys() < inspect.signature(command).parameters.keys()
 
 
 @pytest.mark.parametrize("function", [read_tables, ingest])

@@ -1,9 +1,7 @@
-import numpy as np
 import pytest
 import torch
 
 from clnr import CLNR, Recipe, rng
-from clnr.nn.encoders.encoder import Features, NoEncoder
 from clnr.nn.encoders.gcn import GCN, BatchGCN
 from clnr.nn.encoders.mlp import MLP, Backbone
 from tests import oracles
@@ -43,22 +41,3 @@ def test_backbone_is_the_encoder_that_it_names():
     for name, encoder in (("gcn", GCN(2, 8, 4)), ("mlp", MLP(2, 8, 4)), ("gcn-bn", BatchGCN(2, 8, 4))):
         assert Backbone(2, 8, 4, name).chosen == encoder
         assert CLNR.build(Recipe(encoder=name, layers=2, hidden=8, dimension=4)).encoder == encoder
-
-
-def test_features_are_the_features():
-    graph = tiny(sparse=True)
-    x = oracles.dense(graph.features).astype(np.float32)
-    encoder = Features()
-    assert encoder.init(12, rng.key(0)) == {}
-    assert encoder.width(12) == 12
-    np.testing.assert_array_equal(encoder({}, operators(graph)).numpy(), x)
-    np.testing.assert_array_equal(encoder.embed({}, [operators(graph)]).numpy(), x)
-
-
-def test_no_encoder_gives_nothing():
-    seen = operators(tiny())
-    encoder = NoEncoder()
-    assert encoder.init(12, rng.key(0)) == {}
-    assert encoder.width(12) == 0
-    assert encoder.outputs({}, [seen]) == []
-    assert encoder({}, seen).shape == encoder.embed({}, [seen]).shape == (40, 0)

@@ -17,39 +17,22 @@ from tests.nn.encoders.exact import exact, jittered, operators
 KEY = rng.key(0, "encoder")
 GRAPH = tiny()
 VIEWS = [exact(GRAPH), exact(tiny(seed=3)), exact(tiny(seed=4)), exact(tiny(seed=5))]
-BOTH = {
-    "momentum": (MomentumEncoder(2, 6, 4, 0.9), "online", "target"),
-    "per view": (MultiViewEncoder(2, 6, 4), "edges", "diffusion"),
-}
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_both_halves_start_from_weights_of_their_own(name):
-    encoder, one, other = BOTH[name]
-    parameters = encoder.init(12, KEY)
-    assert sub_dict(parameters, one).keys() == sub_dict(parameters, other).keys()
-    assert len(parameters) == 2 * len(sub_dict(parameters, one))
-    assert not torch.equal(parameters[f"{one}.0.weight"], parameters[f"{other}.0.weight"])
-    assert all(torch.equal(value, encoder.init(12, KEY)[key]) for key, value in parameters.items())
-    assert encoder.width(12) == 4
-    assert encoder.asymmetric
+MOMENTUM, PER_VIEW = MomentumEncoder(2, 6, 4, 0.9), MultiViewEncoder(2, 6, 4)
 
 
 def test_momentum_shows_the_learning_encoders_rows_and_then_the_targets():
-    encoder = BOTH["momentum"][0]
-    parameters = jittered(encoder.init(12, KEY))
+    parameters = jittered(MOMENTUM.init(12, KEY))
     one = BatchGCN(2, 6, 4)
     for index, view in enumerate(VIEWS[:2]):
         expected = [one(sub_dict(parameters, half), view) for half in ("online", "target")]
-        for rows, same in zip(encoder.rows(parameters, view, index), expected, strict=True):
+        for rows, same in zip(MOMENTUM.rows(parameters, view, index), expected, strict=True):
             assert torch.equal(rows.materialize(), same)
 
 
 def test_no_gradient_reaches_the_target():
-    encoder = BOTH["momentum"][0]
-    parameters = {name: value.requires_grad_() for name, value in encoder.init(12, KEY).items()}
+    parameters = {name: value.requires_grad_() for name, value in MOMENTUM.init(12, KEY).items()}
     views = [operators(GRAPH), operators(GRAPH, mask=Mask(KEY, 0.5))]
-    rows = [[each.materialize() for each in encoder.rows(parameters, view, i)] for i, view in enumerate(views)]
+    rows = [[each.materialize() for each in MOMENTUM.rows(parameters, view, i)] for i, view in enumerate(views)]
     assert [[each.requires_grad for each in of_view] for of_view in rows] == [[True, False], [True, False]]
     (rows[0][0] * rows[1][1]).sum().backward()
     assert all((value.grad is not None) == name.startswith("online.") for name, value in parameters.items())
@@ -71,27 +54,25 @@ def test_the_target_follows_by_a_cosine(momentum, epoch, epochs, share, form):
 
 
 def test_momentum_embeds_with_the_learning_half_and_its_settled_statistics():
-    encoder = BOTH["momentum"][0]
-    parameters = jittered(encoder.init(12, KEY))
+    parameters = jittered(MOMENTUM.init(12, KEY))
     one = BatchGCN(2, 6, 4)
     online = sub_dict(parameters, "online")
-    assert torch.equal(encoder.embed(parameters, VIEWS[:1]), one(online, VIEWS[0]))
-    settled = encoder.finalize(parameters, VIEWS[:1])
+    assert torch.equal(MOMENTUM.embed(parameters, VIEWS[:1]), one(online, VIEWS[0]))
+    settled = MOMENTUM.finalize(parameters, VIEWS[:1])
     new = {f"online.{layer}.{name}" for layer in range(2) for name in ("mean", "variance")}
     assert settled.keys() - parameters.keys() == new
-    assert torch.equal(encoder.embed(settled, VIEWS[1:2]), one(one.finalize(online, VIEWS[:1]), VIEWS[1]))
-    assert not torch.allclose(encoder.embed(settled, VIEWS[1:2]), one(online, VIEWS[1]))
+    assert torch.equal(MOMENTUM.embed(settled, VIEWS[1:2]), one(one.finalize(online, VIEWS[:1]), VIEWS[1]))
+    assert not torch.allclose(MOMENTUM.embed(settled, VIEWS[1:2]), one(online, VIEWS[1]))
 
 
 def test_views_take_the_two_encoders_in_turn_and_the_embedding_is_the_sum_over_both():
-    encoder = BOTH["per view"][0]
-    parameters = jittered(encoder.init(12, KEY))
+    parameters = jittered(PER_VIEW.init(12, KEY))
     one = PReLUGCN(2, 6, 4)
     for i, view in enumerate(VIEWS):
-        (rows,) = encoder.rows(parameters, view, i)
+        (rows,) = PER_VIEW.rows(parameters, view, i)
         assert torch.equal(rows.materialize(), one(sub_dict(parameters, "diffusion" if i % 2 else "edges"), view))
     expected = one(sub_dict(parameters, "edges"), VIEWS[0]) + one(sub_dict(parameters, "diffusion"), VIEWS[1])
-    np.testing.assert_allclose(encoder.embed(parameters, VIEWS[:2]).numpy(), expected.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(PER_VIEW.embed(parameters, VIEWS[:2]).numpy(), expected.numpy(), rtol=1e-12)
 
 
 def test_a_gcn_and_an_mlp_are_each_the_encoder_alone():

@@ -27,5 +27,3 @@ def test_a_few_are_a_line_and_many_a_warning(tmp_path):
     (many,) = lines(read)
     assert many.startswith("warning: left out: 2 edges of 5 (40%) with an end")
     assert loses_much(read.ingest_report)
-    (explained,) = lines(packages(tmp_path, *kept, "numpy,Torch"))
-    assert explained.startswith("warning: left out: 1 edge of 4 (25%) with an end")

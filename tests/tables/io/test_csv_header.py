@@ -9,13 +9,11 @@ from clnr.tables import read_tables
 from tests.tables.files import saved
 
 HEADERS = [
-    "id_1,id_2\n1,2\n2,3\n",
     "citing,cited\n1,2\n2,3\n",
     "id_1\tid_2\n1\t2\n2\t3\n",
     "a,b,year\n1,2,1999\n2,3,2001\n",
     "a,b,when\nx,y,2001-02-03\ny,z,2001-02-04\n",
     "a,b,when\nx,y,2001-02-03 10:00\ny,z,2001-02-04 11:30:05\n",
-    "citing,cited\nUS1,US2\nUS2,US9\n",
     "buyer,seller\nu_1,u_2\nu_2,u_3\n",
     "Target Person,Source Person\n-1,2\n2,3.0\n",
 ]
@@ -23,7 +21,6 @@ ROWS = [
     "1,2\n2,3\n",
     "1 2 0.5\n2 3 0.25\n",
     "a,b\nb,c\n",
-    "US1,US2\nUS3,US4\n",
     "a,1\nb,2\n",
     "x,x\ny,z\n",
     "a,b",

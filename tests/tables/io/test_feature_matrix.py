@@ -59,11 +59,6 @@ def test_without_a_node_table_row_i_is_node_i():
             read_tables(pa.table({"source": ends, "target": ends[::-1]}), feature_matrix=DENSE)
 
 
-def test_another_number_of_rows_is_refused():
-    with pytest.raises(DataError, match=r"it has 3 rows, and the data frame of nodes has 4; row i of both"):
-        read_tables(EDGES, NODES, feature_matrix=DENSE[:3])
-
-
 @pytest.mark.parametrize("matrix", [DENSE, SPARSE])
 def test_new_nodes_have_their_own_rows_or_zeros(matrix):
     first = read_tables(EDGES, NODES, feature_matrix=matrix)
@@ -119,6 +114,7 @@ def test_what_is_no_matrix_of_features_is_refused(tmp_path):
         (DENSE[0], "features are a matrix of numbers, not 3 values of float64"),
         (DENSE.astype(str), "features are a matrix of numbers"),
         (DENSE[:, :0], "features are a matrix of numbers"),
+        (DENSE[:3], "it has 3 rows, and the data frame of nodes has 4"),
         (DENSE.tolist(), "must be a file or an array of NumPy or SciPy, not a list"),
         (broken, "a damaged sparse matrix"),
         (infinite, "a number in row 3 is not finite"),

