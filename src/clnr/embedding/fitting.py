@@ -150,6 +150,7 @@ def _readout_rows(model: FittedModel, rows: GraphRows, task: Task) -> Rows:
         return rows.readout_rows(model, task.sample)
     of_graph = BlockRows(model, rows, task.sample)
     of_graph.make()
+    memory.release_freed()
     return of_graph
 
 
