@@ -66,14 +66,14 @@ def test_rows_that_were_not_all_written_are_not_there(tmp_path, monkeypatch):
     np.testing.assert_array_equal(workspace.read("some"), rows)
 
 
-def test_rows_are_dropped_by_name_or_cleared(tmp_path):
+def test_rows_are_dropped_by_name_or_all_removed(tmp_path):
     workspace = Workspace(tmp_path / "rows", ALONE)
-    workspace.clear()
+    workspace.remove()
     names = ["walk-1-3", "walk-10-3", "layer-0", "layer-1"]
     for name in names:
         write(workspace, name, np.ones((2, 2), np.float32))
     workspace.drop("layer-0", "walk-2-3")
     assert [workspace.has(name) for name in names] == [True, True, False, True]
     assert workspace.read("walk-1-3").shape == (2, 2)
-    workspace.clear()
-    assert not list(workspace.folder.iterdir())
+    workspace.remove()
+    assert not workspace.folder.exists()

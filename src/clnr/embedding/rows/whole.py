@@ -55,10 +55,6 @@ class Whole:
         """The embedding of some nodes."""
         return self.embed(fitted)[torch.from_numpy(nodes).to(self.engine.device)]
 
-    def alone(self) -> Whole:
-        """The same, of one worker."""
-        return self
-
     def close(self) -> None:
         """Let go of the graph, so that a device has room for another."""
         self._given.clear()
