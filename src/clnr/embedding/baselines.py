@@ -10,7 +10,6 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import Fitted, GraphRows, Task, fit_readout, train, trained_model, with_readout
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.scoring.judges import chooser
 from clnr.embedding.scoring.scores import BaselineRows, Labelled, cosines_of
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import ClnrError
@@ -81,7 +80,7 @@ class Baselines:
         if best is None:
             return usual, usual.told
         method = usual.model.method
-        line = f"{chooser(purpose)} choose {best.name}: {judge.in_words(outcomes[best], usual.outcome, method.name)}"
+        line = judge.in_words(purpose, best.name, outcomes[best], usual.outcome, method.name)
         if purpose is None:
             return usual, [line]
         del self._fitted[best]

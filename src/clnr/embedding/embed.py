@@ -24,7 +24,6 @@ from clnr.embedding.scoring.judges import judge_for
 from clnr.embedding.scoring.scores import effective_rank, labelled_nodes, score
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.workspace import Workspace
-from clnr.engine import Engine
 from clnr.engine.blocks import in_blocks
 from clnr.evaluation import HeldOutPairs, hold_out, without_pairs
 from clnr.experiments.learn import supervision_for
@@ -123,15 +122,10 @@ def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace
     loop_weight = check_positive(median_weight(graph.incoming.weight))
     if workspace.block_rows is None:
         seen = graph if held is None else training_graph(nodes.info, without_pairs(graph, held.positives))
-        return whole_rows(seen, settings.engine, loop_weight)
+        return Whole(seen, settings.engine, loop_weight)
     keys = None if held is None else edge_keys(held.positives, graph.num_nodes)
     part = workspace.part("all" if held is None else "seen")
     return Passes(in_blocks(graph, loop_weight, keys), settings, part, workspace.block_rows, bar)
-
-
-def whole_rows(graph: Graph, engine: Engine, loop_weight: float) -> Whole:
-    """What makes rows of the nodes of a graph in memory."""
-    return Whole(engine.to_device(graph.without_labels(), loop_weight), engine)
 
 
 def training_graph(info: TableInfo, seen: Graph) -> Graph:

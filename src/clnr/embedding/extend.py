@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from clnr.embedding.embed import whole_rows
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.planning.graph_facts import counts_of, summary, table_warnings
@@ -14,6 +13,7 @@ from clnr.embedding.planning.plan import blocks_of
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
+from clnr.embedding.rows.whole import Whole
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact import Output, write_result
 from clnr.embedding.store.shards import Shards
@@ -35,7 +35,7 @@ from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 class Extension(NamedTuple):
     """New tables that are read to be embedded with an earlier model.
 
-    ``facts`` are plain values; the ``lines`` say the same.
+    ``facts`` are plain values, as ``clnr transform --dry-run --json`` prints them; the ``lines`` say the same.
     """
 
     table_graph: TableGraph
@@ -88,7 +88,7 @@ def extend(
             bar.note(line)
     nodes = Nodes.of_tables(extension.table_graph)
     with stage("embed"):
-        rows = whole_rows(nodes.graph, engine, earlier.model.loop_weight)
+        rows = Whole(nodes.graph, engine, earlier.model.loop_weight)
         vectors = write_vectors(earlier.model, rows, nodes, Workspace(None))
     remark = "loss and scores are those of the training, before these tables were added"
     warnings = tuple(dict.fromkeys([*earlier.warnings, remark]))

@@ -23,7 +23,6 @@ from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import MethodError, OutOfMemory, option
 from clnr.graph import Graph
-from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
 from clnr.support.humanize import gigabytes, plural
@@ -150,8 +149,10 @@ def blocks_of(
             f"training needs about {gigabytes(bound)} of memory, and {gigabytes(usable)} may be used; on a graph folder, "
             "which clnr ingest writes, clnr embed --graph trains from its files"
         )
-    model = settings.method.build(recipe)
-    _check_from_files(nodes, settings, recipe, model, bound)
+    whole_graph_reason = settings.method.build(recipe).whole_graph_reason(graph.num_nodes)
+    if reason := "edge_noise changes edges" if recipe.edge_noise else whole_graph_reason:
+        needs = f"{settings.method.name} needs {gigabytes(bound)} in memory, and cannot work from files"
+        raise MethodError(f"{graph.stored.path}: {needs}: {reason}")
     # Where nothing is known, 4 GiB.
     share = (usable if usable < float("inf") else 1 << 32) / beside
     each = needs_in_blocks(nodes, settings, recipe, total, beside)
@@ -179,15 +180,3 @@ def fits_memory(graph: Graph, settings: Settings, needed: float, limit: float | 
     if device.type == "cpu":
         return beside * needed <= _usable(limit)
     return beside * loaded_bytes(graph) <= _usable(limit) and needed <= (memory.free_memory(device) or needed)
-
-
-def _check_from_files(nodes: Nodes, settings: Settings, recipe: Recipe, model: Model, bound: float) -> None:
-    """Fail if a method must see all of the graph at once."""
-    graph = nodes.graph
-    reason = model.whole_graph_reason(graph.num_nodes)
-    if recipe.edge_noise:
-        reason = "edge_noise changes edges"
-    if reason is not None:
-        assert graph.stored is not None
-        needs = f"{settings.method.name} needs {gigabytes(bound)} in memory, and cannot work from files"
-        raise MethodError(f"{graph.stored.path}: {needs}: {reason}")
