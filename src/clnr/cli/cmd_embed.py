@@ -131,7 +131,7 @@ def embed(
     if folder is None or dry_run:
         plan = make_plan(read(), settings, limit, workers if group.alone else None)
         if group.first:
-            show_plan(plan, as_json)
+            show_plan(plan.to_dict() if as_json else plan.lines)
         return
     try:
         measured = settings.engine.device if as_json else None
@@ -151,12 +151,12 @@ def embed(
         print_stderr(f"{folder} is finished: there is nothing to resume")
 
 
-def show_plan(plan: Any, as_json: bool) -> None:
-    """Print what --dry-run prints."""
-    if as_json:
-        print_json(plan.to_dict())
+def show_plan(plan: dict[str, Any] | list[str]) -> None:
+    """Print what --dry-run prints: facts as JSON, or lines."""
+    if isinstance(plan, dict):
+        print_json(plan)
     else:
-        print_stdout("\n".join(plan.lines))
+        print_stdout("\n".join(plan))
 
 
 def print_result(

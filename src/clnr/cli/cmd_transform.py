@@ -57,7 +57,8 @@ def transform(
     from clnr.support.progress import progress_bar
 
     if folder is None or dry_run:
-        show_plan(read_extension(load_result(model), tables, alone=alone), as_json)
+        extension = read_extension(load_result(model), tables, alone=alone)
+        show_plan(extension.facts if as_json else extension.lines)
         return
     if force and folder.resolve() == model.resolve():
         print_stderr(f"{folder} is the folder of the model itself: its graph and vectors are replaced by the extended ones")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
-
-import torch
+from collections.abc import Collection, Mapping
+from functools import partial
 
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import Fitted, GraphRows, Task, fit_readout, train, trained_model, with_readout
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.scoring.judges import chooser
 from clnr.embedding.scoring.scores import BaselineRows, Labelled, cosines_of
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import ClnrError
@@ -26,11 +23,18 @@ MOST_NODES, MOST_EDGES = 1_000_000, 20_000_000
 
 
 class Baselines:
-    """The baselines of a job; from files, raw features alone."""
+    """The baselines of a job, fitted without the held-out edges, as wide as a model; from files, raw features alone."""
 
-    def __init__(self, nodes: Nodes, training: GraphRows, task: Task, settings: Settings, compared: Collection[Method]):
-        graph, self._training, self._task, self._settings = nodes.graph, training, task, settings
-        self._graph = graph
+    def __init__(
+        self,
+        nodes: Nodes,
+        training: GraphRows,
+        task: Task,
+        settings: Settings,
+        compared: Collection[Method],
+        model: FittedModel,
+    ):
+        graph, self._judge, self._purpose = nodes.graph, task.judge, settings.purpose
         self._fitted: dict[Method, Fitted | ClnrError] = {}
         self._raw_cosines: Array | None = None
         self.remarks: list[str] = []
@@ -47,19 +51,16 @@ class Baselines:
             self.remarks.append(f"baselines were not scored: {reason}")
             compared = ()
         self._with_raw = bool(compared) and settings.method != RAW and settings.workers.first
-        fitted = compared if isinstance(training, Whole) else ()
-        self._methods = [each for each in fitted if each not in (RAW, settings.method)]
-
-    def fit(self, model: FittedModel) -> None:
-        """Fit them without the held-out edges, at the width of a model."""
-        rows, graph, task, settings = self._training, self._graph, self._task, self._settings
         if self._with_raw and task.links is not None:
-            self._raw_cosines = cosines_of(rows.features(task.ends), task.links)
-        for method in self._methods:
+            self._raw_cosines = cosines_of(training.features(task.ends), task.links)
+        for method in compared if isinstance(training, Whole) else ():
+            if method in (RAW, settings.method):
+                continue
             try:
                 recipe = recipe_beside(method, model.method, model.recipe, graph)
-                trained = trained_model(train(rows, graph, method, recipe, settings), rows, method, recipe, settings)
-                learned = fit_readout(trained, rows, task, settings, tried=False)
+                kept = train(training, graph, method, recipe, settings)
+                trained = trained_model(kept, training, method, recipe, settings)
+                learned = fit_readout(trained, training, task, settings, tried=False)
                 assert learned is not None
                 self._fitted[method] = with_readout(trained, learned)
             except ClnrError as error:
@@ -70,7 +71,7 @@ class Baselines:
 
         The method is scored beside a baseline that takes its place. Without a purpose the line says what would be taken.
         """
-        judge, purpose = self._task.judge, self._settings.purpose
+        judge, purpose = self._judge, self._purpose
         if judge is None or usual.outcome is None:
             return usual, usual.told
         fitted = {method: each for method, each in self._fitted.items() if isinstance(each, Fitted)}
@@ -79,7 +80,7 @@ class Baselines:
         if best is None:
             return usual, usual.told
         method = usual.model.method
-        line = f"{chooser(purpose)} choose {best.name}: {judge.in_words(outcomes[best], usual.outcome, method.name)}"
+        line = judge.in_words(purpose, best.name, outcomes[best], usual.outcome, method.name)
         if purpose is None:
             return usual, [line]
         del self._fitted[best]
@@ -88,16 +89,14 @@ class Baselines:
 
     def rows(self, whole: GraphRows, labelled: Labelled) -> Mapping[Method, BaselineRows]:
         """What each of them is scored by, given what makes rows of the whole graph."""
-
-        def embed(model: FittedModel) -> Callable[[], Any]:
-            assert isinstance(whole, Whole)
-            return lambda: whole.embed(model)[torch.from_numpy(labelled.nodes).to(whole.engine.device)]
-
         rows: dict[Method, BaselineRows] = {}
         if self._with_raw:
-            rows[RAW] = self._raw_cosines, lambda: whole.features(labelled.nodes)
+            rows[RAW] = self._raw_cosines, partial(whole.features, labelled.nodes)
         for method, each in self._fitted.items():
-            rows[method] = each if isinstance(each, ClnrError) else (each.cosines, embed(each.model))
+            if isinstance(each, Fitted):
+                rows[method] = each.cosines, partial(whole.some, each.model, labelled.nodes)
+            else:
+                rows[method] = each
         return rows
 
 

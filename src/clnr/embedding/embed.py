@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from clnr.embedding.baselines import Baselines
 from clnr.embedding.fit_settings import Settings
@@ -11,7 +11,6 @@ from clnr.embedding.fitting import (
     GraphRows,
     Task,
     fit_readout,
-    shown,
     train,
     trained_model,
     with_readout,
@@ -24,8 +23,7 @@ from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_
 from clnr.embedding.scoring.judges import judge_for
 from clnr.embedding.scoring.scores import effective_rank, labelled_nodes, score
 from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.workspace import Kept, Workspace
-from clnr.engine import Engine
+from clnr.embedding.workspace import Workspace
 from clnr.engine.blocks import in_blocks
 from clnr.evaluation import HeldOutPairs, hold_out, without_pairs
 from clnr.experiments.learn import supervision_for
@@ -36,7 +34,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.machine.memory import release_freed
 from clnr.support.processes.workers import ALONE
-from clnr.support.progress import Bar
+from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import check_positive
 from clnr.tables.columns.structural import degree_features
@@ -49,7 +47,7 @@ def embed_graph(
     settings: Settings,
     workspace: Workspace,
     compared: Collection[Method] = (),
-    bar: Bar | None = None,
+    bar: Bar = QUIET,
 ) -> EmbeddingResult | None:
     """Train without some of the edges, score by those, and embed the whole graph. All workers call it; the first has a result.
 
@@ -59,90 +57,75 @@ def embed_graph(
         settings: How it is done.
         workspace: Where what is made is kept for the next step, and for a process that resumes a stopped run.
         compared: The baselines that are scored beside it.
-        bar: Shows progress; None for none.
+        bar: Shows progress.
     """
-    graph, engine = nodes.graph, settings.engine
-
-    def once(name: str, make: Callable[[], Kept | None]) -> Kept | None:
-        def made() -> Kept | None:
-            kept = make()
-            check_unchanged(graph)
-            return kept
-
-        return workspace.once(name, made)
-
+    graph, method = nodes.graph, settings.method
     # What is held out, what of it a purpose chooses by, and what is left to score by.
     with stage("prepare"):
-        _, recipe = supervision_for(settings.method, graph, settings.seed, asked, engine)
+        _, recipe = supervision_for(method, graph, settings.seed, asked, settings.engine)
         held = hold_out(graph, settings.hold_out, settings.seed, nodes.kind_numbers) if settings.hold_out else None
         labelled = labelled_nodes(graph, settings.seed)
         judge, links = judge_for(settings.purpose, labelled, held, settings.seed)
         task = Task.of(graph, links, judge if settings.purpose or settings.tried else None)
-        training = _rows(nodes, held, settings, workspace, bar)
+        rows = _rows(nodes, held, settings, workspace, bar)
 
-    with stage("train"), shown(settings.method, recipe, graph.num_nodes, bar) as progress:
+    epochs = recipe.epochs if method.objective else 0
+    with stage("train"), bar.training(f"{method.name} on {graph.num_nodes:,} nodes", epochs) as progress:
         checkpoint = settings.checkpoint_of(graph.digest, asked, workspace.checkpoint, bar)
-        kept = once("model", lambda: train(training, graph, settings.method, recipe, settings, progress, checkpoint))
+        kept = workspace.once("model", lambda: train(rows, graph, method, recipe, settings, progress, checkpoint))
     if kept is None:
         return None
     if workspace.block_rows is None:
         # In memory, the other workers have left.
         settings, workspace = dataclasses.replace(settings, workers=ALONE), workspace.alone
-    trained = trained_model(kept, training, settings.method, recipe, settings)
+    trained = trained_model(kept, rows, method, recipe, settings)
     with stage("fit the read-out"):
-        learned = once("read-out", lambda: fit_readout(trained, training, task, settings))
+        learned = workspace.once("read-out", lambda: fit_readout(trained, rows, task, settings))
         assert learned is not None
         fitted = with_readout(trained, learned)
-    baselines = Baselines(nodes, training, task, settings, compared)
     with stage("baselines", whole=True):
-        baselines.fit(fitted.model)
+        baselines = Baselines(nodes, rows, task, settings, compared, fitted.model)
     fitted, told = baselines.choose(fitted)
+    model = fitted.model
     # The vectors, from all edges; a device has one graph at a time.
-    whole: GraphRows = training
     if held is not None:
-        training.close()
-        del training
+        rows.close()
         release_freed()
-        whole = _rows(nodes, None, settings, workspace, bar)
+        rows = _rows(nodes, None, settings, workspace, bar)
     with stage("embed"):
-        vectors = write_vectors(fitted.model, whole, nodes, workspace)
+        vectors = write_vectors(model, rows, nodes, workspace)
         check_unchanged(graph)
     if not settings.workers.first:
         return None
     with stage("score"):
-        rows = baselines.rows(whole, labelled)
-        scored = score(labelled, links, fitted.model, fitted.cosines, lambda: vectors[labelled.nodes], rows, settings)
-        scores = {**scored.scores, **fitted.geometry, "effective_rank": effective_rank(vectors)}
+        made = baselines.rows(rows, labelled)
+        scores, doubts, beside = score(labelled, links, model, fitted.cosines, lambda: vectors[labelled.nodes], made, settings)
+        scores |= {**fitted.geometry, "effective_rank": effective_rank(vectors)}
         warnings = [
-            *untrained(settings.method, recipe),
+            *untrained(method, recipe),
             *told,
-            *fitted.model.remarks(),
+            *model.remarks(),
             *collapse_warnings(scores, vectors.shape[1]),
-            *scored.warnings,
-            *score_warnings(fitted.model.method, scores, scored.baselines, settings.purpose),
+            *doubts,
+            *score_warnings(model.method, scores, beside, settings.purpose),
             *baselines.remarks,
         ]
-    whole.close()
+    rows.close()
     fingerprint = settings.fingerprint(nodes.graph.digest, asked)
-    return EmbeddingResult(fitted.model, nodes, vectors, fitted.losses, scores, tuple(warnings), scored.baselines, fingerprint)
+    return EmbeddingResult(model, nodes, vectors, fitted.losses, scores, tuple(warnings), beside, fingerprint)
 
 
-def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar | None) -> GraphRows:
+def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar) -> GraphRows:
     """What makes rows of the nodes of a graph without the edges that are held out."""
     graph = nodes.graph
     # Loops weigh the median of edges, so that the unit of weights has no effect.
     loop_weight = check_positive(median_weight(graph.incoming.weight))
     if workspace.block_rows is None:
         seen = graph if held is None else training_graph(nodes.info, without_pairs(graph, held.positives))
-        return whole_rows(seen, settings.engine, loop_weight)
+        return Whole(seen, settings.engine, loop_weight)
     keys = None if held is None else edge_keys(held.positives, graph.num_nodes)
     part = workspace.part("all" if held is None else "seen")
     return Passes(in_blocks(graph, loop_weight, keys), settings, part, workspace.block_rows, bar)
-
-
-def whole_rows(graph: Graph, engine: Engine, loop_weight: float) -> Whole:
-    """What makes rows of the nodes of a graph in memory."""
-    return Whole(engine.to_device(graph.without_labels(), loop_weight), engine)
 
 
 def training_graph(info: TableInfo, seen: Graph) -> Graph:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from clnr.embedding.embed import whole_rows
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.planning.graph_facts import counts_of, summary, table_warnings
@@ -14,9 +13,10 @@ from clnr.embedding.planning.plan import blocks_of
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
+from clnr.embedding.rows.whole import Whole
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact import Output, write_result
-from clnr.embedding.store.shards import Shards, TemporaryFolder
+from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine
 from clnr.engine.blocks import in_blocks
@@ -24,7 +24,7 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.folder import check_unchanged
 from clnr.support.humanize import plural
-from clnr.support.progress import Bar
+from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.ingest_report import column_lines
@@ -35,16 +35,12 @@ from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 class Extension(NamedTuple):
     """New tables that are read to be embedded with an earlier model.
 
-    ``facts`` are plain values; the ``lines`` say the same.
+    ``facts`` are plain values, as ``clnr transform --dry-run --json`` prints them; the ``lines`` say the same.
     """
 
     table_graph: TableGraph
     facts: dict[str, Any]
     lines: list[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The facts, as ``clnr transform --dry-run --json`` prints them."""
-        return self.facts
 
 
 def read_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone: bool = False) -> Extension:
@@ -83,16 +79,16 @@ def extend(
     *,
     alone: bool = False,
     output: Output | None = None,
-    bar: Bar | None = None,
+    bar: Bar = QUIET,
 ) -> EmbeddingResult:
     """Embed new tables with the model of an earlier result, whose scores stay."""
     with stage("read"):
         extension = read_extension(earlier, tables, alone=alone)
         for line in extension.lines:
-            (bar or Bar(None, quiet=True)).note(line)
+            bar.note(line)
     nodes = Nodes.of_tables(extension.table_graph)
     with stage("embed"):
-        rows = whole_rows(nodes.graph, engine, earlier.model.loop_weight)
+        rows = Whole(nodes.graph, engine, earlier.model.loop_weight)
         vectors = write_vectors(earlier.model, rows, nodes, Workspace(None))
     remark = "loss and scores are those of the training, before these tables were added"
     warnings = tuple(dict.fromkeys([*earlier.warnings, remark]))
@@ -112,11 +108,9 @@ def embed_nodes(model: FittedModel, nodes: Nodes, engine: Engine) -> Array | Sha
     block_rows = None if graph.stored is None else blocks_of(nodes, settings, model.recipe)[1]
     if block_rows is None:
         return model.embed(nodes.in_memory().graph, engine)
-    temporary = TemporaryFolder()
-    workspace = Workspace(temporary.path, block_rows=block_rows)
+    workspace = Workspace.temporary(settings.workers, block_rows)
     rows = Passes(in_blocks(graph, model.loop_weight), settings, workspace.part("all"), block_rows)
-    shards = write_vectors(model, rows, nodes, workspace)
+    vectors = write_vectors(model, rows, nodes, workspace)
     check_unchanged(graph)
     rows.close()
-    assert isinstance(shards, Shards)
-    return dataclasses.replace(shards, temporary=temporary)
+    return vectors

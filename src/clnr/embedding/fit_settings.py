@@ -122,12 +122,12 @@ class Settings:
             if workers > rows:
                 raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
 
-    def checkpoint_of(self, graph: str, recipe: Recipe, usual: Path | None, bar: Bar | None) -> Checkpoint | None:
+    def checkpoint_of(self, graph: str, recipe: Recipe, usual: Path | None, bar: Bar) -> Checkpoint | None:
         """The checkpoint of this very training on the graph with a digest, by default in a file; None if there is none."""
         path = self.checkpoint or usual
         if path is None:
             return None
-        if self.resume and bar is not None:
+        if self.resume:
             missing = f"there is no checkpoint {path}: training starts from scratch"
             bar.note(f"resuming from {path}" if path.is_file() else missing)
         return Checkpoint(path, self.fingerprint(graph, recipe), self.resume, self.engine.choices)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +23,13 @@ from clnr.evaluation.held_out import link_ends, renumbered
 from clnr.experiments.learn import supervision_for, with_edge_noise
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.folder import check_unchanged
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters, add_prefix
 from clnr.nn.readout import Readout
 from clnr.nn.readout_blocks import Rows, fitted_nodes
 from clnr.support.machine import memory
-from clnr.support.progress import Bar
 from clnr.support.stage_clock import stage
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback, fit
@@ -104,6 +103,7 @@ def train(
     with memory.enough_memory():
         of_first = checkpoint if settings.workers.first else None
         fitted = fit(model, engine, given, recipe, settings.seed, progress, supervision, of_first, settings.workers)
+    check_unchanged(graph)
     parameters = {name: value.detach().cpu() for name, value in (inputs | fitted.parameters).items()}
     return parameters | {_LOSSES: fitted.losses}, {"threads": fitted.threads}
 
@@ -127,31 +127,25 @@ def fit_readout(trained: Fitted, rows: GraphRows, task: Task, settings: Settings
     Where values of hyper-parameters are ``tried``, the purpose chooses between them.
     """
     model = trained.model
+    built = model.method.build(model.recipe)
+    readout, of_graph = built.readout, None
     with memory.enough_memory(), torch.no_grad(), settings.engine.use_threads():
-        readout = model.method.build(model.recipe).readout
-        of_graph = None if readout is None else _readout_rows(model, rows, task)
+        given = rows.prepared(built, model.parameters_on(settings.engine))
+        if readout is not None:
+            sample = task.sample
+            of_graph = rows.readout_rows(model, sample) if isinstance(rows, Whole) else BlockRows(model, rows, sample)
         vectors = rows.some(model, task.nodes) if readout is None and len(task.nodes) else torch.empty(0, 0)
+        # What passes have freed would else be held beside the rows that the read-out is fitted to.
+        memory.release_freed()
         if not settings.workers.first:
             return None
-        rows = rows.alone()
         if readout is None or of_graph is None:
             kept = _achieved(task, lambda nodes: vectors[torch.from_numpy(np.searchsorted(task.nodes, nodes))])
         else:
             kept = _fit(readout, model, of_graph, task, settings, tried)
-        complete = with_readout(trained, kept).model
-        given = rows.prepared(complete.method.build(complete.recipe), complete.parameters_on(settings.engine))
-        kept[1]["geometry"] = alignment_scores(complete, settings.engine, given)
+        kept[1]["geometry"] = alignment_scores(with_readout(trained, kept).model, settings.engine, given)
+        check_unchanged(rows.device_graph.graph)
         return kept
-
-
-def _readout_rows(model: FittedModel, rows: GraphRows, task: Task) -> Rows:
-    """The rows that the read-out of a model is made from."""
-    if isinstance(rows, Whole):
-        return rows.readout_rows(model, task.sample)
-    of_graph = BlockRows(model, rows, task.sample)
-    of_graph.make()
-    memory.release_freed()
-    return of_graph
 
 
 def _fit(readout: Readout, model: FittedModel, rows: Rows, task: Task, settings: Settings, tried: bool) -> Kept:
@@ -193,13 +187,3 @@ def _achieved(task: Task, at: Callable[[Array], Tensor]) -> Kept:
     if task.judge is not None:
         achieved[_OUTCOME] = torch.from_numpy(task.judge.outcome(at(task.judge.nodes)))
     return achieved, {}
-
-
-@contextlib.contextmanager
-def shown(method: Method, recipe: Recipe, nodes: int, bar: Bar | None) -> Iterator[ProgressCallback | None]:
-    """The progress of training, on a bar if there is one."""
-    if bar is None:
-        yield None
-        return
-    with bar.training(f"{method.name} on {nodes:,} nodes", recipe.epochs if method.objective else 0) as progress:
-        yield progress

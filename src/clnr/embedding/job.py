@@ -9,17 +9,17 @@ from pathlib import Path
 
 from clnr.embedding.embed import embed_graph
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.plan import Plan, make_plan
+from clnr.embedding.planning.plan import make_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact import Output, load_result, write_reserved
 from clnr.embedding.store.artifact_files import check_output
-from clnr.embedding.store.shards import Shards, TemporaryFolder
+from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose_again
 from clnr.errors import DataError, option
 from clnr.support.machine.memory import enough_memory
-from clnr.support.progress import Bar
+from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import errors_name, reserve_folder
 from clnr.training.checkpoint import begun_with, check_checkpoint
@@ -48,7 +48,7 @@ def embed(
     limit: float | None = None,
     output: Output | None = None,
     names: str | None = None,
-    bar: Bar | None = None,
+    bar: Bar = QUIET,
 ) -> EmbeddingResult | None:
     """Read, plan, train, embed, score and write. Without an output nothing is written, but for what memory does not hold.
 
@@ -61,9 +61,9 @@ def embed(
         limit: The bytes of memory that may be used on this machine; None for what is free.
         output: Where the result is written; None for nowhere.
         names: The column of names, if one was asked for.
-        bar: Shows progress; None for none.
+        bar: Shows progress.
     """
-    workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
+    workers = settings.workers
     settings.engine.wake()
     with _reserved(output, settings) as finished:
         with stage("read"):
@@ -79,37 +79,26 @@ def embed(
         if workers.broadcast_object(done):
             return None
         for line in plan.lines:
-            log(line)
-        with _workspace(plan, output) as (workspace, temporary):
-            workspace.begin(fingerprint, settings.engine.choices, settings.resume)
-            if workers.first and workspace.has_kept("model"):
-                log("training is complete; continuing with the embedding")
-            nodes = nodes if plan.block_rows is not None else nodes.in_memory()
-            result = embed_graph(nodes, plan.recipe, settings, workspace, settings.compared, bar)
-            if result is not None and output is not None:
+            bar.note(line)
+        if output is not None:
+            workspace = Workspace.of_output(output.folder, workers, plan.block_rows)
+        elif plan.block_rows is None:
+            workspace = Workspace(None, workers)
+        else:
+            workspace = Workspace.temporary(workers, plan.block_rows)
+        workspace.begin(fingerprint, settings.engine.choices, settings.resume)
+        if workers.first and workspace.has_kept("model"):
+            bar.note("training is complete; continuing with the embedding")
+        nodes = nodes if plan.block_rows is not None else nodes.in_memory()
+        result = embed_graph(nodes, plan.recipe, settings, workspace, settings.compared, bar)
+        if output is not None:
+            if result is not None:
                 with stage("write"), enough_memory():
                     write_reserved(result, output)
-            elif result is not None and temporary is not None:
-                result = dataclasses.replace(result, z=dataclasses.replace(result.z, temporary=temporary))
-            if output is not None:
-                workspace.remove()
+            workspace.remove()
         if result is None or output is None or not isinstance(result.z, Shards):
             return result
         return load_result(output.folder)
-
-
-@contextlib.contextmanager
-def _workspace(plan: Plan, output: Output | None) -> Iterator[tuple[Workspace, TemporaryFolder | None]]:
-    """Where a job keeps what it makes: beside its output, in a temporary folder if it has none and blocks, or nowhere."""
-    workers = plan.settings.workers
-    if output is not None:
-        yield Workspace.of_output(output.folder, workers, plan.block_rows), None
-    elif plan.block_rows is None:
-        yield Workspace(None, workers), None
-    else:
-        temporary = TemporaryFolder() if workers.first else None
-        folder = workers.broadcast_object("" if temporary is None else str(temporary.path / "work"))
-        yield Workspace(Path(folder), workers, plan.block_rows), temporary
 
 
 @contextlib.contextmanager

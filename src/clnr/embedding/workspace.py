@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from clnr.embedding.store.shards import TemporaryFolder
 from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.graph.folder import map_array
@@ -47,11 +48,21 @@ class Workspace:
 
     def __init__(self, folder: Path | None, workers: Workers = ALONE, block_rows: int | None = None):
         self._folder, self.workers, self.block_rows = folder, workers, block_rows
+        self.holds: TemporaryFolder | None = None
 
     @classmethod
     def of_output(cls, out: Path, workers: Workers = ALONE, block_rows: int | None = None) -> Workspace:
         """The workspace of an output: beside it."""
         return cls(temporary_path(resolve_path(out), "work"), workers, block_rows)
+
+    @classmethod
+    def temporary(cls, workers: Workers, block_rows: int) -> Workspace:
+        """A workspace in a temporary folder of the first worker, for rows of blocks and vectors that nobody writes out."""
+        folder = TemporaryFolder() if workers.first else None
+        path = workers.broadcast_object("" if folder is None else str(folder.path / "work"))
+        workspace = cls(Path(path), workers, block_rows)
+        workspace.holds = folder
+        return workspace
 
     @property
     def folder(self) -> Path:
@@ -165,14 +176,15 @@ class Workspace:
         path = None if self._folder is None else self._folder / f"{name}.safetensors"
         done = self.workers.broadcast_object(path is not None and path.is_file())
         made = None if done else make()
+        if not self.workers.first:
+            made = None
         if path is None:
-            return made if self.workers.first else None
-        if made is not None and self.workers.first:
+            return made
+        if made is not None:
             _write_kept(path, made)
         self.workers.barrier()
-        if self.workers.first and made is not None:
-            return made
-        return _read_kept(path) if self.workers.first or self.block_rows is not None else None
+        # The first has what it made.
+        return _read_kept(path) if made is None and (self.workers.first or self.block_rows is not None) else made
 
     def has_kept(self, name: str) -> bool:
         """Whether something is kept, by the folder that this process sees."""
@@ -216,11 +228,6 @@ class Workspace:
         for name in names if self.workers.first else ():
             self._mark(name).unlink(missing_ok=True)
             self._file(name).unlink(missing_ok=True)
-
-    def clear(self) -> None:
-        """Remove all rows."""
-        for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            path.unlink()
 
 
 class _Writer:

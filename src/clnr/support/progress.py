@@ -90,6 +90,9 @@ class Bar:
             self._progress.remove_task(number)
 
 
+QUIET = Bar(None, quiet=True)
+
+
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Bar]:
     """A progress bar on a terminal; in a log, lines instead."""
@@ -100,8 +103,8 @@ def progress_bar(quiet: bool) -> Iterator[Bar]:
 
 
 @contextmanager
-def log_progress(verbose: bool) -> Iterator[Bar | None]:
-    """Progress as messages of the logger ``clnr``, of level INFO; None if nobody listens.
+def log_progress(verbose: bool) -> Iterator[Bar]:
+    """Progress as messages of the logger ``clnr``, of level INFO; quiet if nobody listens.
 
     With ``verbose``, they are shown also where no logging is set up; afterwards it is as before.
     """
@@ -111,7 +114,7 @@ def log_progress(verbose: bool) -> Iterator[Bar | None]:
     if verbose and not logger.hasHandlers():
         logger.addHandler(handler)
     try:
-        yield Bar(None, False, logger.info) if logger.isEnabledFor(logging.INFO) else None
+        yield Bar(None, not logger.isEnabledFor(logging.INFO), logger.info)
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)

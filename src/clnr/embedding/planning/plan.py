@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from clnr.embedding.defaults import Choice, check_labels
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import counts_of, kind_weights, summary, table_warnings
+from clnr.embedding.planning.graph_facts import counts_of, kind_weights, summary
 from clnr.embedding.planning.memory_bound import (
     PROGRAM_BYTES,
     block_rows,
@@ -22,7 +23,6 @@ from clnr.embedding.scoring.judges import check_purpose
 from clnr.embedding.search.nodes import Nodes
 from clnr.errors import MethodError, OutOfMemory, option
 from clnr.graph import Graph
-from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
 from clnr.support.humanize import gigabytes, plural
@@ -33,49 +33,52 @@ SMALL_BYTES = 2.5e8
 """A graph that takes no more beside Python and torch is small: no setting would change much, and it is never refused."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Plan:
     """What is known before a job runs; ``print`` shows its ``lines``.
 
     Attributes:
+        nodes: The graph, and how tables were turned into it.
         settings: How the job is done.
         recipe: All hyper-parameters.
         workers: How many processes share the training.
         memory: A bound of the memory in bytes, of all processes on this machine.
-        counts: Facts of the graph as numbers, by name.
+        block_rows: From files, the rows of a block; None if the graph is loaded.
         choices: The hyper-parameters that follow from the graph.
         notes: What else to know of what will be done, a line each.
-        columns: How tables were read, a line each.
-        warnings: Odd things in them, a line each; a hint what to run instead comes first.
-        kinds: What kinds of edges weigh, a line.
-        hint: That hint.
-        block_rows: From files, the rows of a block; None if the graph is loaded.
     """
 
+    nodes: Nodes
     settings: Settings
     recipe: Recipe
     workers: int
     memory: float
-    counts: dict[str, Any]
+    block_rows: int | None
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
-    columns: tuple[str, ...]
-    warnings: tuple[str, ...]
-    kinds: tuple[str, ...]
-    hint: str
-    block_rows: int | None
+
+    @cached_property
+    def counts(self) -> dict[str, Any]:
+        """Facts of the graph as numbers, by name."""
+        return counts_of(self.nodes.graph)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Odd things in the tables, a line each; a hint what to run instead comes first."""
+        return self.nodes.warnings
 
     @property
     def lines(self) -> list[str]:
         """What was read, what will be done, and the memory that it takes: a line each, with bullets below."""
-        read = *self.columns, *(each for each in self.warnings if each != self.hint)
+        report = self.nodes.info.ingest_report
+        hint = [report.hint] if report.hint else []
+        read = *column_lines(report.columns), *self.warnings[len(hint) :]
         groups = (
             (f"read: {summary(self.counts)}", read),
             (f"plan: {self._method_words}", (*(str(each) for each in self.choices if each.matters), *self.notes)),
             (f"memory: at most {gigabytes(self.memory)}", ()),
         )
-        lines = [line for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
-        return [self.hint, *lines] if self.hint else lines
+        return [*hint, *(line for heading, more in groups for line in (heading, *(f"- {each}" for each in more)))]
 
     @property
     def _method_words(self) -> str:
@@ -92,8 +95,8 @@ class Plan:
             "graph": self.counts,
             "choices": [choice._asdict() for choice in self.choices],
             "notes": list(self.notes),
-            "columns": list(self.columns),
-            "warnings": [*self.warnings, *self.kinds],
+            "columns": column_lines(self.nodes.info.ingest_report.columns),
+            "warnings": [*self.warnings, *kind_weights(self.nodes.info)],
             "memory_bytes": self.memory,
             "workers": self.workers,
             "from_files": self.block_rows is not None,
@@ -120,24 +123,12 @@ def make_plan(nodes: Nodes, settings: Settings, limit: float | None = None, work
     method.check(recipe)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     settings.check_size(total, recipe, graph.num_nodes)
-    model = method.build(recipe)
     bound, rows = blocks_of(nodes, settings, recipe, limit, total, beside)
     # Without training, views are never drawn.
     unused = declared(part for view in method.views for part in view) if method.objective is None else {}
-    return Plan(
-        settings,
-        recipe,
-        total,
-        bound,
-        counts_of(graph),
-        tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused),
-        (*untrained(method, recipe), *model.encoder.notes(graph.incoming.weight is not None)),
-        tuple(column_lines(nodes.info.ingest_report.columns)),
-        tuple(table_warnings(graph, nodes.info)),
-        tuple(kind_weights(nodes.info)),
-        nodes.info.ingest_report.hint,
-        rows,
-    )
+    chosen = tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused)
+    notes = *untrained(method, recipe), *method.build(recipe).encoder.notes(graph.incoming.weight is not None)
+    return Plan(nodes, settings, recipe, total, bound, rows, chosen, notes)
 
 
 def blocks_of(
@@ -158,8 +149,10 @@ def blocks_of(
             f"training needs about {gigabytes(bound)} of memory, and {gigabytes(usable)} may be used; on a graph folder, "
             "which clnr ingest writes, clnr embed --graph trains from its files"
         )
-    model = settings.method.build(recipe)
-    _check_from_files(nodes, settings, recipe, model, bound)
+    whole_graph_reason = settings.method.build(recipe).whole_graph_reason(graph.num_nodes)
+    if reason := "edge_noise changes edges" if recipe.edge_noise else whole_graph_reason:
+        needs = f"{settings.method.name} needs {gigabytes(bound)} in memory, and cannot work from files"
+        raise MethodError(f"{graph.stored.path}: {needs}: {reason}")
     # Where nothing is known, 4 GiB.
     share = (usable if usable < float("inf") else 1 << 32) / beside
     each = needs_in_blocks(nodes, settings, recipe, total, beside)
@@ -187,15 +180,3 @@ def fits_memory(graph: Graph, settings: Settings, needed: float, limit: float | 
     if device.type == "cpu":
         return beside * needed <= _usable(limit)
     return beside * loaded_bytes(graph) <= _usable(limit) and needed <= (memory.free_memory(device) or needed)
-
-
-def _check_from_files(nodes: Nodes, settings: Settings, recipe: Recipe, model: Model, bound: float) -> None:
-    """Fail if a method must see all of the graph at once."""
-    graph = nodes.graph
-    reason = model.whole_graph_reason(graph.num_nodes)
-    if recipe.edge_noise:
-        reason = "edge_noise changes edges"
-    if reason is not None:
-        assert graph.stored is not None
-        needs = f"{settings.method.name} needs {gigabytes(bound)} in memory, and cannot work from files"
-        raise MethodError(f"{graph.stored.path}: {needs}: {reason}")

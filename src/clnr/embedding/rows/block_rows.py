@@ -26,8 +26,8 @@ _Key = tuple[Source, int, IdentityKey]
 class BlockRows(Rows):
     """The rows that the read-out of a model is made from. All workers call the same functions of it.
 
-    The first worker alone looks at rows of the ``sample``, once all workers have made them by ``make``. Outputs of the encoder
-    are side by side in one file. Of many features, products with the directions of a block are propagated.
+    All workers make the rows of a ``sample``, if one is given; then the first alone looks at them. Outputs of the encoder are
+    side by side in one file. Of many features, products with the directions of a block are propagated.
     """
 
     def __init__(self, fitted: FittedModel, passes: Passes, sample: Array | None = None, take: TakeRows | None = None):
@@ -42,13 +42,16 @@ class BlockRows(Rows):
         self.sample = fitted_nodes(passes.graph.num_nodes).numpy() if sample is None else sample
         self.fitted = self.places(fitted_nodes(passes.graph.num_nodes).numpy())
         self._sampled: dict[_Key, Callable[[], Tensor]] = {}
+        self._iterated: dict[ReducedFeatures, Tensor] = {}
+        if sample is not None:
+            self._make()
 
     def width(self, encoder: int) -> int:
         return self._encoded
 
     # -- rows of sources, and those of the sample that are propagated --------------------------------------------------
 
-    def make(self) -> None:
+    def _make(self) -> None:
         """Make the rows of the sample that fitting the read-out looks at."""
         many = self._readout.reducing_many(self.num_features)
         learned = {f"{place}.directions": self.iterated_directions(block) for place, block in many}
@@ -125,10 +128,6 @@ class BlockRows(Rows):
         """A product, given rows of its source that are propagated."""
         matrix, weighted = rows[:, self._columns(product.source)], self._key(product)[2] != IdentityKey(None)
         return matrix if product.weight is None or weighted else matrix @ product.weight
-
-    @functools.cached_property
-    def _iterated(self) -> dict[ReducedFeatures, Tensor]:
-        return {}
 
     def iterated_directions(self, block: ReducedFeatures) -> Tensor:
         """The directions of many features, found by the first worker, and the same object at every call."""

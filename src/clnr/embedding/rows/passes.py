@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,7 @@ from clnr.nn.inputs import STEPS, Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
-from clnr.support.progress import Bar, NowAndThen
+from clnr.support.progress import QUIET, Bar, NowAndThen
 from clnr.training.loop import advice
 
 BLOCK_STEP = 1 << 10
@@ -90,13 +91,11 @@ class Passes:
     A block has at most ``block_rows`` of them; ``BLOCK_STEP`` nodes may have more.
     """
 
-    def __init__(
-        self, device_graph: DeviceGraph, settings: Settings, workspace: Workspace, block_rows: int, bar: Bar | None = None
-    ):
+    def __init__(self, device_graph: DeviceGraph, settings: Settings, workspace: Workspace, block_rows: int, bar: Bar = QUIET):
         self.device_graph, self.graph = device_graph, device_graph.graph
         self.engine, self.workers = cast(BlockEngine, settings.engine.float32), workspace.workers
         self.workspace, self._block_rows = workspace, block_rows
-        self.log = (bar or Bar(None, quiet=True)).note
+        self.log = bar.note
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -279,8 +278,7 @@ class Passes:
 
     def close(self) -> None:
         """Remove all rows, which nobody needs any more."""
-        if self.workers.first:
-            self.workspace.clear()
+        self.workspace.remove()
 
 
 def beside(parts: Iterable[Array], nodes: Array) -> Tensor:
@@ -306,7 +304,7 @@ def _row_blocks(graph: DeviceGraph) -> Iterator[Any]:
 
 def _ahead(items: Iterable[Item], read: Callable[[Item], Any]) -> Iterator[tuple[Item, Any]]:
     """Each item with what is read of it; the next one is read, in a thread, while one is used."""
-    threads, coming = torch.get_num_threads(), None
+    threads = torch.get_num_threads()
 
     def call(item: Item) -> Any:
         torch.set_num_threads(threads)
@@ -314,10 +312,7 @@ def _ahead(items: Iterable[Item], read: Callable[[Item], Any]) -> Iterator[tuple
             return read(item)
 
     with ThreadPoolExecutor(1) as reader:
-        for item in items:
-            following = item, reader.submit(call, item)
-            if coming is not None:
-                yield coming[0], coming[1].result()
-            coming = following
-        if coming is not None:
-            yield coming[0], coming[1].result()
+        submitted = ((item, reader.submit(call, item)) for item in items)
+        last: Any = None
+        for (item, coming), _ in itertools.pairwise(itertools.chain(submitted, [last])):
+            yield item, coming.result()

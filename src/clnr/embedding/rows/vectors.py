@@ -23,11 +23,12 @@ def write_vectors(model: FittedModel, rows: GraphRows, nodes: Nodes, workspace: 
     if isinstance(rows, Whole):
         with enough_memory(), rows.engine.use_threads():
             return rows.embed(model).cpu().numpy()
-    return _write_shards(model, rows, nodes, workspace.folder)
+    _write_shards(model, rows, nodes, workspace.folder)
+    return Shards(workspace.folder, workspace.holds)
 
 
-def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path) -> Shards:
-    """The vectors in shards of a folder, which has its name once all of them are there."""
+def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path) -> None:
+    """Write the vectors in shards of a folder, which has its name once all of them are there."""
     unfinished, built = folder / "unfinished", model.method.build(model.recipe)
     if not passes.workers.broadcast_object((folder / SHARDS).is_dir()):
         number_of = {block.start: number for number, block in enumerate(passes.blocks())}
@@ -45,4 +46,3 @@ def _write_shards(model: FittedModel, passes: Passes, nodes: Nodes, folder: Path
         if passes.workers.first:
             (unfinished / SHARDS).replace(folder / SHARDS)
         passes.workers.barrier()
-    return Shards(folder)

@@ -10,6 +10,7 @@ from torch import Tensor
 from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import TrainingError
+from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.model import Model
 from clnr.nn.inputs import Input
@@ -19,10 +20,10 @@ from clnr.training.loop import advice
 
 
 class Whole:
-    """A graph on a device; a counterpart of ``Passes``, with the same functions."""
+    """A graph, moved to a device without its labels; a counterpart of ``Passes``, with the same functions."""
 
-    def __init__(self, device_graph: DeviceGraph, engine: Engine):
-        self.device_graph, self.engine = device_graph, engine
+    def __init__(self, graph: Graph, engine: Engine, loop_weight: float):
+        self.device_graph, self.engine = engine.to_device(graph.without_labels(), loop_weight), engine
         self._given: dict[tuple[Input, ...], DeviceGraph] = {}
 
     def fit_inputs(self, model: Model) -> tuple[Parameters, DeviceGraph]:
@@ -54,10 +55,6 @@ class Whole:
     def some(self, fitted: FittedModel, nodes: Array) -> Tensor:
         """The embedding of some nodes."""
         return self.embed(fitted)[torch.from_numpy(nodes).to(self.engine.device)]
-
-    def alone(self) -> Whole:
-        """The same, of one worker."""
-        return self
 
     def close(self) -> None:
         """Let go of the graph, so that a device has room for another."""

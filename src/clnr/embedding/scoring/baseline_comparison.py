@@ -205,10 +205,9 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
     """
     finite = {name: value for name, value in scores.items() if isfinite(value)}
     shown = []
-    if _LINKS.key in finite:
-        shown.append(_beside(_LINKS, _headline_links(finite), finite, baselines))
-    if _ACCURACY.key in finite:
-        shown.append(_beside(_ACCURACY, _headline_accuracy(finite), finite, baselines))
+    for measure, headline in ((_LINKS, _headline_links), (_ACCURACY, _headline_accuracy)):
+        if measure.key in finite:
+            shown.append(_beside(measure, headline(finite), finite, baselines))
     if "effective_rank" in finite:
         meaning = "dimensions in use; near 1, the embedding has collapsed"
         verdict = "poor" if collapse_warnings(finite, dimension) else ""

@@ -50,9 +50,11 @@ class Judge:
     measure: str
     counted: str
 
-    def in_words(self, outcome: Array, other: Array, of_other: str) -> str:
-        """The scores of two outcomes in words."""
-        return f"{self.measure.format(self.score(outcome), self.score(other), of_other)} on {self.counted}"
+    def in_words(self, purpose: str | None, name: str, outcome: Array, other: Array, of_other: str) -> str:
+        """What is chosen for a purpose, or would be by labels without one, in words with both scores."""
+        who = {LABELS: "labels", LINKS: "edges", None: f"{option('purpose', LABELS)} would"}[purpose]
+        scores = self.measure.format(self.score(outcome), self.score(other), of_other)
+        return f"{who} choose {name}: {scores} on {self.counted}"
 
     def best(self, usual: Array, others: Mapping[Any, Array]) -> Any:
         """The key of the highest score, of those that are higher than the usual one by more than noise; None for none."""
@@ -121,11 +123,6 @@ def check_purpose(settings: Settings, graph: Graph) -> None:
         raise DataError(f"{needs} held-out edges: leave out {option('hold_out', 0)}")
 
 
-def chooser(purpose: str | None) -> str:
-    """Who chooses for a purpose, in words; without one, who would."""
-    return {LABELS: "labels", LINKS: "edges", None: f"{option('purpose', LABELS)} would"}[purpose]
-
-
 def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tensor | None]) -> tuple[dict[str, Any], list[str]]:
     """The hyper-parameters to change, given the vectors of the default and of each that was tried; and a line on the choice.
 
@@ -139,5 +136,5 @@ def settle(settings: Settings, judge: Judge, usual: Tensor, tried: Iterable[Tens
         return {}, [] if purpose is None else [f"{option('purpose', purpose)} keeps all columns: {kept}"]
     changes = settings.tried[best]
     values = ", ".join(f"{name}={value}" for name, value in changes.items())
-    line = f"{chooser(purpose)} choose {values}: {judge.in_words(outcomes[best], before, 'all columns')}"
+    line = judge.in_words(purpose, values, outcomes[best], before, "all columns")
     return {} if purpose is None else changes, [line]

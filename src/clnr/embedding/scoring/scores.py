@@ -166,14 +166,6 @@ BaselineRows = tuple[Array | None, Callable[[], Any]] | ClnrError
 """``cosines_of`` the rows of a baseline without the held-out edges, and what makes those of labelled nodes; or an error."""
 
 
-class Scores(NamedTuple):
-    """Scores by name; what a reader of them should know, a line each; and the scores of baselines, as ``Result`` has them."""
-
-    scores: dict[str, float]
-    warnings: tuple[str, ...]
-    baselines: dict[str, dict[str, float]]
-
-
 def score(
     labelled: Labelled,
     links: HeldOutPairs | None,
@@ -182,8 +174,10 @@ def score(
     rows: Callable[[], Any],
     baselines: Mapping[Method, BaselineRows],
     settings: Settings,
-) -> Scores:
+) -> tuple[dict[str, float], list[str], dict[str, dict[str, float]]]:
     """Score an embedding, and baselines on the same edges and nodes.
+
+    Returns scores by name; what a reader of them should know, a line each; and the scores of each baseline.
 
     Args:
         labelled: The nodes whose labels it is scored by.
@@ -216,7 +210,7 @@ def score(
         warnings.append(_NOT_CONVERGED)
     with stage("baselines", whole=True):
         beside, skipped = _score_baselines(baselines, truth, ours)
-    return Scores(scores, (*warnings, *skipped), beside)
+    return scores, [*warnings, *skipped], beside
 
 
 def _score_baselines(
