@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from clnr.embedding.embed import embed_graph
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine
 from clnr.methods import Method

@@ -24,8 +24,8 @@ from clnr import datasets, methods, rng
 from clnr.datasets.noise import sample_non_edges
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.embed import training_graph
-from clnr.embedding.search.neighbors import most_similar
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.neighbors import most_similar
+from clnr.embedding.result.nodes import Nodes
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import HeldOutPairs, hold_out, link_cosines, score_cosines, without_pairs
 from clnr.evaluation.link_prediction import standardised

@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from benchmarks import _study_graphs, command
 from clnr import NodeEmbedder
-from clnr.embedding.search import clusters
+from clnr.embedding.result import clusters
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
 

@@ -35,9 +35,9 @@ from clnr.embedding.baselines import recipe_beside
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.embed import training_graph
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.scoring.judges import Judge, judge_for, settle
 from clnr.embedding.scoring.scores import cosines_of, labelled_nodes
-from clnr.embedding.search.nodes import Nodes
 from clnr.engine import Engine, View, choose
 from clnr.evaluation import hold_out, logistic_probe, score_cosines, without_pairs
 from clnr.evaluation.metrics import TrainedEmbedding

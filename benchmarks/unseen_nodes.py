@@ -26,7 +26,7 @@ from benchmarks._fit_graph import fit_graph
 from clnr import CLNR, datasets, recipe_for, rng
 from clnr.datasets.splits import split_of
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.result.embedding_result import EmbeddingResult
 from clnr.engine import Engine, choose
 from clnr.errors import DataError
 from clnr.evaluation import Task, probes

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from clnr.embedding.store.artifact_files import DIGESTS
+from clnr.embedding.result.artifact_files import DIGESTS
 from clnr.errors import ClnrError
 from clnr.graph.folder import array_types
 from clnr.graph.manifest import MANIFEST, array_file

@@ -16,7 +16,7 @@ import torch
 
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.nodes import Nodes
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_session import joined

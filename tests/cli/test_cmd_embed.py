@@ -17,7 +17,7 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.cli.app import JSON_FORMAT
-from clnr.embedding.store.artifact import load_result
+from clnr.embedding.result.artifact import load_result
 from clnr.support.stage_clock import STAGES
 from tests.command_line import assert_refused, only_json
 from tests.conftest import tiny

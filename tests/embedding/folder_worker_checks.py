@@ -24,10 +24,10 @@ from clnr import methods
 from clnr.embedding import embed, workspace
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import memory_bound
+from clnr.embedding.result.artifact_files import ArtifactFiles
+from clnr.embedding.result.artifact_model import load_model
 from clnr.embedding.rows import block_rows, vectors
 from clnr.embedding.rows import passes as rows
-from clnr.embedding.store.artifact_files import ArtifactFiles
-from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import cpu_engine
 from clnr.engine.blocks import in_blocks
 from clnr.engine.cpu.cpu_engine import CompiledEngine

@@ -8,9 +8,9 @@ from typing import Any
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.plan import Plan, make_plan
-from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import Output
+from clnr.embedding.result.artifact import Output
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.nodes import Nodes
 from clnr.graph import Graph
 from clnr.tables import TableGraph, read_tables
 

@@ -15,11 +15,11 @@ from clnr import evaluation, methods
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import memory_bound
+from clnr.embedding.result.artifact_files import ArtifactFiles
+from clnr.embedding.result.artifact_model import load_model
 from clnr.embedding.rows import block_rows
 from clnr.embedding.rows import passes as rows
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.store.artifact_files import ArtifactFiles
-from clnr.embedding.store.artifact_model import load_model
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.evaluation import hold_out

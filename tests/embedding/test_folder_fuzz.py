@@ -21,9 +21,9 @@ from benchmarks._graph_folders import write_graph
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from clnr.embedding.planning.graph_facts import counts_of
-from clnr.embedding.reporting.report_data import edges_among
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.graph_facts import counts_of
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.report_data import edges_among
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder import array_types, open_graph, verify

@@ -17,11 +17,11 @@ from clnr.cli import app
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.planning import plan
+from clnr.embedding.result.artifact import load_result
+from clnr.embedding.result.neighbors import similar_nodes
+from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
-from clnr.embedding.search.neighbors import similar_nodes
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import load_result
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
 from clnr.engine.blocks import in_blocks

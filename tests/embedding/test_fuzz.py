@@ -14,9 +14,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clnr.embedding.reporting.report_data import report_html
-from clnr.embedding.store.artifact import load_result, save_folder
-from clnr.embedding.store.artifact_files import GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.result.artifact import load_result, save_folder
+from clnr.embedding.result.artifact_files import GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.result.report_data import report_html
 from clnr.engine import cpu_engine
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
@@ -38,7 +38,7 @@ from tests.damage import (
     reseal,
     unseal,
 )
-from tests.embedding.store.test_artifact import fitted, tables
+from tests.embedding.result.test_artifact import fitted, tables
 
 pytestmark = pytest.mark.fuzz
 LOADED = (RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH)

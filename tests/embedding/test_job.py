@@ -12,8 +12,8 @@ from clnr import NodeEmbedder
 from clnr.cli import cmd_embed
 from clnr.embedding.defaults import LABELS, PURPOSES, choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.result.artifact import load_result, write_formats
 from clnr.embedding.scoring.judges import Judge
-from clnr.embedding.store.artifact import load_result, write_formats
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from clnr.embedding.store.artifact import load_result
+from clnr.embedding.result.artifact import load_result
 from clnr.embedding.workspace import Workspace
 from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint

@@ -8,8 +8,8 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.search.neighbors import similar_nodes
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.neighbors import similar_nodes
+from clnr.embedding.result.nodes import Nodes
 from clnr.engine import cpu_engine
 from clnr.methods import METHODS
 from clnr.tables import read_tables

@@ -11,11 +11,11 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.embedding.planning import memory_bound, plan
+from clnr.embedding.result.artifact import write_report
+from clnr.embedding.result.clusters import find_clusters
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import Shards
 from clnr.embedding.rows import passes as rows
-from clnr.embedding.search.clusters import find_clusters
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import write_report
-from clnr.embedding.store.shards import Shards
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
 from clnr.methods.model import Model

@@ -47,7 +47,7 @@ def by_kind(kind):
 
 @pytest.mark.parametrize(("weight", "how"), [("", "each edge counts once"), (",weight", "their weights are added")])
 def test_a_repeated_edge_of_a_kind_counts_once_unless_it_has_weights(tmp_path, weight, how):
-    from clnr.embedding.planning.graph_facts import table_warnings
+    from clnr.embedding.graph_facts import table_warnings
 
     one = ",1" if weight else ""
     rows = [f"a,b{one}", f"b,c{one}", f"c,d{one}"]

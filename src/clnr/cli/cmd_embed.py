@@ -22,7 +22,7 @@ from clnr.support.processes.launch import STOPPED, Place
 def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray: str | None, **options: Any) -> None:
     """Raise what can be wrong without looking at a graph, before the slow import of torch."""
     from clnr.embedding.defaults import check_labels, choose_method
-    from clnr.embedding.store.artifact_files import check_output
+    from clnr.embedding.result.artifact_files import check_output
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used
     from clnr.support.storage import read_stable
@@ -96,8 +96,8 @@ def embed(
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning.plan import make_plan
-    from clnr.embedding.search.nodes import Nodes
-    from clnr.embedding.store.artifact import Output
+    from clnr.embedding.result.artifact import Output
+    from clnr.embedding.result.nodes import Nodes
     from clnr.embedding.workspace import Workspace
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
@@ -190,7 +190,7 @@ def print_result(
 
 
 def _facts(result: Any, folder: Path, seconds: float, trained: bool) -> dict[str, Any]:
-    from clnr.embedding.planning.graph_facts import counts_of, kind_weights
+    from clnr.embedding.graph_facts import counts_of, kind_weights
 
     nodes, dimension = map(int, result.z.shape)
     return {
@@ -209,7 +209,7 @@ def _facts(result: Any, folder: Path, seconds: float, trained: bool) -> dict[str
 
 def _print_scores(scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
     from clnr.cli import console_tables
-    from clnr.embedding.reporting.report_data import format_scores
+    from clnr.embedding.result.report_data import format_scores
     from clnr.support.console import Table
 
     table = Table("score", "value", box=None, pad_edge=False)

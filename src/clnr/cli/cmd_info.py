@@ -15,7 +15,7 @@ from clnr.version import __version__
 
 
 def _check_folder(folder: Path) -> Path:
-    from clnr.embedding.store.artifact_files import check_artifact
+    from clnr.embedding.result.artifact_files import check_artifact
 
     check_artifact(folder)
     return folder
@@ -146,7 +146,7 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """Find the nodes whose vectors are most similar to a node's."""
-    from clnr.embedding.search.neighbors import similar_nodes
+    from clnr.embedding.result.neighbors import similar_nodes
     from clnr.support.console import Table
 
     answer = similar_nodes(folder, node, k, kind=kind, unlinked=unlinked)
@@ -179,9 +179,9 @@ def clusters(
         raise ClnrError(f"{file} must end in .csv or .parquet (--out)")
 
     from clnr.cli import console_tables
-    from clnr.embedding.search.clusters import CLEAR_SILHOUETTE, USUAL_CLUSTERS, find_clusters
-    from clnr.embedding.store.artifact import load_result
-    from clnr.embedding.store.export import write_clusters
+    from clnr.embedding.result.artifact import load_result
+    from clnr.embedding.result.clusters import CLEAR_SILHOUETTE, USUAL_CLUSTERS, find_clusters
+    from clnr.embedding.result.export import write_clusters
 
     result = load_result(folder)
     answer = find_clusters(result.z, result.nodes, k, kind)
@@ -204,11 +204,11 @@ def export(
     formats: Annotated[list[str], typer.Option("--format", help="Formats to write: csv, npy.")],
 ) -> None:
     """Write the vectors in other formats, beside embeddings.parquet."""
-    from clnr.embedding.store.export import parse_formats
+    from clnr.embedding.result.export import parse_formats
 
     names = parse_formats(formats)
 
-    from clnr.embedding.store.artifact import write_formats
+    from clnr.embedding.result.artifact import write_formats
 
     for file in write_formats(folder, names):
         print_stdout(str(file))
@@ -224,11 +224,11 @@ def report(
     """Draw the report of an embedding again, or open it."""
     import webbrowser
 
-    from clnr.embedding.store.artifact_files import current_report
+    from clnr.embedding.result.artifact_files import current_report
 
     path = current_report(folder) if show and name is None and colour is None else None
     if path is None:
-        from clnr.embedding.store.artifact import write_report
+        from clnr.embedding.result.artifact import write_report
 
         path = write_report(folder, name, colour)
     print_stdout(str(path))

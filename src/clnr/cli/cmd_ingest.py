@@ -77,7 +77,7 @@ def _check(tables: dict[str, Any], folder: Path | None, verify: Path | None, for
 
 
 def _show(graph: Any, as_json: bool) -> None:
-    from clnr.embedding.planning.graph_facts import folder_counts, summary
+    from clnr.embedding.graph_facts import folder_counts, summary
     from clnr.support.humanize import gigabytes
 
     path, counts = graph.stored.path, folder_counts(graph)

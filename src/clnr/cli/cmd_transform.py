@@ -39,7 +39,7 @@ def transform(
     quiet: Quiet = False,
 ) -> None:
     """Embed new nodes and edges with an earlier model. Nothing is trained."""
-    from clnr.embedding.store.artifact_files import check_artifact, check_output
+    from clnr.embedding.result.artifact_files import check_artifact, check_output
     from clnr.tables.argument_checks import check_files
 
     if tables["edges"] is None and tables["nodes"] is None:
@@ -52,7 +52,7 @@ def transform(
         check_output(folder, force, resume=False)
 
     from clnr.embedding.extend import extend, read_extension
-    from clnr.embedding.store.artifact import Output, load_result
+    from clnr.embedding.result.artifact import Output, load_result
     from clnr.engine import choose
     from clnr.support.progress import progress_bar
 

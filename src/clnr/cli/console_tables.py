@@ -14,8 +14,8 @@ from clnr.support.console import Table
 from clnr.support.humanize import plural
 
 if TYPE_CHECKING:
+    from clnr.embedding.result.clusters import Clusters
     from clnr.embedding.scoring.baseline_comparison import BaselineComparison
-    from clnr.embedding.search.clusters import Clusters
     from clnr.experiments.comparison import Comparison
 
 _MIB = 2**20

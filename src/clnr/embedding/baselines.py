@@ -8,10 +8,10 @@ from functools import partial
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.fitting import Fitted, GraphRows, Task, fit_readout, train, trained_model, with_readout
-from clnr.embedding.rows.whole import Whole
+from clnr.embedding.fitting import Fitted, Task, fit_readout, train, trained_model, with_readout
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.rows.whole import RowMaker, Whole
 from clnr.embedding.scoring.scores import BaselineRows, Labelled, cosines_of
-from clnr.embedding.search.nodes import Nodes
 from clnr.errors import ClnrError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -28,7 +28,7 @@ class Baselines:
     def __init__(
         self,
         nodes: Nodes,
-        training: GraphRows,
+        training: RowMaker,
         task: Task,
         settings: Settings,
         compared: Collection[Method],
@@ -87,7 +87,7 @@ class Baselines:
         self._fitted[method] = usual
         return fitted[best], [line, *usual.told]
 
-    def rows(self, whole: GraphRows, labelled: Labelled) -> Mapping[Method, BaselineRows]:
+    def rows(self, whole: RowMaker, labelled: Labelled) -> Mapping[Method, BaselineRows]:
         """What each of them is scored by, given what makes rows of the whole graph."""
         rows: dict[Method, BaselineRows] = {}
         if self._with_raw:

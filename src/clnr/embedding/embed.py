@@ -8,21 +8,20 @@ from collections.abc import Collection
 from clnr.embedding.baselines import Baselines
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import (
-    GraphRows,
     Task,
     fit_readout,
     train,
     trained_model,
     with_readout,
 )
-from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
-from clnr.embedding.rows.whole import Whole
+from clnr.embedding.rows.whole import RowMaker, Whole
 from clnr.embedding.scoring.baseline_comparison import collapse_warnings, score_warnings
 from clnr.embedding.scoring.judges import judge_for
 from clnr.embedding.scoring.scores import effective_rank, labelled_nodes, score
-from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.workspace import Workspace
 from clnr.engine.blocks import in_blocks
 from clnr.evaluation import HeldOutPairs, hold_out, without_pairs
@@ -115,7 +114,7 @@ def embed_graph(
     return EmbeddingResult(model, nodes, vectors, fitted.losses, scores, tuple(warnings), beside, fingerprint)
 
 
-def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar) -> GraphRows:
+def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar) -> RowMaker:
     """What makes rows of the nodes of a graph without the edges that are held out."""
     graph = nodes.graph
     # Loops weigh the median of edges, so that the unit of weights has no effect.

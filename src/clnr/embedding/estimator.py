@@ -16,16 +16,16 @@ from clnr.embedding import job
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.extend import embed_nodes, extend
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.graph_facts import table_warnings
 from clnr.embedding.graph_sources import as_nodes
-from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.planning.plan import Plan, make_plan
-from clnr.embedding.reporting.report_data import report_html
-from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.clusters import Clusters, find_clusters
-from clnr.embedding.search.neighbors import describe_similar
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import Output, load_result, name_nodes, write_result
-from clnr.embedding.store.shards import Shards
+from clnr.embedding.result.artifact import Output, load_result, name_nodes, write_result
+from clnr.embedding.result.clusters import Clusters, find_clusters
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.neighbors import describe_similar
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.report_data import report_html
+from clnr.embedding.result.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
 from clnr.errors import ClnrError, RecipeError

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.planning.graph_facts import counts_of, summary, table_warnings
+from clnr.embedding.graph_facts import counts_of, summary, table_warnings
 from clnr.embedding.planning.plan import blocks_of
-from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.result.artifact import Output, write_result
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import Shards
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
 from clnr.embedding.rows.whole import Whole
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import Output, write_result
-from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine
 from clnr.engine.blocks import in_blocks

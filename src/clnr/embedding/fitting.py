@@ -13,8 +13,7 @@ from torch import Tensor
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.rows.block_rows import BlockRows
-from clnr.embedding.rows.passes import Passes
-from clnr.embedding.rows.whole import Whole
+from clnr.embedding.rows.whole import RowMaker, Whole
 from clnr.embedding.scoring.judges import Judge, settle
 from clnr.embedding.scoring.scores import alignment_scores, cosines_of
 from clnr.embedding.workspace import Kept
@@ -34,8 +33,6 @@ from clnr.support.stage_clock import stage
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import ProgressCallback, fit
 
-GraphRows = Whole | Passes
-"""What makes rows of the nodes of a graph: in memory, or in blocks."""
 _LOSSES, _COSINES, _OUTCOME = "losses", "cosines", "outcome"
 
 
@@ -86,7 +83,7 @@ class Fitted(NamedTuple):
 
 
 def train(
-    rows: GraphRows,
+    rows: RowMaker,
     graph: Graph,
     method: Method,
     recipe: Recipe,
@@ -108,7 +105,7 @@ def train(
     return parameters | {_LOSSES: fitted.losses}, {"threads": fitted.threads}
 
 
-def trained_model(kept: Kept, rows: GraphRows, method: Method, recipe: Recipe, settings: Settings) -> Fitted:
+def trained_model(kept: Kept, rows: RowMaker, method: Method, recipe: Recipe, settings: Settings) -> Fitted:
     """The model of what ``train`` gave, without its read-out."""
     parameters = dict(kept[0])
     losses = tuple(parameters.pop(_LOSSES).tolist())
@@ -121,7 +118,7 @@ def trained_model(kept: Kept, rows: GraphRows, method: Method, recipe: Recipe, s
 # -- the read-out -----------------------------------------------------------------------------------------------------------
 
 
-def fit_readout(trained: Fitted, rows: GraphRows, task: Task, settings: Settings, tried: bool = True) -> Kept | None:
+def fit_readout(trained: Fitted, rows: RowMaker, task: Task, settings: Settings, tried: bool = True) -> Kept | None:
     """What the read-out learns, and what vectors without the held-out edges achieve; by the first worker.
 
     Where values of hyper-parameters are ``tried``, the purpose chooses between them.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.nodes import Nodes
 from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.arrays import as_adjacency, as_array, is_tensor

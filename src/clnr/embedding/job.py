@@ -10,11 +10,11 @@ from pathlib import Path
 from clnr.embedding.embed import embed_graph
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.plan import make_plan
-from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact import Output, load_result, write_reserved
-from clnr.embedding.store.artifact_files import check_output
-from clnr.embedding.store.shards import Shards
+from clnr.embedding.result.artifact import Output, load_result, write_reserved
+from clnr.embedding.result.artifact_files import check_output
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose_again
 from clnr.errors import DataError, option

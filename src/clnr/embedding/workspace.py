@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from clnr.embedding.store.shards import TemporaryFolder
+from clnr.embedding.result.shards import TemporaryFolder
 from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.graph.folder import map_array

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from clnr.embedding.graph_facts import counts_of, facts_in_words, table_warnings
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.planning.graph_facts import counts_of, facts_in_words, table_warnings
 from clnr.embedding.planning.memory_bound import needs_in_memory, size_of
 from clnr.engine import cpu_engine
 from clnr.experiments.learn import learn

@@ -11,7 +11,7 @@ from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import memory_bound, plan
 from clnr.embedding.planning.plan import make_plan
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.nodes import Nodes
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.graph.csr import CSR

@@ -13,11 +13,11 @@ from sklearn.metrics import roc_auc_score
 from clnr import methods
 from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.result.artifact import load_metrics
+from clnr.embedding.result.artifact_files import ArtifactFiles
+from clnr.embedding.result.shards import Shards
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.scoring import scores
-from clnr.embedding.store.artifact import load_metrics
-from clnr.embedding.store.artifact_files import ArtifactFiles
-from clnr.embedding.store.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose
 from clnr.engine.blocks import in_blocks

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.embedding.reporting.report_data import _column
+from clnr.embedding.result.report_data import _column
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.ingest_report import column_lines
 from tests.tables.files import columns_of, saved

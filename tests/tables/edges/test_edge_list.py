@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clnr.embedding.planning.graph_facts import table_warnings
+from clnr.embedding.graph_facts import table_warnings
 from clnr.tables import read_tables
 from clnr.tables.ingest_report import loses_much
 from tests.tables.files import saved

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.nodes import Nodes
 from clnr.errors import DataError
 from clnr.tables import read_tables
 

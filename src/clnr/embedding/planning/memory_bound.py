@@ -6,9 +6,9 @@ import math
 from typing import NamedTuple
 
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.rows.passes import rows_of
 from clnr.embedding.scoring import judges
-from clnr.embedding.search.nodes import Nodes
 from clnr.engine import Engine
 from clnr.evaluation.held_out import MOST_NEIGHBOURS, MOST_PAIRS, MOST_PAIRS_OF_KINDS
 from clnr.graph import Graph

@@ -10,7 +10,7 @@ import torch
 
 from clnr.embedding.defaults import Choice, check_labels
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.planning.graph_facts import counts_of, kind_weights, summary
+from clnr.embedding.graph_facts import counts_of, kind_weights, summary
 from clnr.embedding.planning.memory_bound import (
     PROGRAM_BYTES,
     block_rows,
@@ -19,8 +19,8 @@ from clnr.embedding.planning.memory_bound import (
     needs_in_memory,
     size_of,
 )
+from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.scoring.judges import check_purpose
-from clnr.embedding.search.nodes import Nodes
 from clnr.errors import MethodError, OutOfMemory, option
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, check_used, untrained

@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.fitting import GraphRows
+from clnr.embedding.result.artifact_files import SHARDS
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import Shards, shard_path, write_shard
 from clnr.embedding.rows.block_rows import BlockRows
 from clnr.embedding.rows.passes import Passes
-from clnr.embedding.rows.whole import Whole
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.shards import Shards, shard_path, write_shard
+from clnr.embedding.rows.whole import RowMaker, Whole
 from clnr.embedding.workspace import Workspace
 from clnr.graph.csr import Array
 from clnr.nn.layers import sub_dict
 from clnr.support.machine.memory import enough_memory
 
 
-def write_vectors(model: FittedModel, rows: GraphRows, nodes: Nodes, workspace: Workspace) -> Array | Shards:
+def write_vectors(model: FittedModel, rows: RowMaker, nodes: Nodes, workspace: Workspace) -> Array | Shards:
     """The vectors of all nodes, from the rows of the whole graph; workers share those that are in shards."""
     if isinstance(rows, Whole):
         with enough_memory(), rows.engine.use_threads():

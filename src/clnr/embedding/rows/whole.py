@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.rows.passes import Passes
 from clnr.engine import DeviceGraph, Engine, View
 from clnr.errors import TrainingError
 from clnr.graph import Graph
@@ -64,3 +65,7 @@ class Whole:
     def features(self, nodes: Array) -> Any:
         """The features of some nodes, as they are."""
         return self.device_graph.graph.features[nodes]
+
+
+RowMaker = Whole | Passes
+"""What makes rows of the nodes of a graph: in memory, or in blocks."""

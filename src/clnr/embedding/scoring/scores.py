@@ -14,7 +14,7 @@ from clnr import evaluation, rng
 from clnr.datasets.splits import split_of
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.search.nodes import sample_nodes
+from clnr.embedding.graph_facts import sample_nodes
 from clnr.engine import unit_rows
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import HeldOutPairs, geometry

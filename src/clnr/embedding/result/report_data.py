@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import counts_of, facts_in_words
-from clnr.embedding.reporting.projection import map_points
-from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.graph_facts import counts_of, facts_in_words, sample_nodes
+from clnr.embedding.result.clusters import Clusters
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.neighbors import neighbor_lists
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.projection import map_points
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
-from clnr.embedding.search.clusters import Clusters
-from clnr.embedding.search.neighbors import neighbor_lists
-from clnr.embedding.search.nodes import Nodes, sample_nodes
 from clnr.errors import shorten
 from clnr.graph import Graph
 from clnr.graph.csr import Array

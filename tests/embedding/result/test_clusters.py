@@ -9,10 +9,10 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from clnr import Graph, read_tables
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.search import clusters
-from clnr.embedding.search.clusters import find_clusters, silhouette
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.export import write_clusters
+from clnr.embedding.result import clusters
+from clnr.embedding.result.clusters import find_clusters, silhouette
+from clnr.embedding.result.export import write_clusters
+from clnr.embedding.result.nodes import Nodes
 from clnr.errors import ClnrError
 from tests.command_line import run_script
 
@@ -122,7 +122,7 @@ def test_the_silhouette_is_that_of_scikit_learn():
 
 SCRIPT = """
 import hashlib, numpy as np
-from tests.embedding.search.test_clusters import find_clusters, nodes_of, planted
+from tests.embedding.result.test_clusters import find_clusters, nodes_of, planted
 z, _ = planted([900, 700, 500, 300, 100], width=96, noise=0.6)
 print(hashlib.sha256(find_clusters(z, nodes_of(len(z))).assignment.tobytes()).hexdigest())
 """

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from clnr.embedding.search.node_ids import id_part
-from clnr.embedding.store.artifact_files import GRAPH_FILE, SHARDS, VECTORS, ArtifactFiles
+from clnr.embedding.result.artifact_files import GRAPH_FILE, SHARDS, VECTORS, ArtifactFiles
+from clnr.embedding.result.node_ids import id_part
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
-    from clnr.embedding.search.nodes import Nodes
+    from clnr.embedding.result.nodes import Nodes
 
 _MOST_ROWS_OF_A_GROUP = 1 << 20
 _ALL_ROWS = 1 << 62

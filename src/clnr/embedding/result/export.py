@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clnr.embedding.search.node_ids import id_parts
-from clnr.embedding.store.artifact_files import EXPORTS
-from clnr.embedding.store.shards import blocks
+from clnr.embedding.result.artifact_files import EXPORTS
+from clnr.embedding.result.node_ids import id_parts
+from clnr.embedding.result.shards import blocks
 from clnr.support.arguments import check_choice
 from clnr.support.storage import write_file
 
 if TYPE_CHECKING:
-    from clnr.embedding.result import EmbeddingResult
+    from clnr.embedding.result.embedding_result import EmbeddingResult
     from clnr.graph import Graph
     from clnr.graph.csr import Array
 

@@ -10,8 +10,8 @@ import pytest
 from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.reporting import report_data as module
-from clnr.embedding.reporting.report_data import report_data
+from clnr.embedding.result import report_data as module
+from clnr.embedding.result.report_data import report_data
 from clnr.engine import cpu_engine
 from clnr.errors import UnknownName
 from clnr.graph import Graph

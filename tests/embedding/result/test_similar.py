@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.search.neighbors import similar_nodes
-from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.result.artifact import load_result, name_nodes, save_folder, save_names
+from clnr.embedding.result.artifact_files import DIGESTS, GRAPH, GRAPH_FILE, METRICS, MODEL, RECIPE, VECTORS
+from clnr.embedding.result.neighbors import similar_nodes
 from clnr.errors import DataError
 from clnr.tables.ingest_report import NODES, TABLES
 from tests.command_line import run_script
 from tests.conftest import tiny
 from tests.damage import reseal, rewritten, unseal
-from tests.embedding.store.test_artifact import fitted, replaced, saved, tables
+from tests.embedding.result.test_artifact import fitted, replaced, saved, tables
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_torch_is_not_imported(folder):
     script = f"""
 import sys
 from pathlib import Path
-from clnr.embedding.search.neighbors import similar_nodes
+from clnr.embedding.result.neighbors import similar_nodes
 folder = Path({str(folder)!r})
 print(len(similar_nodes(folder, "n1", 3).nodes), [name for name in ("torch", "duckdb", "sklearn") if name in sys.modules])
 """

@@ -13,7 +13,7 @@ from clnr.graph.csr import Array
 from clnr.tables.roles.column_names import kind_of
 
 if TYPE_CHECKING:
-    from clnr.embedding.search.nodes import Nodes
+    from clnr.embedding.result.nodes import Nodes
 
 _MOST_TRAITS, _MOST_LETTERS = 5, 40
 # Cohen's small effect; what a single node has is its own; and a value of fewer nodes says little about the group.

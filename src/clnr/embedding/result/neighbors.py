@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.search.node_ids import id_part
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact_files import DIGESTS, ArtifactFiles
-from clnr.embedding.store.shards import blocks, load_vectors
+from clnr.embedding.result.artifact_files import DIGESTS, ArtifactFiles
+from clnr.embedding.result.node_ids import id_part
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import blocks, load_vectors
 from clnr.errors import ClnrError, option
 from clnr.graph.kind_rows import KindScale, unit
 from clnr.support.arguments import check_choice

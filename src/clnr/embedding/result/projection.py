@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.embedding.search.neighbors import NeighborList
+from clnr.embedding.result.neighbors import NeighborList
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit
 

@@ -1,4 +1,4 @@
-"""Facts about a graph, and warnings about its tables, a line each."""
+"""Facts about a graph, and warnings about its tables, a line each; some nodes that stand for all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from clnr.errors import one_line
 from clnr.graph import Graph
-from clnr.graph.csr import median_weight
+from clnr.graph.csr import Array, median_weight
 from clnr.support.humanize import plural
 from clnr.tables.ingest_report import MUCH_SHARE, count_lines, isolated_line
 from clnr.tables.table_graph import TableInfo
@@ -126,3 +126,15 @@ def table_warnings(graph: Graph, info: TableInfo, known: int = 0) -> list[str]:
         lines.append(f"{much}{isolated_line(isolated, count)}")
     lines = sorted((*lines, *report.remarks), key=lambda line: not line.startswith("warning: "))
     return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in lines)]
+
+
+def sample_nodes(count: int, most: int) -> Array:
+    """The numbers of some nodes, sorted: all, or ``most`` of them, drawn uniformly and the same at every call."""
+    if count <= most:
+        return np.arange(count)
+    # Questions for similar nodes do not need it.
+    import torch
+
+    from clnr import rng
+
+    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(most), count).numpy())

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.search.clusters import Clusters, find_clusters
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result.clusters import Clusters, find_clusters
+from clnr.embedding.result.nodes import Nodes
 from clnr.tables import TableGraph
 from clnr.training.fingerprint import Fingerprint
 

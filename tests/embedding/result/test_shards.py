@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr.embedding.extend import extend
-from clnr.embedding.store.artifact import Output, load_result, write_formats
-from clnr.embedding.store.artifact_files import OWN_FILES, VECTORS
-from clnr.embedding.store.export import WRITERS, write_clusters
+from clnr.embedding.result.artifact import Output, load_result, write_formats
+from clnr.embedding.result.artifact_files import OWN_FILES, VECTORS
+from clnr.embedding.result.export import WRITERS, write_clusters
 from clnr.tables import ingest
 from tests.embedding.jobs import embed_folder, embed_tables
 from tests.embedding.test_from_files import settings

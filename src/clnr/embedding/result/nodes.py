@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.planning.graph_facts import table_warnings
-from clnr.embedding.search.node_ids import Texts, equal_texts, id_list, id_parts, near_texts, rows_of_texts, text_of
-from clnr.embedding.store.artifact_files import GRAPH_FILE, ArtifactFiles
+from clnr.embedding.graph_facts import table_warnings
+from clnr.embedding.result.artifact_files import GRAPH_FILE, ArtifactFiles
+from clnr.embedding.result.node_ids import Texts, equal_texts, id_list, id_parts, near_texts, rows_of_texts, text_of
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -214,15 +214,3 @@ class Nodes:
 
 def _again(graph: Graph | Path, info: TableInfo, table: NodeTable | None) -> Nodes:
     return Nodes(open_graph(graph) if isinstance(graph, Path) else graph, info, table)
-
-
-def sample_nodes(count: int, most: int) -> Array:
-    """The numbers of some nodes, sorted: all, or ``most`` of them, drawn uniformly and the same at every call."""
-    if count <= most:
-        return np.arange(count)
-    # Questions for similar nodes do not need it.
-    import torch
-
-    from clnr import rng
-
-    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(most), count).numpy())

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.search.traits import Trait, traits_of
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.traits import Trait, traits_of
 from clnr.tables import read_tables
 
 COUNT = 120

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler, normalize
 
-from clnr.embedding.search import neighbors as module
-from clnr.embedding.search.neighbors import most_similar, neighbor_lists
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.shards import Shards, shard_path, write_shard
+from clnr.embedding.result import neighbors as module
+from clnr.embedding.result.neighbors import most_similar, neighbor_lists
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import Shards, shard_path, write_shard
 from clnr.graph import Graph
 from clnr.tables.ingest_report import IngestReport
 from clnr.tables.table_graph import TableInfo

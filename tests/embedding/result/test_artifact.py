@@ -15,10 +15,8 @@ import torch
 from benchmarks._fit_graph import fit_graph
 
 from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.reporting.report_data import report_data
-from clnr.embedding.search.neighbors import similar_nodes
-from clnr.embedding.store.artifact import Output, load_result, name_nodes, save_folder, save_names, write_result
-from clnr.embedding.store.artifact_files import (
+from clnr.embedding.result.artifact import Output, load_result, name_nodes, save_folder, save_names, write_result
+from clnr.embedding.result.artifact_files import (
     DIGESTS,
     GRAPH,
     GRAPH_FILE,
@@ -29,6 +27,8 @@ from clnr.embedding.store.artifact_files import (
     VECTORS,
     ArtifactFiles,
 )
+from clnr.embedding.result.neighbors import similar_nodes
+from clnr.embedding.result.report_data import report_data
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError, UnknownName
 from clnr.graph import Graph

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from clnr.embedding.reporting import projection
-from clnr.embedding.search.neighbors import neighbor_lists
+from clnr.embedding.result import projection
+from clnr.embedding.result.neighbors import neighbor_lists
 
 ALIKE = np.zeros((30, 4))
 ODD = [np.zeros((0, 3)), np.ones((1, 3)), np.eye(2), ALIKE + 1, ALIKE, np.arange(30.0)[:, None], np.zeros((5, 0))]

@@ -15,7 +15,7 @@ import torch
 from clnr import methods
 from clnr.embedding.defaults import PURPOSES
 from clnr.embedding.fitted_model import FittedModel, Provenance
-from clnr.embedding.store.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles
+from clnr.embedding.result.artifact_files import FORMAT_VERSION, MODEL, RECIPE, ArtifactFiles
 from clnr.engine import Reference
 from clnr.errors import DataError, MethodError
 from clnr.graph import Graph

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.search.neighbors import rows_of_kind
-from clnr.embedding.search.node_ids import text_of
-from clnr.embedding.search.nodes import Nodes, sample_nodes
-from clnr.embedding.search.traits import Trait, traits_of
-from clnr.embedding.store.shards import blocks
+from clnr.embedding.graph_facts import sample_nodes
+from clnr.embedding.result.neighbors import rows_of_kind
+from clnr.embedding.result.node_ids import text_of
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.shards import blocks
+from clnr.embedding.result.traits import Trait, traits_of
 from clnr.errors import ClnrError, shorten
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import unit

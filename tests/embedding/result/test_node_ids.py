@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from benchmarks._graph_folders import write_graph
 
-from clnr.embedding.search import node_ids
-from clnr.embedding.search.node_ids import lasting_ids, near_texts
-from clnr.embedding.search.nodes import Nodes
+from clnr.embedding.result import node_ids
+from clnr.embedding.result.node_ids import lasting_ids, near_texts
+from clnr.embedding.result.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.tables import TableGraph, read_tables

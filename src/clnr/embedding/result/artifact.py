@@ -15,11 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from clnr.embedding.reporting.report_data import report_html
-from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.node_ids import lasting_ids
-from clnr.embedding.search.nodes import Nodes
-from clnr.embedding.store.artifact_files import (
+from clnr.embedding.result.artifact_files import (
     DIGESTS,
     EXPORTS,
     FINGERPRINT,
@@ -34,9 +30,13 @@ from clnr.embedding.store.artifact_files import (
     ArtifactFiles,
     write_report_file,
 )
-from clnr.embedding.store.artifact_model import load_model, write_model
-from clnr.embedding.store.export import WRITERS
-from clnr.embedding.store.shards import Shards, load_vectors, write_shard
+from clnr.embedding.result.artifact_model import load_model, write_model
+from clnr.embedding.result.embedding_result import EmbeddingResult
+from clnr.embedding.result.export import WRITERS
+from clnr.embedding.result.node_ids import lasting_ids
+from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.report_data import report_html
+from clnr.embedding.result.shards import Shards, load_vectors, write_shard
 from clnr.engine import Reference
 from clnr.errors import DataError
 from clnr.experiments.results import without_nan

@@ -1,1 +1,0 @@
-"""The report of an embedding: its map, and what it shows."""

@@ -1,1 +1,0 @@
-"""Finding nodes: by id, by name, by similar vectors."""

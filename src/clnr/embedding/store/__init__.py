@@ -1,1 +1,0 @@
-"""The folder that an embedding leaves: model, graph, vectors, exports."""
