@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import re
 import tomllib
 from importlib import resources
 
@@ -178,25 +177,14 @@ def test_a_graph_without_a_preset_gets_the_defaults():
 def test_toml_there_and_back():
     recipe = Recipe(epochs=7, temperature=0.123456789, feature_mask_mode="elements", learning_rate=1e-7)
     for each in (Recipe(), recipe, recipe.but(edge_drop_2=0.25, feature_mask_2=0.0)):
-        assert Recipe.from_toml(each.to_toml()) == each
+        assert Recipe.of(tomllib.loads(each.to_toml())) == each
     assert "edge_drop_2" not in recipe.to_toml()
-    with pytest.raises(RecipeError, match="not a recipe in TOML"):
-        Recipe.from_toml("epochs = ")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("epochs = " + "9" * 5000, "not a recipe in TOML: Exceeds the limit"),
-        ("epochs = " + "[" * 2000 + "]" * 2000, "not a recipe in TOML: "),
-        # Of what is nested so deeply, some versions of Python show all, and others nothing.
-        ("epochs" + ".a" * 2000 + " = 1", "epochs must be a whole number, not "),
-    ],
-    ids=["digits", "lists", "dotted"],
-)
-def test_toml_that_python_cannot_read_or_show_is_one_line(text, said):
-    with pytest.raises(ClnrError, match=re.escape(said)) as caught:
-        Recipe.from_toml(text)
+def test_a_value_nested_too_deeply_to_be_shown_is_refused_in_one_line():
+    # Some versions of Python show all of it, and others nothing.
+    with pytest.raises(ClnrError, match="epochs must be a whole number, not ") as caught:
+        Recipe.of(tomllib.loads("epochs" + ".a" * 2000 + " = 1"))
     assert len(str(caught.value)) < 1100
 
 

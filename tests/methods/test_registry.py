@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import itertools
 import pickle
+import tomllib
 
 import numpy as np
 import pytest
@@ -322,7 +323,7 @@ def test_a_part_brings_its_hyper_parameters():
     assert preset(SHARP, "cora").sources["sharpness"] == "ours"
     assert SHARP.build(recipe.but(sharpness=2)).postprocess == (Sharpen(3.0, 2.0, "soft"),)
     assert recipe.but(sharpness_2=4).of_view(1).sharpness == 4.0
-    assert Recipe.from_toml(recipe.but(kind="hard").to_toml(), SHARP) == recipe.but(kind="hard")
+    assert Recipe.of(tomllib.loads(recipe.but(kind="hard").to_toml()), SHARP) == recipe.but(kind="hard")
     assert pickle.loads(pickle.dumps(recipe.but(epochs=7))) == recipe.but(epochs=7)
     for changes, words in (({"sharpness": 11}, "sharpness must be from 0 to 10"), ({"kind": "sof"}, "did you mean 'soft'")):
         with pytest.raises(ClnrError, match=words):

@@ -74,7 +74,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Recipe": (Recipe, QUICK.to_dict()),
     "Recipe.of": (Recipe.of, {"values": {"epochs": 5}, "method": CLNR}),
     "Recipe.but": (QUICK.but, QUICK.to_dict()),
-    "Recipe.from_toml": (Recipe.from_toml, {"text": "epochs = 5", "method": CLNR}),
     "Recipe.of_view": (QUICK.of_view, {"index": 1}),
     "Recipe.of_method": (QUICK.of_method, {"method": CLNR}),
     "Method": (Method, {spec.name: getattr(CLNR, spec.name) for spec in dataclasses.fields(Method)}),

@@ -97,21 +97,23 @@ def embed_graph(
     if not settings.workers.first:
         return None
     with stage("score"):
-        made = baselines.rows(rows, labelled)
-        scores, doubts, beside = score(labelled, links, model, fitted.cosines, lambda: vectors[labelled.nodes], made, settings)
+        compared_rows = baselines.rows(rows, labelled)
+        scores, remarks, baseline_scores = score(
+            labelled, links, model, fitted.cosines, lambda: vectors[labelled.nodes], compared_rows, settings
+        )
         scores |= {**fitted.geometry, "effective_rank": effective_rank(vectors)}
         warnings = [
             *untrained(method, recipe),
             *told,
             *model.remarks(),
             *collapse_warnings(scores, vectors.shape[1]),
-            *doubts,
-            *score_warnings(model.method, scores, beside, settings.purpose),
+            *remarks,
+            *score_warnings(model.method, scores, baseline_scores, settings.purpose),
             *baselines.remarks,
         ]
     rows.close()
     fingerprint = settings.fingerprint(nodes.graph.digest, asked)
-    return EmbeddingResult(model, nodes, vectors, fitted.losses, scores, tuple(warnings), beside, fingerprint)
+    return EmbeddingResult(model, nodes, vectors, fitted.losses, scores, tuple(warnings), baseline_scores, fingerprint)
 
 
 def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar) -> RowMaker:

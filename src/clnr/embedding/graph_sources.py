@@ -77,7 +77,7 @@ def _warned(table_graph: TableGraph) -> TableGraph:
     """The same graph, after a warning of numbers beside the ends of edges that are not used."""
     if unused := unused_numbers(table_graph.ingest_report.columns):
         names = ", ".join(f"'{column}'" for column in unused)
-        message = f"numeric columns not used: {names}; in read_tables, weight names one, and ignore those to leave out"
+        message = f"numeric columns not used: {names}; read_tables takes one of them as weight, and drops those in ignore"
         warnings.warn(message, UserWarning, stacklevel=caller_level())
     return table_graph
 

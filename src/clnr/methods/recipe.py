@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import FrozenInstanceError
 from typing import Any, NoReturn
@@ -113,17 +112,8 @@ class Recipe:
         return dict(self._values)
 
     def to_toml(self) -> str:
-        """As TOML, one key a line; ``Recipe.from_toml`` reads it back equal."""
+        """As TOML, one key a line; ``Recipe.of`` makes an equal recipe from its values."""
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in self._values.items() if value is not None)
-
-    @classmethod
-    def from_toml(cls, text: str, method: Method | None = None) -> Recipe:
-        """A recipe from TOML, with the keys of a method of your own if given."""
-        try:
-            values = tomllib.loads(check_type("a recipe in TOML", text, str, "text"))
-        except (ValueError, RecursionError) as error:
-            raise RecipeError(f"not a recipe in TOML: {error}") from None
-        return cls.of(values, method)
 
 
 def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
