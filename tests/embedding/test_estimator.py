@@ -199,7 +199,7 @@ def test_matrices_that_are_swapped_or_negative_are_refused():
 def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
     path = tmp_path / "signed.csv"
     path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")
-    with pytest.warns(UserWarning, match="'trust'; in read_tables, weight names one") as caught:
+    with pytest.warns(UserWarning, match="'trust'; read_tables takes one of them as weight") as caught:
         embedder().plan(str(path))
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="'trust'"):
