@@ -37,7 +37,7 @@ def digest_in_memory(graph: Any) -> str:
     """The digest of a graph in memory, with its split, which no folder has."""
     split = {} if graph.split is None else {part: nodes.astype("<i8") for part, nodes in graph.split._asdict().items()}
     arrays = {name: hashlib.sha256(part.data).hexdigest() for name, part in (graph_arrays(graph) | split).items()}
-    return graph_digest(arrays, graph.num_features, graph.facts)
+    return graph_digest(arrays, graph.num_features, graph.info.facts)
 
 
 def _id_arrays(ids: Array) -> dict[str, Array]:

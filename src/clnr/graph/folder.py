@@ -7,15 +7,17 @@ features.values.bin                 one row per node; sparse ones also have .ind
 ids.values.bin                      numbers; or ids.offsets.bin and ids.text.bin, which is UTF-8
 labels.values.bin                   class per node, -1 where unknown, if there are any
 
-Other files may stand beside them, such as tables.json of ``clnr ingest``; they are checked alike.
+tables.json                         how tables became the graph
+nodes.parquet                       the columns of the node table, if there was one
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,21 +30,21 @@ from clnr.graph.arrays import most_classes
 from clnr.graph.csr import CSR, Array, check_ends
 from clnr.graph.digest import graph_arrays, graph_digest
 from clnr.graph.graph import Graph, Stored
-from clnr.graph.manifest import ARRAYS, MANIFEST, array_file, find_manifest
+from clnr.graph.manifest import ARRAYS, MANIFEST, NODES, TABLES, array_file, find_manifest
+from clnr.graph.node_table import NodeTable
+from clnr.graph.table_info import TableInfo
 from clnr.support.arguments import check_choice, check_type
 from clnr.support.storage import check_count, check_version, errors_name, parse_json, read_stable, sha256
 
 if TYPE_CHECKING:
     import pyarrow
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MOST_NODES = 2**31 - 1
 """The most nodes of a graph: places and rows of nodes are 32-bit numbers. Edges are counted in 64 bits."""
 FEATURE_TYPES = ("float32", "float16")
 _FEATURES = "features.values"
 _COUNTS = ("nodes", "edges", "features", "classes")
-Files = Mapping[str, Callable[[Path], object]]
-"""What writes each of other files, by its name."""
 
 
 def array_types(manifest: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
@@ -103,6 +105,10 @@ def _open(path: Path) -> Graph:
         arrays[name] = map_array(path / file, dtype, (manifest["files"][file]["bytes"] // dtype.itemsize,))
     incoming = _edges(arrays, "incoming")
     texts = "ids.values" not in arrays
+    with errors_name(path / TABLES):
+        info = TableInfo.from_json((path / TABLES).read_text(encoding="utf-8"))
+        if info.encoder is not None and manifest["classes"] > len(info.classes):
+            raise DataError(f"it lists {len(info.classes):,} classes, and the graph has {manifest['classes']:,}")
     return Graph(
         features=_features(arrays, (manifest["nodes"], manifest["features"])),
         incoming=incoming,
@@ -110,7 +116,8 @@ def _open(path: Path) -> Graph:
         labels=arrays.get("labels.values"),
         ids=StoredIds(arrays["ids.offsets"], arrays["ids.text"], path) if texts else arrays["ids.values"],
         name=manifest["name"],
-        facts=manifest["facts"],
+        info=info,
+        columns=NodeTable(path / NODES, manifest["nodes"]) if NODES in manifest["files"] else None,
         stored=Stored(path, manifest["digest"], manifest["classes"]),
     )
 
@@ -151,7 +158,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         check_nodes(nodes)
         if classes > most_classes(nodes):
             raise DataError(f"{classes:,} classes are too many for {nodes:,} nodes")
-        for name in ("name", "facts", "digest"):
+        for name in ("name", "digest"):
             check_type(name, manifest[name], str, "text")
         for name, info in manifest["files"].items():
             check_count(info["bytes"])
@@ -262,36 +269,67 @@ class GraphWriter:
         dtype, file = self._dtype(name), array_file(name)
         return map_array(self.folder / file, dtype, (self._files[file]["bytes"] // dtype.itemsize,))
 
-    def file(self, name: str) -> Path:
-        """The path of another file; ``close`` takes its digest."""
+    def ids(self, batches: Iterable[Any]) -> None:
+        """Write ids that come as Arrow arrays, of whole numbers or of text."""
+        import pyarrow as pa
+
+        batches = iter(batches)
+        first = next(batches)
+        if pa.types.is_integer(first.type):
+            with self.array("ids.values") as append:
+                for batch in (first, *batches):
+                    append(batch.to_numpy())
+            return
+        with self.array("ids.offsets") as append, self.array("ids.text") as append_text:
+            append(np.zeros(1, np.int64))
+            total = 0
+            for batch in itertools.chain([first], batches):
+                wide = batch.cast(pa.large_string())
+                _, offsets, text = wide.buffers()
+                ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+                append(ends[1:] - ends[0] + total)
+                append_text(np.frombuffer(text or b"", np.uint8)[ends[0] : ends[-1]])
+                total += int(ends[-1] - ends[0])
+
+    def columns(self, parts: Iterator[Any], count: int) -> None:
+        """Write the columns of the node table, which come as Arrow tables, one below the other."""
+        import pyarrow.parquet as pq
+
+        first = next(parts)
+        with pq.ParquetWriter(self._file(NODES), first.schema) as writer:
+            for part in itertools.chain([first], parts):
+                writer.write_table(part)
+
+    def _file(self, name: str) -> Path:
+        """The path of another file, whose digest is taken at the end."""
         self._files[name] = {}
         return self.folder / name
 
-    def close(self, *, nodes: int, features: int, classes: int, name: str, facts: str = "") -> None:
-        """Write the manifest, without which nothing opens the folder; ``facts`` are those of a ``Graph``."""
-        check_nodes(nodes)
-        for path in (self.folder / each for each, info in self._files.items() if not info):
+    def close(self, info: TableInfo, name: str, features: int, classes: int | None = None) -> None:
+        """Write how tables were read, and the manifest, without which nothing opens the folder."""
+        self._file(TABLES).write_bytes(info.to_json())
+        for path in (self.folder / each for each, content in self._files.items() if not content):
             self._files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
-        counts = nodes, len(self.read_back("incoming.indices")), features, classes
+        nodes = len(self.read_back("incoming.indptr")) - 1
+        check_nodes(nodes)
+        counts = nodes, len(self.read_back("incoming.indices")), features, len(info.classes) if classes is None else classes
         content = {
             "form": FORMAT_VERSION,
             "name": name,
             **dict(zip(_COUNTS, counts, strict=True)),
             "feature_type": self.feature_type,
-            "facts": facts,
-            "digest": graph_digest(self._digests, features, facts),
+            "digest": graph_digest(self._digests, features, info.facts),
             "files": self._files,
         }
         (self.folder / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-def write_graph(graph: Graph, folder: Path, feature_type: str = "float32", files: Files | None = None) -> None:
-    """Write a graph into an empty folder, with other ``files`` beside it; ids that are no numbers become text."""
+def write_graph(graph: Graph, folder: Path, feature_type: str = "float32") -> None:
+    """Write a graph into an empty folder; ids that are no numbers become text."""
     writer = GraphWriter(folder, feature_type)
     for name, values in graph_arrays(graph).items():
         with writer.array(name) as append:
             append(values)
-    for name, write in (files or {}).items():
-        write(writer.file(name))
-    sizes = {"nodes": graph.num_nodes, "features": graph.num_features, "classes": graph.num_classes}
-    writer.close(**sizes, name=graph.name, facts=graph.facts)
+    if graph.columns is not None:
+        writer.columns(iter([graph.columns.table()]), graph.num_nodes)
+    writer.close(graph.info, graph.name, graph.num_features, graph.num_classes)

@@ -27,6 +27,8 @@ from clnr.graph.arrays import (
 )
 from clnr.graph.csr import CSR, Array, Damaged, check_ends, check_form, draw_neighbours, take_rows, to_csr, transpose
 from clnr.graph.digest import digest_in_memory
+from clnr.graph.node_table import NodeTable
+from clnr.graph.table_info import TableInfo
 from clnr.support.arguments import check_type
 from clnr.support.storage import errors_name
 
@@ -73,7 +75,8 @@ class Graph:
         split: The published split, where there is one.
         name: What to call it in reports; it affects nothing else.
         dataset: The data set of the catalogue that it is, which has its own recipes; None for a user's graph.
-        facts: Names of its columns, classes and kinds, and what else belongs to its digest, as JSON.
+        info: How tables became the graph; nothing of one that did not come from tables.
+        columns: The columns of the node table, a row for each node, read when they are asked for; None without one.
         stored: Where its arrays are mapped from; None in memory.
     """
 
@@ -85,7 +88,8 @@ class Graph:
     split: Split | None = None
     name: str = "graph"
     dataset: str | None = None
-    facts: str = ""
+    info: TableInfo = TableInfo()
+    columns: NodeTable | None = None
     stored: Stored | None = None
 
     @classmethod
@@ -212,6 +216,11 @@ class Graph:
         return 0 if self.labels is None or not len(self.labels) else int(self.labels.max()) + 1
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of all labels; a label without a name is called by its number."""
+        return tuple(map(self.info.class_name, range(max(len(self.info.classes), self.num_classes))))
+
+    @property
     def sparse(self) -> bool:
         return sp.issparse(self.features)
 
@@ -310,11 +319,11 @@ class Graph:
         if self.stored is None:
             return self
         labels = None if self.labels is None else self.check_labels(np.array(self.labels))
-        ids = np.array(self.ids[:])
+        ids, columns = np.array(self.ids[:]), self.columns and NodeTable(self.columns.table(), self.num_nodes)
         with errors_name(self.stored.path):
             # SciPy has no sparse matrices of float16.
             x = self.take_sparse_features(np.arange(self.num_nodes)) if self.sparse else as_features(self.features)
-            return replace(self, features=x, labels=labels, ids=ids, stored=None)
+            return replace(self, features=x, labels=labels, ids=ids, columns=columns, stored=None)
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 

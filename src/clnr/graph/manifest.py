@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clnr.errors import DataError
 
-MANIFEST = "graph.json"
+MANIFEST, TABLES, NODES = "graph.json", "tables.json", "nodes.parquet"
 _PARTS = {"indptr": "<i8", "indices": "<i4", "weight": "<f4"}
 ARRAYS = {f"{way}.{part}": dtype for way in ("incoming", "outgoing") for part, dtype in _PARTS.items()}
 ARRAYS |= {"features.indptr": "<i8", "features.indices": "<i4", "features.values": "<f4"}
@@ -16,6 +16,10 @@ ARRAYS |= {"ids.values": "<i8", "ids.offsets": "<i8", "ids.text": "|u1", "labels
 
 def array_file(name: str) -> str:
     return f"{name}.bin"
+
+
+GRAPH_FILES = (MANIFEST, TABLES, NODES, *map(array_file, ARRAYS))
+"""The names of all files that a graph folder may have."""
 
 
 def find_manifest(folder: Path) -> Path:

@@ -1,0 +1,1 @@
+"""Graphs from tables: files, queries or data frames, read by DuckDB."""

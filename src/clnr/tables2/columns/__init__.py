@@ -1,0 +1,1 @@
+"""Columns of nodes as features: their types, and what is learned of their values."""

@@ -1,0 +1,91 @@
+"""What would give garbage without a word: refused, unless the user has said that it is meant."""
+
+from __future__ import annotations
+
+from clnr.errors import DataError, one_line, option
+from clnr.support.humanize import plural
+from clnr.tables2.columns.column_types import ColumnEncoder
+from clnr.tables2.columns.feature_encoder import FeatureEncoder
+from clnr.tables2.io.sql import Connection, plain_id, run
+from clnr.tables2.nodes import StagedKind, StagedNodes
+
+# The most edges with an end that is no node, of all, that are left out unasked.
+_MOST_UNKNOWN = 0.5
+# A column gives the label away if it alone is wrong this rarely, for every node that the commonest class is wrong about.
+_WRONG_SHARE, _LEAST_LABELLED, _LEAST_ACCURACY = 0.05, 20, 0.95
+_BINS = 64
+_MOST_CATEGORIES = 1000
+_ALIKE_SHARE = 0.5
+
+
+def check_unknown_ends(db: Connection, title: str, nodes: str, asked: str | None, counts: dict[str, int]) -> list[str]:
+    """Count the edges that have an end which is no node; raise if they are most of them, unless the user drops them."""
+    unknown = "SELECT s, t FROM edges ANTI JOIN ids ON s = id UNION ALL SELECT s, t FROM edges SEMI JOIN ids ON s = id ANTI JOIN ids b ON t = b.id"
+    ((lost, first),) = run(db, f"SELECT count(*), min(CASE WHEN s NOT IN (SELECT id FROM ids) THEN s ELSE t END) FROM ({unknown})", title)
+    counts["unknown"] = int(lost)
+    if not lost:
+        return []
+    ((rows,),) = run(db, "SELECT count(*) FROM edges", title)
+    found = f"{plural(lost, 'edge')} of {counts['rows']:,} with an end that is not in {nodes}, such as '{one_line(first, 80)}'"
+    if asked is None and lost > _MOST_UNKNOWN * rows:
+        ways = f"{option('unknown_ends', 'keep')} makes nodes of them, {option('unknown_ends', 'drop')} leaves the edges out"
+        ((node,),) = run(db, "SELECT id FROM ids LIMIT 1", title)
+        raise DataError(f"{title}: there are {found}; ids there are such as '{one_line(node, 80)}'; {ways}")
+    return [f"left out: {found}"]
+
+
+def check_labels_hidden(db: Connection, staged: StagedNodes, encoder: FeatureEncoder, asked: tuple[str, ...]) -> None:
+    """Raise if a feature alone tells the label of nearly every node, unless the user has named it as a feature."""
+    label = staged.label
+    if label is None:
+        return
+    of_kind = next(each for each in staged.kinds if each.roles.label is not None)
+    value = plain_id(staged.table.columns[label].sql)
+    sizes = f"SELECT count(*) AS n FROM (SELECT {value} AS v FROM node_rows) WHERE v IS NOT NULL GROUP BY v"
+    ((labelled, commonest),) = run(db, f"SELECT sum(n), max(n) FROM ({sizes})", of_kind.table.name)
+    if not labelled or labelled < _LEAST_LABELLED or commonest == labelled:
+        return
+    for each in encoder.columns:
+        if each.column in asked or each.column not in staged.table.columns:
+            continue
+        right = _accuracy(db, staged, of_kind, each, label)
+        wrong, least = 1 - right, (labelled - commonest) / labelled
+        if right >= _LEAST_ACCURACY and wrong <= _WRONG_SHARE * least:
+            what = f"'{each.column}' alone tells the label '{label}' of {100 * right:.0f} % of the nodes"
+            cure = f"if it was filled in after the label, leave it out: {option('ignore', [each.column])}; else name it: {option('features')}"
+            raise DataError(f"{of_kind.table.name}: {what}; {cure}")
+
+
+def _accuracy(db: Connection, staged: StagedNodes, of: StagedKind, each: ColumnEncoder, label: str) -> float:
+    """How many labelled nodes have the commonest class of those with their value, or part of the range of values.
+
+    What a single node has tells nothing of others.
+    """
+    if each.kind not in ("number", "time", "boolean", "category"):
+        return 0.0
+    value = each.sql(staged.table.columns[each.column])
+    rows = f"SELECT {value} AS v, {plain_id(staged.table.columns[label].sql)} AS class FROM node_rows WHERE class IS NOT NULL"
+    if each.kind in ("number", "time"):
+        ((distinct,),) = run(db, f"SELECT count(DISTINCT v) FROM ({rows})", of.table.name)
+        if distinct > _BINS:
+            rows = f"SELECT CASE WHEN v IS NOT NULL THEN ntile({_BINS}) OVER (ORDER BY v) END AS v, class FROM ({rows})"
+    elif len(each.values) + each.buckets > _MOST_CATEGORIES:
+        return 0.0
+    by_value = f"SELECT v, sum(n) AS total, max(n) AS most FROM (SELECT v, class, count(*) AS n FROM ({rows}) GROUP BY v, class) GROUP BY v"
+    ((share,),) = run(db, f"SELECT sum(CASE WHEN total > 1 THEN most ELSE 0 END) / sum(total) FROM ({by_value})", of.table.name)
+    return float(share or 0.0)
+
+
+def alike_rows(db: Connection, staged: StagedNodes, encoder: FeatureEncoder) -> list[str]:
+    """A warning where most rows are the same in every column that makes features."""
+    notes = []
+    for of in staged.kinds:
+        names = [each.column for each in encoder.columns if each.column in staged.table.columns and each.node_kind == (of.kind or "")]
+        if len(names) < 2:
+            continue
+        values = ", ".join(f"CAST({staged.table.columns[name].sql} AS VARCHAR)" for name in names)
+        sizes = f"SELECT count(*) AS n FROM {of.table.sql} GROUP BY hash({values})"
+        ((rows, most),) = run(db, f"SELECT sum(n), max(n) FROM ({sizes})", of.table.name)
+        if rows > 2 and most > _ALIKE_SHARE * rows:
+            notes.append(f"warning: {of.table.name}: {most:,} of {plural(rows, 'row')} are the same in all columns that make features")
+    return notes

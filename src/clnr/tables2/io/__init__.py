@@ -1,0 +1,1 @@
+"""Tables opened as relations of DuckDB: files, data frames and queries."""

@@ -1,0 +1,81 @@
+"""A query as a table: one SELECT that only reads."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from clnr.errors import DataError
+from clnr.tables2.io.open import Table, describe, ending_of
+from clnr.tables2.io.sql import Connection, quoted, run
+
+_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
+_FILES = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "read_text"}
+READERS = _FILES | {"read_parquet", "parquet_scan", "read_blob", "glob", "json_each", "json_tree"}
+READERS |= {"range", "generate_series", "repeat", "unnest"}
+"""The functions that may stand after FROM in a query."""
+# What reads files whose names do not tell DuckDB the format.
+_READER_OF = {**dict.fromkeys((".txt", ".dat", ".edges", ".edgelist"), "read_csv"), ".pq": "read_parquet"}
+
+
+def query_table(db: Connection, query: str, role: str) -> Table:
+    """The result of a query, which is run once; its rows are sorted unless it ends with ORDER BY, so that they always come alike."""
+    sql, name, into = query.strip().rstrip(";"), f"the query of {role}", f'"{role} query"'
+    parsed = _check(db, sql, name)
+    order = "" if has_order(parsed) else "ORDER BY ALL"
+    # In a subquery DuckDB itself refuses to write as well.
+    run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {order}", name)
+    return describe(db, name, into)
+
+
+def has_order(parsed: dict[str, Any]) -> bool:
+    """Whether a parsed query ends with ORDER BY."""
+    return any(each["type"] == "ORDER_MODIFIER" for each in parsed["statements"][0]["node"]["modifiers"])
+
+
+def _check(db: Connection, sql: str, name: str) -> dict[str, Any]:
+    """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH. Returns it parsed."""
+    ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", name, [sql])
+    try:
+        parsed: dict[str, Any] = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{name}: it is nested too deeply") from None
+    if parsed["error"] and parsed["error_type"] == "parser":
+        raise DataError(f"{name}: it cannot be read as SQL: {parsed['error_message']}")
+    if parsed["error"] or len(parsed["statements"]) != 1:
+        raise DataError(f"{name}: a query is one SELECT and nothing else")
+    for value in _values(parsed["statements"][0]):
+        if isinstance(value, str):
+            _check_no_pipe(value)
+        if not isinstance(value, dict):
+            continue
+        kind = str(value.get("type"))
+        if kind.endswith("_NODE") and kind not in _NODES:
+            raise DataError(f"{name}: a query may only read, also within WITH")
+        if kind == "TABLE_FUNCTION" and (function := value["function"]["function_name"].lower()) not in READERS:
+            raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
+        if kind == "BASE_TABLE" and (reader := _READER_OF.get(ending_of(value["table_name"]))):
+            given = quoted(value["table_name"])
+            raise DataError(f"{name}: DuckDB does not know the format of {given} by its name; write {reader}({given})")
+    return parsed
+
+
+def _check_no_pipe(text: str) -> None:
+    """Raise if a text names a pipe or a device, which opened could wait forever."""
+    with suppress(OSError, ValueError):
+        mode = Path(text).stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise DataError(f"{text}: it is a pipe or a device, and a table is read more than once; save it to a file first")
+
+
+def _values(tree: Any) -> Iterator[Any]:
+    """All values in one of JSON, at any depth."""
+    left = [tree]
+    while left:
+        yield (each := left.pop())
+        if isinstance(each, dict | list):
+            left.extend(each.values() if isinstance(each, dict) else each)
