@@ -15,12 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from clnr.tables.read import read_tables
-from clnr.tables.roles.column_names import NODE_KIND
+from clnr.tables import read_tables
+from clnr.tables.kinds import NODE_KIND
 
 CASES = Path(__file__).parent / "cases"
-# The types of columns by what they are called today.
-TYPES = {"bool": "boolean", "date": "time", "datetime": "time", "tags": "list", "vector": "list"}
 
 
 class Differs(Exception):
@@ -41,7 +39,7 @@ def reads(monkeypatch):
 
 
 def _parts():
-    """Each command of each case, with what is right of it; ``today`` says what happens instead."""
+    """Each command of each case, with what is right of it."""
     for path in sorted(CASES.glob("*.toml")):
         case = tomllib.loads(path.read_text(encoding="utf-8"))
         for name in ("right", "then"):
@@ -49,11 +47,9 @@ def _parts():
                 continue
             part = dict(case[name])
             command = part.pop("command", case["command"])
-            today = part.pop("today", None)
-            marks = [] if today is None else [pytest.mark.xfail(reason=today, raises=Differs, strict=True)]
             where = path.stem if name == "right" else f"{path.stem}-then"
             files = case.get("files", path.stem.removeprefix("real-"))
-            yield pytest.param(files, command, part, id=where, marks=marks)
+            yield pytest.param(files, command, part, id=where)
 
 
 @pytest.mark.parametrize(("files", "command", "right"), list(_parts()))
@@ -107,22 +103,21 @@ def _outcome(clnr, words, reads):
 
 
 def _facts(read):
-    """What ``--json`` does not have. Only this and ``reads`` know today's reader of tables."""
-    ids = [str(each) for each in read.graph.node_ids.tolist()]
-    _, _, weights = read.graph.edges()
+    """What ``--json`` does not have."""
+    ids = [str(each) for each in read.node_ids.tolist()]
+    _, _, weights = read.edges()
     columns, ends = {}, {"source": set(), "target": set(), "weight": set()}
-    for each in read.ingest_report.columns:
+    for each in read.info.columns:
         table, _, kind = each.table.partition(" ")
         if table == "edges":
             ends.get(each.role, set()).add(each.column)
         elif each.column != NODE_KIND:
-            width = f"{TYPES.get(each.kind, each.kind)} {each.features}" if each.features else ""
-            role = each.role.removeprefix("feature").replace("not used", "unused").strip()
-            columns[f"{kind}.{each.column}" if kind else each.column] = f"{width} {role}".strip()
+            found = f"{each.type} {each.features}" if each.features else each.role
+            columns[f"{kind}.{each.column}" if kind else each.column] = found
     return {
         "ids": ids,
-        "kinds": Counter(each.partition(":")[0] for each in ids if read.ingest_report.node_kinds),
-        "total_weight": None if weights is None else weights.sum() / (1 if read.graph.directed else 2),
+        "kinds": Counter(each.partition(":")[0] for each in ids if read.info.node_kinds),
+        "total_weight": None if weights is None else weights.sum() / (1 if read.directed else 2),
         "columns": columns,
         **{role: sorted(names) for role, names in ends.items()},
     }

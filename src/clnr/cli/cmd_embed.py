@@ -26,7 +26,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used
     from clnr.support.storage import read_stable
-    from clnr.tables.argument_checks import check_arguments, check_files
+    from clnr.tables.arguments import check_arguments, check_files
 
     given = [name for name, value in tables.items() if value is not None]
     if options["memory"] is not None:
@@ -97,7 +97,6 @@ def embed(
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.planning.plan import make_plan
     from clnr.embedding.result.artifact import Output
-    from clnr.embedding.result.nodes import Nodes
     from clnr.embedding.workspace import Workspace
     from clnr.engine import choose
     from clnr.engine.distributed.worker_session import current_workers
@@ -123,10 +122,8 @@ def embed(
     # Of tables, it bounds the reading.
     limit = None if graph is None or memory is None else check_memory(memory)
 
-    def read(note: Any = None) -> Nodes:
-        if graph is not None:
-            return Nodes.of_folder(open_graph(graph))
-        return Nodes.of_tables(read_tables(**tables, memory=memory, progress=note))
+    def read(note: Any = None) -> Any:
+        return read_tables(**tables, memory=memory, progress=note) if graph is None else open_graph(graph)
 
     if folder is None or dry_run:
         plan = make_plan(read(), settings, limit, workers if group.alone else None)
@@ -137,7 +134,7 @@ def embed(
         measured = settings.engine.device if as_json else None
         with progress_bar(quiet or not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
             output = Output(folder, force, report)
-            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, names=tables.get("names"), bar=bar)
+            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, bar=bar)
     except KeyboardInterrupt:
         if group.first:
             print_stderr(Workspace.of_output(folder).stopped)
@@ -165,7 +162,6 @@ def print_result(
     """Print what was made, where it is and how good it is; of new nodes, which come last, how good the training was."""
     from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
     from clnr.support.humanize import duration, plural
-    from clnr.tables.ingest_report import dangling_warning, loses_much
 
     compared = compare(result.model.method, result.scores, result.baselines, result.model.provenance.purpose)
     if as_json:
@@ -175,15 +171,14 @@ def print_result(
     nodes, dimension = map(int, result.z.shape)
     made = f"{plural(nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}"
     out.print(made, style="bold")
-    report = result.nodes.info.ingest_report
-    lost = [dangling_warning(report) or ""] if loses_much(report) else []
+    lost = [note for note in result.graph.info.notes if note.startswith(("warning: ", "left out: "))]
     if trained:
         _print_scores(result.scores, compared, (*lost, *result.warnings))
     else:
         known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
         out.print(f"scores at training, without the new tables: {known or 'none'}")
         _print_warnings(lost)
-    node = str(result.nodes.ids[0 if trained else nodes - 1])
+    node = str(result.graph.node_ids[0 if trained else nodes - 1])
     similar = ["clnr", "similar", str(folder), *(["--"] if node.startswith("-") else []), node]
     commands = similar, ["clnr", "report", str(folder), "--open"]
     print_stdout("\n  ".join(["next:", *map(shlex.join, commands)]))
@@ -198,12 +193,12 @@ def _facts(result: Any, folder: Path, seconds: float, trained: bool) -> dict[str
         "folder": str(folder),
         "dimension": dimension,
         "shards": len(result.z.paths) if hasattr(result.z, "paths") else None,
-        "graph": counts_of(result.nodes.graph),
+        "graph": counts_of(result.graph),
         "files": sorted(path.name for path in folder.iterdir()),
         "seconds": round(seconds, 3),
         "scores" if trained else "scores_of_training": result.scores,
         "baselines": result.baselines,
-        "warnings": [*result.nodes.warnings, *kind_weights(result.nodes.info), *result.warnings],
+        "warnings": [*result.graph.info.notes, *kind_weights(result.graph.info), *result.warnings],
     }
 
 

@@ -186,7 +186,7 @@ def clusters(
     result = load_result(folder)
     answer = find_clusters(result.z, result.nodes, k, kind)
     if file is not None:
-        write_clusters(result.nodes.graph, answer.assignment, file)
+        write_clusters(result.graph, answer.assignment, file)
     if as_json:
         print_json(answer.to_dict())
         return

@@ -39,9 +39,8 @@ def ingest(
     from clnr.graph.folder import open_graph
     from clnr.graph.folder import verify as verify_folder
     from clnr.support.progress import progress_bar
-    from clnr.tables.folder_ingest import ingest as write
-    from clnr.tables.ingest_report import column_lines, count_lines
-    from clnr.tables.table_graph import read_table_info
+    from clnr.tables import ingest as write
+    from clnr.tables.report import column_lines
 
     with progress_bar(quiet) as bar:
         if verify is not None:
@@ -50,19 +49,17 @@ def ingest(
         else:
             assert folder is not None
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
-        report = read_table_info(graph).ingest_report
-        lines = count_lines(report, graph.incoming.weight is not None)
-        for line in (*column_lines(report.columns), *lines, *report.remarks):
+        for line in (*column_lines(graph.info.columns), *graph.info.notes):
             bar.note(f"- {line}")
-    warnings = [line for line in lines if quiet and line.startswith("warning: ")]
-    for line in filter(None, (report.hint, *warnings)):
-        print_stderr(line)
+    for line in graph.info.notes if quiet else ():
+        if line.startswith("warning: "):
+            print_stderr(line)
     _show(graph, as_json)
 
 
 def _check(tables: dict[str, Any], folder: Path | None, verify: Path | None, force: bool) -> None:
     """Raise what can be wrong without reading a table, before anything heavy is imported."""
-    from clnr.tables.argument_checks import check_arguments, check_files
+    from clnr.tables.arguments import check_arguments, check_files
 
     if verify is not None:
         if folder is not None or force or any(value is not None for value in tables.values()):

@@ -12,8 +12,8 @@ import typer
 from clnr.errors import ClnrError, option_name
 from clnr.support.arguments import check_int
 from clnr.support.machine.devices import check_device, check_precision, check_threads
-from clnr.tables.io.table_files import MATRIX_ENDINGS, is_query
-from clnr.tables.table_arguments import TableArguments
+from clnr.tables.arguments import TableArguments
+from clnr.tables.io.open import is_query
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
 DatasetName = Annotated[
@@ -26,6 +26,7 @@ _PRECISION = "Training precision: auto (bfloat16 on a GPU or a CPU with AMX), fl
 Precision = Annotated[str, typer.Option(callback=check_precision, help=_PRECISION)]
 _THREADS = "CPU threads; default: by the amount of work. The last bits of results depend on their number."
 Threads = Annotated[int | None, typer.Option(metavar="N", callback=check_threads, help=_THREADS)]
+_MATRIX_ENDINGS = (".npy", ".npz")
 _ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe. In embed also precision and threads."
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_ASSIGN)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
@@ -38,7 +39,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard 
 TABLE_PANELS = {
     "Tables": ("header", "encoding"),
     "Columns": (
-        *("source", "target", "weight", "edge_type", "until", "directed"),
+        *("source", "target", "weight", "edge_type", "until", "directed", "unknown_ends"),
         *("id", "names", "features", "ignore", "types"),
     ),
 }
@@ -115,7 +116,7 @@ def _table_arguments(given: dict[str, Any]) -> dict[str, Any]:
     named = {argument: value for argument, value in given.items() if value is not None and value != []}
     if "types" in named:
         named["types"] = _types(named["types"])
-    if matrices := [each for each in named.get("features", ()) if each.endswith(MATRIX_ENDINGS)]:
+    if matrices := [each for each in named.get("features", ()) if each.endswith(_MATRIX_ENDINGS)]:
         if len(matrices) > 1:
             raise ClnrError(f"--features takes one matrix, not {' and '.join(matrices)}")
         columns = [each for each in named.pop("features") if each not in matrices]
@@ -153,6 +154,6 @@ def _types(given: list[str]) -> dict[str, str]:
     for each in given:
         column, _, kind = each.rpartition("=")
         if not (column and kind):
-            raise ClnrError(f"--as must be COLUMN=KIND, such as year=number, not '{each}'")
+            raise ClnrError(f"--as must be COLUMN=TYPE, such as year=number, not '{each}'")
         types[column] = kind
     return types

@@ -9,7 +9,6 @@ from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import Fitted, Task, fit_readout, train, trained_model, with_readout
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.rows.whole import RowMaker, Whole
 from clnr.embedding.scoring.scores import BaselineRows, Labelled, cosines_of
 from clnr.errors import ClnrError
@@ -27,14 +26,14 @@ class Baselines:
 
     def __init__(
         self,
-        nodes: Nodes,
+        graph: Graph,
         training: RowMaker,
         task: Task,
         settings: Settings,
         compared: Collection[Method],
         model: FittedModel,
     ):
-        graph, self._judge, self._purpose = nodes.graph, task.judge, settings.purpose
+        self._judge, self._purpose = task.judge, settings.purpose
         self._fitted: dict[Method, Fitted | ClnrError] = {}
         self._raw_cosines: Array | None = None
         self.remarks: list[str] = []
@@ -42,8 +41,7 @@ class Baselines:
             compared = ()
         elif not isinstance(training, Whole):
             self.remarks.append("from files, training-free baselines are not scored")
-            encoder = nodes.info.feature_encoder
-            if task.links is not None and encoder is not None and encoder.structure is not None:
+            if task.links is not None and graph.info.is_structural:
                 known = "structural features include the held-out edges"
                 self.remarks.append(f"{known}, so link scores may be slightly too high")
         elif compared and (graph.num_nodes > MOST_NODES or graph.num_edges > MOST_EDGES):

@@ -15,7 +15,7 @@ from clnr.embedding.fitting import (
     with_readout,
 )
 from clnr.embedding.result.embedding_result import EmbeddingResult
-from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.node_ids import kind_numbers
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
 from clnr.embedding.rows.whole import RowMaker, Whole
@@ -36,12 +36,12 @@ from clnr.support.processes.workers import ALONE
 from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
 from clnr.support.storage import check_positive
-from clnr.tables.columns.structural import degree_features
-from clnr.tables.table_graph import TableInfo
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.structural import degree_features
 
 
 def embed_graph(
-    nodes: Nodes,
+    graph: Graph,
     asked: Recipe,
     settings: Settings,
     workspace: Workspace,
@@ -51,22 +51,22 @@ def embed_graph(
     """Train without some of the edges, score by those, and embed the whole graph. All workers call it; the first has a result.
 
     Args:
-        nodes: The graph and who its nodes are; in memory or, where the workspace has blocks, in files.
+        graph: The graph, in memory or, where the workspace has blocks, in files.
         asked: All hyper-parameters.
         settings: How it is done.
         workspace: Where what is made is kept for the next step, and for a process that resumes a stopped run.
         compared: The baselines that are scored beside it.
         bar: Shows progress.
     """
-    graph, method = nodes.graph, settings.method
+    method = settings.method
     # What is held out, what of it a purpose chooses by, and what is left to score by.
     with stage("prepare"):
         _, recipe = supervision_for(method, graph, settings.seed, asked, settings.engine)
-        held = hold_out(graph, settings.hold_out, settings.seed, nodes.kind_numbers) if settings.hold_out else None
+        held = hold_out(graph, settings.hold_out, settings.seed, kind_numbers(graph)) if settings.hold_out else None
         labelled = labelled_nodes(graph, settings.seed)
         judge, links = judge_for(settings.purpose, labelled, held, settings.seed)
         task = Task.of(graph, links, judge if settings.purpose or settings.tried else None)
-        rows = _rows(nodes, held, settings, workspace, bar)
+        rows = _rows(graph, held, settings, workspace, bar)
 
     epochs = recipe.epochs if method.objective else 0
     with stage("train"), bar.training(f"{method.name} on {graph.num_nodes:,} nodes", epochs) as progress:
@@ -83,16 +83,16 @@ def embed_graph(
         assert learned is not None
         fitted = with_readout(trained, learned)
     with stage("baselines", whole=True):
-        baselines = Baselines(nodes, rows, task, settings, compared, fitted.model)
+        baselines = Baselines(graph, rows, task, settings, compared, fitted.model)
     fitted, told = baselines.choose(fitted)
     model = fitted.model
     # The vectors, from all edges; a device has one graph at a time.
     if held is not None:
         rows.close()
         release_freed()
-        rows = _rows(nodes, None, settings, workspace, bar)
+        rows = _rows(graph, None, settings, workspace, bar)
     with stage("embed"):
-        vectors = write_vectors(model, rows, nodes, workspace)
+        vectors = write_vectors(model, rows, graph, workspace)
         check_unchanged(graph)
     if not settings.workers.first:
         return None
@@ -112,26 +112,25 @@ def embed_graph(
             *baselines.remarks,
         ]
     rows.close()
-    fingerprint = settings.fingerprint(nodes.graph.digest, asked)
-    return EmbeddingResult(model, nodes, vectors, fitted.losses, scores, tuple(warnings), baseline_scores, fingerprint)
+    fingerprint = settings.fingerprint(graph.digest, asked)
+    return EmbeddingResult(model, graph, vectors, fitted.losses, scores, tuple(warnings), baseline_scores, fingerprint)
 
 
-def _rows(nodes: Nodes, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar) -> RowMaker:
+def _rows(graph: Graph, held: HeldOutPairs | None, settings: Settings, workspace: Workspace, bar: Bar) -> RowMaker:
     """What makes rows of the nodes of a graph without the edges that are held out."""
-    graph = nodes.graph
     # Loops weigh the median of edges, so that the unit of weights has no effect.
     loop_weight = check_positive(median_weight(graph.incoming.weight))
     if workspace.block_rows is None:
-        seen = graph if held is None else training_graph(nodes.info, without_pairs(graph, held.positives))
+        seen = graph if held is None else training_graph(without_pairs(graph, held.positives))
         return Whole(seen, settings.engine, loop_weight)
     keys = None if held is None else edge_keys(held.positives, graph.num_nodes)
     part = workspace.part("all" if held is None else "seen")
     return Passes(in_blocks(graph, loop_weight, keys), settings, part, workspace.block_rows, bar)
 
 
-def training_graph(info: TableInfo, seen: Graph) -> Graph:
+def training_graph(seen: Graph) -> Graph:
     """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
-    structure = None if info.feature_encoder is None else info.feature_encoder.structure
+    structure = None if seen.info.encoder is None else FeatureEncoder.of(seen.info.encoder).structure
     if structure is None:
         return seen
     source, target, _ = seen.edges()

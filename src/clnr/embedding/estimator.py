@@ -16,19 +16,18 @@ from clnr.embedding import job
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.extend import embed_nodes, extend
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.graph_facts import table_warnings
-from clnr.embedding.graph_sources import as_nodes
+from clnr.embedding.graph_sources import as_graph
 from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.result.artifact import Output, load_result, name_nodes, write_result
 from clnr.embedding.result.clusters import Clusters, find_clusters
 from clnr.embedding.result.embedding_result import EmbeddingResult
 from clnr.embedding.result.neighbors import describe_similar
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.result.report_data import report_html
 from clnr.embedding.result.shards import Shards
 from clnr.engine import choose
 from clnr.engine.distributed.worker_session import joined
 from clnr.errors import ClnrError, RecipeError
+from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -36,7 +35,6 @@ from clnr.support.arguments import caller_level, check_int, check_path, check_ty
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import log_progress
 from clnr.support.storage import resolve_path, write_bytes
-from clnr.tables.ingest_report import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
 
@@ -96,7 +94,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             ``validation_accuracy`` and ``majority_accuracy`` of a linear probe.
         baselines_: With ``evaluate``, the scores of raw features and of training-free methods, by name.
         warnings_: Warnings from reading the tables and from training, one string each.
-        ingest_report_: Counts of what was found in the tables, if the graph was read from tables.
+        table_info_: What was found in the tables, if the graph was read from tables.
         n_features_in_: Number of features per node.
     """
 
@@ -124,7 +122,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
         """
-        return make_plan(as_nodes(X if self.graph is None else self.graph), self._settings())
+        return make_plan(as_graph(X if self.graph is None else self.graph), self._settings())
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -138,10 +136,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         source = X if self.graph is None else self.graph
         with joined(self.device) as workers, log_progress(_truth("verbose", self.verbose) and workers.first) as bar:
-            result = job.embed(lambda: as_nodes(source), self._settings(workers), bar=bar)
+            result = job.embed(lambda: as_graph(source), self._settings(workers), bar=bar)
         if result is not None:
             self._set_result(result)
-            _warn_of(result.nodes)
+            _warn_of(result.graph)
         return self
 
     def _settings(self, workers: Workers = ALONE) -> Settings:
@@ -173,11 +171,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         result = self._result
         if self.graph is not None:
             return result.z[result.nodes.rows(X)]
-        nodes = as_nodes(X, result.nodes.info.feature_encoder)
-        if nodes.graph.digest == result.nodes.graph.digest:
+        graph = as_graph(X, result.graph.info.encoder)
+        if graph.digest == result.graph.digest:
             return result.z.copy()
-        _warn_of(nodes)
-        return embed_nodes(result.model, nodes, choose(self.device, self.precision, self.threads))
+        _warn_of(graph)
+        return embed_nodes(result.model, graph, choose(self.device, self.precision, self.threads))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of its graph."""
@@ -201,7 +199,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             result = extend(self._result, tables, choose(self.device, self.precision, self.threads), bar=bar)
         larger = clone(self)
         larger._set_result(result)
-        _warn_of(result.nodes, self._result.nodes.graph.num_nodes)
+        _warn_of(result.graph)
         return larger
 
     def similar(
@@ -251,7 +249,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         for argument, text in (("title", title), ("name", name), ("colour", colour)):
             check_type(argument, text, str | None, "text")
         result = name_nodes(self._result, name)
-        return write_bytes(file, report_html(result, result.nodes.graph.name if title is None else title, colour))
+        return write_bytes(file, report_html(result, result.graph.name if title is None else title, colour))
 
     def save(self, folder: str | Path, *, force: bool = False, report: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr transform`` read: model, recipe, graph and embedding.
@@ -300,8 +298,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.embedding_, self.ids_ = result.z, result.nodes.ids
         self.recipe_, self.n_features_in_ = result.model.recipe, result.model.features
         self.losses_, self.scores_, self.baselines_ = result.losses, result.scores, result.baselines
-        self.warnings_ = (*result.nodes.warnings, *result.warnings)
-        self.ingest_report_ = result.nodes.info.ingest_report
+        self.warnings_ = (*result.graph.info.notes, *result.warnings)
+        self.table_info_ = result.graph.info
 
     @property
     def _n_features_out(self) -> int:
@@ -312,10 +310,8 @@ def _truth(name: str, value: Any) -> bool:
     return bool(check_type(name, value, int | np.bool_, "True or False"))
 
 
-def _warn_of(nodes: Nodes, known: int = 0) -> None:
-    """Warn of likely mistakes that are easily overlooked, such as lost edges."""
-    report, marked = nodes.info.ingest_report, "warning: "
-    warned = table_warnings(nodes.graph, nodes.info, known)
-    lines = [line.removeprefix(marked) for line in warned if line.startswith(marked)]
-    for message in dict.fromkeys(filter(None, (report.hint, dangling_warning(report), *lines))):
-        warnings.warn(message, UserWarning, stacklevel=caller_level())
+def _warn_of(graph: Graph) -> None:
+    """Warn of likely mistakes in tables, and of edges that were left out."""
+    for note in graph.info.notes:
+        if note.startswith(("warning: ", "left out: ")):
+            warnings.warn(note.removeprefix("warning: "), UserWarning, stacklevel=caller_level())

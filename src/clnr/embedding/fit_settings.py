@@ -20,7 +20,6 @@ from clnr.support.arguments import check_hold_out, check_seed, check_type
 from clnr.support.humanize import plural
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import Bar
-from clnr.tables import FeatureEncoder
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.fingerprint import fingerprint
 
@@ -89,14 +88,13 @@ class Settings:
         some = TRIED if self.purpose or (self.evaluate and self.method.objective is not None) else ()
         return tuple(each for each in some if each.keys() <= {*self.method.keys} - {*self.fixed})
 
-    def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
+    def recipe_for(self, graph: Graph) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph, and the choices in it that follow from the graph."""
         if isinstance(self.recipe, Recipe):
             return self._fitting(self.recipe.but(**self.fixed), graph), []
-        featureless = encoder is not None and encoder.structure is not None
         # An encoder of the user's own has a number of features, to which none are added unasked.
         known = self.fixed if self.method.own_encoder is None else {*self.fixed, "structure"}
-        recipe, choices = default_recipe(self.method, graph, featureless, known)
+        recipe, choices = default_recipe(self.method, graph, graph.info.is_structural, known)
         return self._fitting(recipe.but(**{**(self.effort or {}), **self.fixed}), graph), choices
 
     def _fitting(self, recipe: Recipe, graph: Graph) -> Recipe:

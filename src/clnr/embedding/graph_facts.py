@@ -1,25 +1,17 @@
-"""Facts about a graph, and warnings about its tables, a line each; some nodes that stand for all."""
+"""Facts about a graph, as numbers and in words; some nodes that stand for all."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from clnr.errors import one_line
 from clnr.graph import Graph
 from clnr.graph.csr import Array, median_weight
+from clnr.graph.table_info import TableInfo
 from clnr.support.humanize import plural
-from clnr.tables.ingest_report import MUCH_SHARE, count_lines, isolated_line
-from clnr.tables.table_graph import TableInfo
 
-# As long as errors may be: a query that is cut does not work.
-_LONGEST_WARNING_LETTERS = 1000
-# The number of labelled nodes from which on classes should have a least number of nodes each.
-_LEAST_LABELLED_NODES = 20
-_LEAST_NODES_OF_CLASS = 5
 # The most edges of a graph whose components are counted.
 _MOST_COUNTED_EDGES = 20_000_000
 
@@ -101,31 +93,9 @@ def summary(counts: dict[str, Any]) -> str:
 
 def kind_weights(info: TableInfo) -> list[str]:
     """By what the weights of each kind of edges were multiplied, in a line; none if there is one kind."""
-    kinds = info.ingest_report.edge_types
+    kinds = info.edge_kinds
     factors = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in kinds.items())
     return [f"mean factor of the edge weights of each kind: {factors}"] if len(kinds) > 1 else []
-
-
-def table_warnings(graph: Graph, info: TableInfo, known: int = 0) -> list[str]:
-    """Odd things in the tables, and what was done about each, a line each; first, what should rather be run, and warnings.
-
-    The first ``known`` nodes were in an earlier graph.
-    """
-    report = info.ingest_report
-    # Nodes without edges may also be those of the earlier graph.
-    counted = replace(report, isolated=0) if known else report
-    lines = count_lines(counted, graph.incoming.weight is not None)
-    labels, classes = graph.labels, graph.num_classes
-    labelled = 0 if labels is None else int((labels >= 0).sum())
-    if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:
-        lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
-    degrees = graph.degrees[known:] if known else np.empty(0)
-    if known and (isolated := int((degrees == 0).sum())):
-        much = "warning: " if report.rows and isolated > MUCH_SHARE * len(degrees) else ""
-        count = f"{isolated:,} of {plural(len(degrees), 'new node')}"
-        lines.append(f"{much}{isolated_line(isolated, count)}")
-    lines = sorted((*lines, *report.remarks), key=lambda line: not line.startswith("warning: "))
-    return [*filter(None, [report.hint]), *(one_line(line, _LONGEST_WARNING_LETTERS) for line in lines)]
 
 
 def sample_nodes(count: int, most: int) -> Array:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.embedding.result.nodes import Nodes
 from clnr.errors import DataError, one_line
 from clnr.graph import Graph
 from clnr.graph.arrays import as_adjacency, as_array, is_tensor
 from clnr.graph.folder import open_graph
+from clnr.graph.table_info import TableInfo
 from clnr.support.arguments import caller_level
 from clnr.support.humanize import describe_error
-from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
-from clnr.tables.columns.structural import degree_features
-from clnr.tables.ingest_report import unused_numbers
-from clnr.tables.io.source import is_table
+from clnr.tables import read_tables
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.io.open import is_table
+from clnr.tables.structural import StructuralFeatures, degree_features
 
 _SUPPORTED = (
     "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: "
@@ -36,50 +36,40 @@ _AMBIGUOUS_SHAPES = ((2, 2), (2, 3), (3, 3))
 _LARGEST_EXACT_FLOAT = 2.0**53
 
 
-def as_nodes(source: Any, feature_encoder: FeatureEncoder | None = None) -> Nodes:
-    """The nodes of a graph of any type that ``NodeEmbedder`` takes; of a folder, all that is large stays in its files."""
-    if isinstance(source, str | Path) and Path(source).is_dir():
-        return Nodes.of_folder(open_graph(source))
-    return Nodes.of_tables(as_table_graph(source, feature_encoder))
+def as_graph(source: Any, encoder: Mapping[str, Any] | None = None) -> Graph:
+    """A graph from any type that ``NodeEmbedder`` takes, its features encoded as those of an earlier graph, if given.
 
-
-def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
-    """A graph from any type that ``NodeEmbedder`` takes, with features encoded as those of an earlier graph, if given."""
-    if isinstance(source, TableGraph):
-        return source
+    Of a graph folder, all that is large stays in its files.
+    """
     if isinstance(source, Graph):
-        return TableGraph(source, None)
-    if isinstance(source, str | Path) and not (Path(source).exists() or _GLOB.intersection(str(source))):
-        missing = f"{one_line(str(source))}: there is no such file or folder"
-        raise DataError(f"{missing}, so it is not a graph; pass {_SUPPORTED}")
+        return source
+    if isinstance(source, str | Path):
+        if Path(source).is_dir():
+            return open_graph(source)
+        if not (Path(source).exists() or _GLOB.intersection(str(source))):
+            missing = f"{one_line(str(source))}: there is no such file or folder"
+            raise DataError(f"{missing}, so it is not a graph; pass {_SUPPORTED}")
     whole = _edge_columns(source)
     is_pair = whole is None and isinstance(source, tuple | list) and len(source) == 2
     first, second = source if is_pair else (source, None)
     edges = _edge_columns(first) if is_pair else whole
     if edges is not None and second is not None and not _is_table(second):
-        columns = dict(zip(_EDGE_COLUMNS, edges, strict=False))
-        return TableGraph(Graph.from_edges(**columns, features=second, undirected=True), None)
+        return Graph.from_edges(**dict(zip(_EDGE_COLUMNS, edges, strict=False)), features=second, undirected=True)
     if edges is not None:
-        return read_tables(_edge_table(edges), second, feature_encoder=feature_encoder)
+        return read_tables(_edge_table(edges), second, encoder=encoder)
     if sp.issparse(first) or _is_array(first):
-        return _adjacency(first, second, feature_encoder)
+        if second is not None:
+            return Graph.from_scipy(first, second)
+        entries = as_adjacency(first)
+        return _with_structure(Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32)), encoder)
     if _is_table(first):
         beside = {"nodes": second} if second is None or _is_table(second) else {"feature_matrix": second}
-        return _warned(read_tables(first, **beside, feature_encoder=feature_encoder))
+        return read_tables(first, **beside, encoder=encoder)
     if hasattr(source, "edge_index") or hasattr(source, "to_homogeneous"):
-        return TableGraph(Graph.from_pyg(source), None)
+        return Graph.from_pyg(source)
     if hasattr(source, "adj") and hasattr(source, "is_directed"):
-        return _networkx(source, feature_encoder)
+        return _networkx(source, encoder)
     raise DataError(f"a {type(source).__name__} is not a graph; pass {_SUPPORTED}")
-
-
-def _warned(table_graph: TableGraph) -> TableGraph:
-    """The same graph, after a warning of numbers beside the ends of edges that are not used."""
-    if unused := unused_numbers(table_graph.ingest_report.columns):
-        names = ", ".join(f"'{column}'" for column in unused)
-        message = f"numeric columns not used: {names}; read_tables takes one of them as weight, and drops those in ignore"
-        warnings.warn(message, UserWarning, stacklevel=caller_level())
-    return table_graph
 
 
 def _is_table(given: Any) -> bool:
@@ -87,31 +77,22 @@ def _is_table(given: Any) -> bool:
     return is_table(given) or (isinstance(given, Mapping) and any(map(is_table, given.values())))
 
 
-def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
-    if features is not None:
-        return TableGraph(Graph.from_scipy(matrix, features), None)
-    entries = as_adjacency(matrix)
-    bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
-    return _with_structural_features(bare, feature_encoder)
-
-
-def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
-    if not len(graph):
+def _networkx(given: Any, encoder: Mapping[str, Any] | None) -> Graph:
+    if not len(given):
         raise DataError("the graph has no nodes")
-    has_features = any("x" in attributes for _, attributes in graph.nodes(data=True))
-    is_labelled = all(isinstance(each, numbers.Integral) for _, each in graph.nodes(data="label"))
+    has_features = any("x" in attributes for _, attributes in given.nodes(data=True))
+    is_labelled = all(isinstance(each, numbers.Integral) for _, each in given.nodes(data="label"))
     if has_features:
-        table_graph = TableGraph(Graph.from_networkx(graph, labels="label" if is_labelled else None), None)
+        graph = Graph.from_networkx(given, labels="label" if is_labelled else None)
     else:
-        bare = graph.copy()
+        bare = given.copy()
         for _, attributes in bare.nodes(data=True):
             attributes["x"] = np.empty(0, np.float32)
-        table_graph = _with_structural_features(Graph.from_networkx(bare), feature_encoder)
-    if unused := _unused(graph, {"x", "label"} if has_features and is_labelled else {"x"}):
+        graph = _with_structure(Graph.from_networkx(bare), encoder)
+    if unused := _unused(given, {"x", "label"} if has_features and is_labelled else {"x"}):
         warnings.warn(unused, UserWarning, stacklevel=caller_level())
-        report = table_graph.ingest_report
-        table_graph = table_graph._replace(ingest_report=replace(report, remarks=(*report.remarks, unused)))
-    return table_graph
+        graph = dataclasses.replace(graph, info=dataclasses.replace(graph.info, notes=(unused,)))
+    return graph
 
 
 def _unused(graph: Any, used: set[str]) -> str | None:
@@ -125,16 +106,16 @@ def _unused(graph: Any, used: set[str]) -> str | None:
     return one_line(f"not used of this networkx graph: {', '.join(unused)}; features are the node attribute 'x'")
 
 
-def _with_structural_features(bare: Graph, feature_encoder: FeatureEncoder | None) -> TableGraph:
+def _with_structure(bare: Graph, encoder: Mapping[str, Any] | None) -> Graph:
     """A graph without features, given structural ones."""
     if not bare.num_nodes:
         raise DataError("the graph has no nodes")
-    source, target, weight = bare.edges()
+    source, target, _ = bare.edges()
     columns = degree_features(source, target, bare.num_nodes)
-    structure = (None if feature_encoder is None else feature_encoder.structure) or StructuralFeatures.fit(columns)
-    features = structure.features(columns)
-    graph = Graph.from_edges(source, target, features, weight=weight, ids=bare.ids, name=bare.name)
-    return TableGraph(graph, FeatureEncoder((), {}, structure))
+    known = None if encoder is None else FeatureEncoder.of(encoder).structure
+    structure = known or StructuralFeatures.fit(columns)
+    info = TableInfo(encoder=FeatureEncoder(structure=structure).to_json())
+    return dataclasses.replace(bare, features=structure.features(columns), info=info)
 
 
 # -- lists and arrays of edges: pairs of ids, triples with weights, PyG's edge_index --

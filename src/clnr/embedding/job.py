@@ -13,11 +13,11 @@ from clnr.embedding.planning.plan import make_plan
 from clnr.embedding.result.artifact import Output, load_result, write_reserved
 from clnr.embedding.result.artifact_files import check_output
 from clnr.embedding.result.embedding_result import EmbeddingResult
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.result.shards import Shards
 from clnr.embedding.workspace import Workspace
 from clnr.engine import choose_again
 from clnr.errors import DataError, option
+from clnr.graph import Graph
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
@@ -42,12 +42,11 @@ def as_begun(settings: Settings, out: Path | None = None) -> Settings:
 
 
 def embed(
-    read: Callable[[], Nodes],
+    read: Callable[[], Graph],
     settings: Settings,
     *,
     limit: float | None = None,
     output: Output | None = None,
-    names: str | None = None,
     bar: Bar = QUIET,
 ) -> EmbeddingResult | None:
     """Read, plan, train, embed, score and write. Without an output nothing is written, but for what memory does not hold.
@@ -60,19 +59,18 @@ def embed(
         settings: How it is done.
         limit: The bytes of memory that may be used on this machine; None for what is free.
         output: Where the result is written; None for nowhere.
-        names: The column of names, if one was asked for.
         bar: Shows progress.
     """
     workers = settings.workers
     settings.engine.wake()
     with _reserved(output, settings) as finished:
         with stage("read"):
-            nodes = read()
+            graph = read()
         with stage("plan"):
-            plan = make_plan(nodes, settings, limit)
-        fingerprint = settings.fingerprint(nodes.graph.digest, plan.recipe)
+            plan = make_plan(graph, settings, limit)
+        fingerprint = settings.fingerprint(graph.digest, plan.recipe)
         workers.check_same_on_all_ranks(lambda: fingerprint)
-        done = finished and output is not None and _is_finished(nodes, settings, fingerprint, output, names)
+        done = finished and output is not None and _is_finished(settings, fingerprint, output)
         if done and output is not None:
             # A process that was killed at the very end may have left it.
             Workspace.of_output(output.folder).remove()
@@ -89,8 +87,8 @@ def embed(
         workspace.begin(fingerprint, settings.engine.choices, settings.resume)
         if workers.first and workspace.has_kept("model"):
             bar.note("training is complete; continuing with the embedding")
-        nodes = nodes if plan.block_rows is not None else nodes.in_memory()
-        result = embed_graph(nodes, plan.recipe, settings, workspace, settings.compared, bar)
+        graph = graph if plan.block_rows is not None else graph.in_memory()
+        result = embed_graph(graph, plan.recipe, settings, workspace, settings.compared, bar)
         if output is not None:
             if result is not None:
                 with stage("write"), enough_memory():
@@ -115,7 +113,7 @@ def _reserved(output: Output | None, settings: Settings) -> Iterator[bool]:
         yield finished
 
 
-def _is_finished(nodes: Nodes, settings: Settings, now: Fingerprint, output: Output, names: str | None) -> bool:
+def _is_finished(settings: Settings, now: Fingerprint, output: Output) -> bool:
     """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
     earlier = load_result(output.folder)
     # What was chosen for the machine may be otherwise on another one.
@@ -123,8 +121,6 @@ def _is_finished(nodes: Nodes, settings: Settings, now: Fingerprint, output: Out
     asked = settings.engine.asked._asdict().items()
     wanted |= {name: value for name, value in asked if value not in ("auto", None)}
     differs = []
-    if names is not None and earlier.nodes.info.ingest_report.names != nodes.info.ingest_report.names:
-        differs.append(f"its names come from another column; clnr report {output.folder} --name {names} changes that")
     if not earlier.fingerprint:
         differs.append("it was extended")
     elif changed := differences({**earlier.model.provenance._asdict(), **earlier.fingerprint}, wanted):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _CHECKED_NODES = 1 << 16
+_NO_TABLES = TableInfo()
 
 
 class Split(NamedTuple):
@@ -88,7 +89,7 @@ class Graph:
     split: Split | None = None
     name: str = "graph"
     dataset: str | None = None
-    info: TableInfo = TableInfo()
+    info: TableInfo = _NO_TABLES
     columns: NodeTable | None = None
     stored: Stored | None = None
 

@@ -19,7 +19,8 @@ class ColumnInfo(NamedTuple):
     Attributes:
         table: ``edges`` or ``nodes``, followed by the name of its kind where there are several: ``nodes user``.
         column: Its name.
-        role: ``source``, ``target``, ``weight``, ``edge type``, ``until``, ``id``, ``label``, ``name``, ``feature`` or ``unused``.
+        role: Of edges ``source``, ``target``, ``weight``, ``edge type`` or ``until``; of nodes ``id``, ``label``, ``name`` or
+            ``feature``; else ``unused``.
         type: Its type, where that has been found out.
         note: How it is encoded, or why it is not used.
         features: How many features it became.
@@ -69,8 +70,13 @@ class TableInfo:
         """What of tables belongs to the digest of a graph: columns, categories, classes and kinds."""
         encoded = () if self.encoder is None else self.encoder["columns"]
         columns = [(each["column"], each["kind"], each["values"]) for each in encoded]
-        facts = columns, self.classes, self.node_kinds, sorted(self.edge_kinds), self.unused
+        facts = columns, self.classes, self.names, self.node_kinds, sorted(self.edge_kinds), self.unused
         return json.dumps(facts) if any(facts) else ""
+
+    @property
+    def is_structural(self) -> bool:
+        """Whether features come from the structure of the graph."""
+        return self.encoder is not None and self.encoder["structure"] is not None
 
     @property
     def label_column(self) -> str:

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.rows.passes import rows_of
 from clnr.embedding.scoring import judges
 from clnr.engine import Engine
@@ -121,9 +120,9 @@ def _embedded_bytes(model: Model, nodes: int, features: int) -> float:
 # -- from files -------------------------------------------------------------------------------------------------------
 
 
-def needs_in_blocks(nodes: Nodes, settings: Settings, recipe: Recipe, workers: int, local_workers: int) -> Needs:
+def needs_in_blocks(graph: Graph, settings: Settings, recipe: Recipe, workers: int, local_workers: int) -> Needs:
     """What one of the workers takes where the graph stays in files: rows are made for a block of nodes at a time."""
-    graph, model, size = nodes.graph, settings.method.build(recipe), size_of(nodes.graph)
+    model, size = settings.method.build(recipe), size_of(graph)
     features, width = model.input_width(size.features), max(recipe.hidden, recipe.dimension)
     share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / workers))
     work = step_work(len(settings.method.views), model.objective, share, size._replace(features=features))
@@ -135,7 +134,7 @@ def needs_in_blocks(nodes: Nodes, settings: Settings, recipe: Recipe, workers: i
     widest = max(width, features, *(part.walk_columns for part in model.inputs), *propagated)
     # The sample's rows, once more those of the nodes that stand for all, and some of these on the way to their covariance.
     stand_for_all, block = min(size.nodes, FITTED_NODES), 3 * min(size.nodes, ROWS)
-    fitted = _FLOAT_BYTES * columns * (_sampled_nodes(nodes, settings) + stand_for_all + block)
+    fitted = _FLOAT_BYTES * columns * (_sampled_nodes(graph, settings) + stand_for_all + block)
     directions = 0.0 if model.readout is None else _direction_bytes(size, features, model.readout.feature_columns(features))
     return Needs(
         3 * _FLOAT_BYTES * graph.num_nodes,
@@ -154,13 +153,13 @@ def _width(model: Model, source: Source, features: int) -> int:
     return source.walk_columns or model.readout.feature_columns(features)
 
 
-def _sampled_nodes(nodes: Nodes, settings: Settings) -> int:
+def _sampled_nodes(graph: Graph, settings: Settings) -> int:
     """How many nodes the read-out is fitted to, scored by and chosen by."""
     # The ends of held-out edges and non-edges, and the neighbours that nodes of several kinds are compared by.
-    kinds = nodes.info.ingest_report.node_kinds
+    kinds = graph.info.node_kinds
     ends = 4 * (MOST_PAIRS if len(kinds) < 2 else MOST_PAIRS_OF_KINDS * (1 + MOST_NEIGHBOURS))
     chosen_by = judges.MOST_NODES if settings.purpose and settings.tried else 0
-    return min(nodes.graph.num_nodes, FITTED_NODES + ends + chosen_by)
+    return min(graph.num_nodes, FITTED_NODES + ends + chosen_by)
 
 
 def _direction_bytes(size: Size, features: int, columns: int) -> float:

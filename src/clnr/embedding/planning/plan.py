@@ -19,7 +19,6 @@ from clnr.embedding.planning.memory_bound import (
     needs_in_memory,
     size_of,
 )
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.scoring.judges import check_purpose
 from clnr.errors import MethodError, OutOfMemory, option
 from clnr.graph import Graph
@@ -27,7 +26,7 @@ from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
 from clnr.support.humanize import gigabytes, plural
 from clnr.support.machine import memory
-from clnr.tables.ingest_report import column_lines
+from clnr.tables.report import column_lines
 
 SMALL_BYTES = 2.5e8
 """A graph that takes no more beside Python and torch is small: no setting would change much, and it is never refused."""
@@ -38,7 +37,7 @@ class Plan:
     """What is known before a job runs; ``print`` shows its ``lines``.
 
     Attributes:
-        nodes: The graph, and how tables were turned into it.
+        graph: The graph, and how tables became it.
         settings: How the job is done.
         recipe: All hyper-parameters.
         workers: How many processes share the training.
@@ -48,7 +47,7 @@ class Plan:
         notes: What else to know of what will be done, a line each.
     """
 
-    nodes: Nodes
+    graph: Graph
     settings: Settings
     recipe: Recipe
     workers: int
@@ -60,25 +59,23 @@ class Plan:
     @cached_property
     def counts(self) -> dict[str, Any]:
         """Facts of the graph as numbers, by name."""
-        return counts_of(self.nodes.graph)
+        return counts_of(self.graph)
 
     @property
     def warnings(self) -> list[str]:
-        """Odd things in the tables, a line each; a hint what to run instead comes first."""
-        return self.nodes.warnings
+        """Odd things in the tables, a line each."""
+        return [*self.graph.info.notes]
 
     @property
     def lines(self) -> list[str]:
         """What was read, what will be done, and the memory that it takes: a line each, with bullets below."""
-        report = self.nodes.info.ingest_report
-        hint = [report.hint] if report.hint else []
-        read = *column_lines(report.columns), *self.warnings[len(hint) :]
+        read = *column_lines(self.graph.info.columns), *self.warnings
         groups = (
             (f"read: {summary(self.counts)}", read),
             (f"plan: {self._method_words}", (*(str(each) for each in self.choices if each.matters), *self.notes)),
             (f"memory: at most {gigabytes(self.memory)}", ()),
         )
-        return [*hint, *(line for heading, more in groups for line in (heading, *(f"- {each}" for each in more)))]
+        return [line for heading, more in groups for line in (heading, *(f"- {each}" for each in more))]
 
     @property
     def _method_words(self) -> str:
@@ -95,8 +92,8 @@ class Plan:
             "graph": self.counts,
             "choices": [choice._asdict() for choice in self.choices],
             "notes": list(self.notes),
-            "columns": column_lines(self.nodes.info.ingest_report.columns),
-            "warnings": [*self.warnings, *kind_weights(self.nodes.info)],
+            "columns": column_lines(self.graph.info.columns),
+            "warnings": [*self.warnings, *kind_weights(self.graph.info)],
             "memory_bytes": self.memory,
             "workers": self.workers,
             "from_files": self.block_rows is not None,
@@ -106,39 +103,39 @@ class Plan:
         return "\n".join(self.lines)
 
 
-def make_plan(nodes: Nodes, settings: Settings, limit: float | None = None, workers: int | None = None) -> Plan:
+def make_plan(graph: Graph, settings: Settings, limit: float | None = None, workers: int | None = None) -> Plan:
     """Everything that can be known before training; refuses what cannot work. All workers call it.
 
     Args:
-        nodes: The graph, in memory or in a folder.
+        graph: The graph, in memory or in a folder.
         settings: How the job is done.
         limit: The bytes of memory that may be used on this machine; None for what is free.
         workers: How many would share the training on this machine; None for those of the settings.
     """
-    graph, method = nodes.graph, settings.method
+    method = settings.method
     check_labels(method, graph.labels is not None)
     check_purpose(settings, graph)
     check_used(method, settings.fixed)
-    recipe, choices = settings.recipe_for(graph, nodes.info.feature_encoder)
+    recipe, choices = settings.recipe_for(graph)
     method.check(recipe)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     settings.check_size(total, recipe, graph.num_nodes)
-    bound, rows = blocks_of(nodes, settings, recipe, limit, total, beside)
+    bound, rows = blocks_of(graph, settings, recipe, limit, total, beside)
     # Without training, views are never drawn.
     unused = declared(part for view in method.views for part in view) if method.objective is None else {}
     chosen = tuple(each for each in choices if getattr(recipe, each.key) == each.value and each.key not in unused)
     notes = *untrained(method, recipe), *method.build(recipe).encoder.notes(graph.incoming.weight is not None)
-    return Plan(nodes, settings, recipe, total, bound, rows, chosen, notes)
+    return Plan(graph, settings, recipe, total, bound, rows, chosen, notes)
 
 
 def blocks_of(
-    nodes: Nodes, settings: Settings, recipe: Recipe, limit: float | None = None, total: int = 1, beside: int = 1
+    graph: Graph, settings: Settings, recipe: Recipe, limit: float | None = None, total: int = 1, beside: int = 1
 ) -> tuple[float, int | None]:
     """A bound of the memory, and the rows of a block; None for these if the graph is loaded.
 
     It stays in files if one of the workers, ``beside`` each other on this machine, cannot load it.
     """
-    graph, usable = nodes.graph, _usable(limit)
+    usable = _usable(limit)
     needed = needs_in_memory(settings.method, recipe, size_of(graph), settings.engine).peak(graph.num_nodes)
     # Processes share the memory of a CPU.
     bound = needed if settings.engine.device.type != "cpu" else beside * needed
@@ -155,7 +152,7 @@ def blocks_of(
         raise MethodError(f"{graph.stored.path}: {needs}: {reason}")
     # Where nothing is known, 4 GiB.
     share = (usable if usable < float("inf") else 1 << 32) / beside
-    each = needs_in_blocks(nodes, settings, recipe, total, beside)
+    each = needs_in_blocks(graph, settings, recipe, total, beside)
     if each.peak() > max(share, PROGRAM_BYTES + SMALL_BYTES):
         shared = f" in each of {beside} processes" if beside > 1 else ""
         raise OutOfMemory(

@@ -28,13 +28,14 @@ from clnr.embedding.result.artifact_files import (
     SHARDS,
     VECTORS,
     ArtifactFiles,
+    load_graph,
     write_report_file,
 )
 from clnr.embedding.result.artifact_model import load_model, write_model
 from clnr.embedding.result.embedding_result import EmbeddingResult
 from clnr.embedding.result.export import WRITERS
 from clnr.embedding.result.node_ids import lasting_ids
-from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.nodes import with_names
 from clnr.embedding.result.report_data import report_html
 from clnr.embedding.result.shards import Shards, load_vectors, write_shard
 from clnr.engine import Reference
@@ -42,11 +43,11 @@ from clnr.errors import DataError
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
 from clnr.graph.folder import write_graph
+from clnr.graph.manifest import GRAPH_FILES
 from clnr.support.stage_clock import stage
 from clnr.support.storage import (
     check_folder,
     errors_name,
-    lock,
     parse_json,
     read_stable,
     reserve_folder,
@@ -56,7 +57,6 @@ from clnr.support.storage import (
     write_file,
     write_folder,
 )
-from clnr.tables.ingest_report import GRAPH_FILES, NODES, TABLES
 
 
 @dataclass(frozen=True)
@@ -98,31 +98,24 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
         last["baselines"] = without_nan(result.baselines)
     epochs = [{"epoch": i, "loss": loss} for i, loss in enumerate(result.losses, 1)]
     (folder / METRICS).write_bytes("".join(json.dumps(line) + "\n" for line in [*epochs, last]).encode())
-    (folder / TABLES).write_bytes(result.nodes.info.to_json())
     (folder / FINGERPRINT).write_bytes(json.dumps(result.fingerprint, indent=1).encode())
-    _write_graph(result.nodes, folder / GRAPH)
+    _write_graph(result.graph, folder / GRAPH)
     if isinstance(result.z, Shards):
         (folder / SHARDS).mkdir()
         _link_files(result.z.paths, result.z.folder, folder)
     else:
-        write_shard(folder / VECTORS, result.nodes, 0, result.z)
+        write_shard(folder / VECTORS, result.graph, 0, result.z)
     write_bytes(folder / DIGESTS, _digests_json(folder))
 
 
-def _write_graph(nodes: Nodes, folder: Path) -> None:
-    """Write the graph folder of a result: graph, node table, and how tables were read; one in files is linked."""
-    import pyarrow.parquet as pq
-
+def _write_graph(graph: Graph, folder: Path) -> None:
+    """Write the graph folder of a result; one in files is linked."""
     folder.mkdir()
-    if nodes.graph.stored is not None:
-        path = nodes.graph.stored.path
+    if graph.stored is not None:
+        path = graph.stored.path
         _link_files((path / name for name in GRAPH_FILES), path, folder)
         return
-    files: dict[str, Any] = {TABLES: lambda path: path.write_bytes(nodes.info.to_json())}
-    if nodes.table is not None:
-        columns = nodes.table.table()
-        files[NODES] = lambda path: pq.write_table(columns, path)
-    write_graph(dataclasses.replace(nodes.graph, ids=lasting_ids(nodes.graph)), folder, files=files)
+    write_graph(dataclasses.replace(graph, ids=lasting_ids(graph)), folder)
 
 
 def _link_files(paths: Iterable[Path], folder: Path, to: Path) -> None:
@@ -138,10 +131,9 @@ def _link_files(paths: Iterable[Path], folder: Path, to: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def _digests_json(folder: Path, changing: str | None = None) -> bytes:
-    """SHA-256 of the files of a folder, and nothing for one that is about to be written anew."""
-    names = [name for name in LOADED if (folder / name).is_file()]
-    digests = {name: None if name == changing else sha256(folder / name) for name in names}
+def _digests_json(folder: Path) -> bytes:
+    """SHA-256 of the files of a folder."""
+    digests = {name: sha256(folder / name) for name in LOADED if (folder / name).is_file()}
     return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
 
 
@@ -158,9 +150,9 @@ def load_result(folder: Path, encoder: Any = None) -> EmbeddingResult:
 
 
 def _load(files: ArtifactFiles, encoder: Any) -> EmbeddingResult:
-    model, nodes = load_model(files, encoder), Nodes.load(files, whole=files.has(VECTORS))
-    z = load_vectors(files, nodes.graph.num_nodes)
-    if (features := nodes.graph.num_features) != model.features:
+    model, graph = load_model(files, encoder), load_graph(files, whole=files.has(VECTORS))
+    z = load_vectors(files, graph.num_nodes)
+    if (features := graph.num_features) != model.features:
         raise DataError(f"{files.folder / GRAPH}: nodes have {features} features, and the model takes {model.features}")
     if not model.method.lacks_encoder:
         with errors_name(files.folder / MODEL):
@@ -170,7 +162,7 @@ def _load(files: ArtifactFiles, encoder: Any) -> EmbeddingResult:
                 raise DataError(f"it gives vectors of {width} numbers, and those of the folder have {z.shape[1]}")
     with files.reading(FINGERPRINT) as path:
         fingerprint = dict(parse_json(path.read_text(encoding="utf-8")))
-    return EmbeddingResult(model, nodes, z, *load_metrics(files), fingerprint)
+    return EmbeddingResult(model, graph, z, *load_metrics(files), fingerprint)
 
 
 def load_metrics(files: ArtifactFiles) -> tuple[Any, Any, Any, Any]:
@@ -200,27 +192,11 @@ def write_formats(folder: Path, formats: list[str]) -> list[Path]:
 
 
 def write_report(folder: Path, name: str | None = None, colour: str | None = None) -> Path:
-    """Write the report of a folder again, and return its path.
-
-    The folder remembers the column of names; None for no change.
-    """
-    result, title = load_result(folder), resolve_path(folder).name
-    named = name_nodes(result, name)
-    html = report_html(named, title, colour)
-    if named is not result:
-        save_names(named, folder)
-    return write_report_file(folder, title, html)
+    """Write the report of a folder again, and return its path; ``name`` is a column of names for it."""
+    title = resolve_path(folder).name
+    return write_report_file(folder, title, report_html(name_nodes(load_result(folder), name), title, colour))
 
 
 def name_nodes(result: EmbeddingResult, column: str | None) -> EmbeddingResult:
     """The same result with a column of its node table as the names of nodes; None for no change."""
-    return result if column is None else dataclasses.replace(result, nodes=result.nodes.with_names(column))
-
-
-def save_names(result: EmbeddingResult, folder: Path) -> None:
-    """Let a folder remember which column has the names of nodes."""
-    with lock(resolve_path(folder)):
-        # If this is interrupted, the folder still opens.
-        write_bytes(folder / DIGESTS, _digests_json(folder, changing=TABLES))
-        write_bytes(folder / TABLES, result.nodes.info.to_json())
-        write_bytes(folder / DIGESTS, _digests_json(folder))
+    return result if column is None else dataclasses.replace(result, graph=with_names(result.graph, column))

@@ -5,7 +5,6 @@ model.safetensors                   learned parameters
 embeddings.parquet                  id and vector of each node; or embeddings/part-*.parquet, in the order of nodes
 metrics.jsonl                       loss of each epoch, then the scores
 graph/                              the graph, as clnr ingest writes it: of one in files, links to these, or copies
-tables.json                         how tables were turned into the graph, and the names of its classes
 fingerprint.json                    what was asked for: graph, settings, code and versions, for --resume
 digests.json                        SHA-256 of each file above
 """
@@ -19,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clnr.errors import DataError
-from clnr.graph.manifest import MANIFEST
+from clnr.graph import Graph
+from clnr.graph.folder import open_graph, verify
+from clnr.graph.manifest import GRAPH_FILES, MANIFEST
 from clnr.support.storage import (
     OwnFiles,
     check_folder,
@@ -32,7 +33,6 @@ from clnr.support.storage import (
     temporary_path,
     write_bytes,
 )
-from clnr.tables.ingest_report import GRAPH_FILES, TABLES
 from clnr.version import __version__
 
 FORMAT_VERSION = 1
@@ -46,10 +46,10 @@ GRAPH_FILE = f"{GRAPH}/{MANIFEST}"
 """The file that has the digests of all others of the graph."""
 
 _FIRST_BYTES = b"form = "
-LOADED = (RECIPE, MODEL, GRAPH_FILE, TABLES, VECTORS, METRICS, FINGERPRINT)
+LOADED = (RECIPE, MODEL, GRAPH_FILE, VECTORS, METRICS, FINGERPRINT)
 """Every file that is loaded again and has its digest in digests.json."""
-# Those that are written to a folder that is there, and what a killed process leaves of them.
-_REWRITTEN = (REPORT, TABLES, DIGESTS, *EXPORTS.values())
+# Those that are added to a folder that is there, and what a killed process leaves of them.
+_REWRITTEN = (REPORT, *EXPORTS.values())
 _UNFINISHED = [temporary_path(Path(name), what).name for name in _REWRITTEN for what in ("part", "lock")]
 _FOLDERS = (GRAPH, *(f"{GRAPH}/{name}" for name in GRAPH_FILES), SHARDS, f"{SHARDS}/part-*.parquet")
 
@@ -61,7 +61,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWN_FILES = OwnFiles((*LOADED, *_REWRITTEN, *_UNFINISHED, *_FOLDERS), _is_artifact)
+OWN_FILES = OwnFiles((*LOADED, DIGESTS, *_REWRITTEN, *_UNFINISHED, *_FOLDERS), _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 
@@ -80,13 +80,10 @@ def check_output(folder: Path, force: bool, resume: bool) -> bool:
 
 @dataclass(frozen=True)
 class ArtifactFiles:
-    """The files of a model folder, each checked against its digest when it is read.
-
-    ``digests`` are by file name. That of a file that is being written anew is None, and the file is not checked.
-    """
+    """The files of a model folder, each checked against its digest when it is read; ``digests`` are by file name."""
 
     folder: Path
-    digests: Mapping[str, str | None]
+    digests: Mapping[str, str]
 
     @classmethod
     def open(cls, folder: Path) -> ArtifactFiles:
@@ -109,10 +106,19 @@ class ArtifactFiles:
         """The path of a file whose digest is right; any error while it is read becomes one line that names the file."""
         path = self.folder / name
         with errors_name(path):
-            digest = self.digests.get(name, "")
-            if digest is not None and digest != sha256(path):
+            if self.digests.get(name, "") != sha256(path):
                 raise DataError("it is damaged, or was edited; restore it, or write the folder again (clnr embed)")
             yield path
+
+
+def load_graph(files: ArtifactFiles, whole: bool = False) -> Graph:
+    """The graph of a model folder, read when it is asked for or, ``whole``, at once; then all of it is checked."""
+    with files.reading(GRAPH_FILE) as manifest:
+        graph = open_graph(manifest.parent)
+    if not whole:
+        return graph
+    verify(manifest.parent)
+    return graph.in_memory()
 
 
 # -- the report, and what it was drawn from, so that it need not be drawn again --

@@ -9,7 +9,7 @@ from typing import Any
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.result.clusters import Clusters, find_clusters
 from clnr.embedding.result.nodes import Nodes
-from clnr.tables import TableGraph
+from clnr.graph import Graph
 from clnr.training.fingerprint import Fingerprint
 
 
@@ -24,7 +24,7 @@ class EmbeddingResult:
     """
 
     model: FittedModel
-    nodes: Nodes
+    graph: Graph
     z: Any
     losses: tuple[float, ...]
     scores: dict[str, float]
@@ -32,10 +32,10 @@ class EmbeddingResult:
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     fingerprint: Fingerprint = field(default_factory=dict)
 
-    @property
-    def table_graph(self) -> TableGraph:
-        """The graph in memory, and how it was read."""
-        return self.nodes.table_graph
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Who its nodes are."""
+        return Nodes(self.graph)
 
     @cached_property
     def clusters(self) -> Clusters:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clnr.embedding.result.artifact_files import EXPORTS
-from clnr.embedding.result.node_ids import id_parts
+from clnr.embedding.result.node_ids import id_parts, kinds_of
 from clnr.embedding.result.shards import blocks
 from clnr.support.arguments import check_choice
 from clnr.support.storage import write_file
@@ -27,7 +27,7 @@ def _csv(result: EmbeddingResult, path: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         for first, block in blocks(result.z):
             rows = np.arange(first, first + len(block))
-            kinds = {name: column.to_pylist() for name, column in nodes.kinds_of(rows).items()}
+            kinds = {name: column.to_pylist() for name, column in kinds_of(result.graph, rows).items()}
             columns = {"id": nodes.ids[rows].tolist(), **kinds, "cluster": assignment[rows].tolist()}
             if first == 0:
                 writer.writerow([*columns, *(f"v{i}" for i in range(block.shape[1]))])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.result.artifact_files import DIGESTS, ArtifactFiles
+from clnr.embedding.result.artifact_files import DIGESTS, ArtifactFiles, load_graph
 from clnr.embedding.result.node_ids import id_part
 from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.result.shards import blocks, load_vectors
@@ -16,7 +16,7 @@ from clnr.errors import ClnrError, option
 from clnr.graph.kind_rows import KindScale, unit
 from clnr.support.arguments import check_choice
 from clnr.support.storage import errors_name, read_stable
-from clnr.tables.roles.column_names import kind_of, node_id
+from clnr.tables.kinds import kind_of, node_id
 
 if TYPE_CHECKING:
     from clnr.graph.csr import Array
@@ -95,7 +95,7 @@ def rows_of_kind(z: Any, nodes: Nodes, kind: str | None) -> Iterator[tuple[Array
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kinds = nodes.info.ingest_report.node_kinds
+    kinds = nodes.graph.info.node_kinds
     if kind is not None and not kinds:
         raise ClnrError(f"nodes of this graph have no kinds: leave out {option('kind')}")
     if kind is not None:
@@ -159,7 +159,7 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, kind: str | None = No
 
     def find() -> SimilarNodes:
         files = ArtifactFiles.open(folder)
-        nodes = Nodes.load(files)
+        nodes = Nodes(load_graph(files))
         z = load_vectors(files, nodes.graph.num_nodes)
         with errors_name(folder):
             row = nodes.find(node)
@@ -173,8 +173,8 @@ def describe_similar(z: Any, nodes: Nodes, node: int, k: int, *, kind: str | Non
     near, cosines = most_similar(z, nodes, node, k, kind=kind, unlinked=unlinked)
     linked, labels = nodes.graph.neighbours(node), nodes.labels_of(near)
     numbers = np.full(len(near), -1) if labels is None else labels
-    classes = [nodes.info.class_name(number) if number >= 0 else None for number in numbers.tolist()]
+    classes = [nodes.graph.info.class_name(number) if number >= 0 else None for number in numbers.tolist()]
     found = zip(nodes.ids[near].tolist(), cosines.tolist(), near.tolist(), nodes.names_of(near), classes, strict=True)
     similar = [SimilarNode(each, cosine, row in linked, name or None, label) for each, cosine, row, name, label in found]
-    label_column = None if labels is None else nodes.info.ingest_report.label_column
+    label_column = None if labels is None else nodes.graph.info.label_column
     return SimilarNodes(similar, str(nodes.ids[node]), nodes.name_column is not None, label_column)

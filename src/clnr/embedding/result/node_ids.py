@@ -15,6 +15,7 @@ from clnr.graph import Graph
 from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
 from clnr.graph.folder import StoredIds
+from clnr.tables.kinds import NODE_KIND, ORIGINAL_ID
 
 Texts = Iterable[Any]
 """A text of each node, null for one without: Arrow arrays in the order of nodes, which are made one at a time."""
@@ -84,6 +85,31 @@ def id_list(names: Any) -> list[Any]:
     if not isinstance(listed, list):
         return [listed]
     return [(name[0] if len(name) == 1 else tuple(name)) if isinstance(name, list) else name for name in listed]
+
+
+# -- kinds --
+
+
+def kinds_of(graph: Graph, nodes: Array) -> dict[str, Any]:
+    """The kinds of some nodes and their ids among these, as Arrow columns by name; empty if nodes have no kinds."""
+    if graph.columns is None or not graph.info.node_kinds:
+        return {}
+    names = [NODE_KIND, ORIGINAL_ID]
+    return dict(zip(names, graph.columns.take(nodes, names).columns, strict=True))
+
+
+def kind_numbers(graph: Graph) -> Array | None:
+    """The kind of each node, as a number; None if nodes are of one kind."""
+    kinds = graph.info.node_kinds
+    if graph.columns is None or len(kinds) < 2:
+        return None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # In as few bytes as can be; a name that is not known is of a kind of its own.
+    dtype = np.min_scalar_type(len(kinds))
+    places = (pc.index_in(part.cast(pa.string()), pa.array(kinds)) for part in graph.columns.parts(NODE_KIND))
+    return np.concatenate([np.empty(0, dtype), *(np.asarray(each.fill_null(len(kinds))).astype(dtype) for each in places)])
 
 
 # -- texts --

@@ -10,7 +10,7 @@ from clnr.embedding.graph_facts import counts_of, facts_in_words, sample_nodes
 from clnr.embedding.result.clusters import Clusters
 from clnr.embedding.result.embedding_result import EmbeddingResult
 from clnr.embedding.result.neighbors import neighbor_lists
-from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.nodes import Nodes, can_name
 from clnr.embedding.result.projection import map_points
 from clnr.embedding.scoring.baseline_comparison import compare, headline_scores
 from clnr.errors import shorten
@@ -21,11 +21,10 @@ from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, ReportData, render_html
 from clnr.support.arguments import check_choice
 from clnr.support.machine.environment import versions
-from clnr.tables.columns.column_encoders import ColumnEncoder
-from clnr.tables.ingest_report import column_lines
-from clnr.tables.roles.column_names import plain_name
-from clnr.tables.roles.node_names import can_name
-from clnr.tables.table_graph import TableInfo
+from clnr.tables.columns.column_types import ColumnEncoder
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.kinds import plain_name
+from clnr.tables.report import column_lines
 
 # The most nodes that a map shows, of vectors in memory and of those in shards.
 _MOST_NODES, _MOST_NODES_IN_SHARDS = 100_000, 5_000
@@ -67,20 +66,20 @@ def report_data(result: EmbeddingResult, title: str, colour: str | None = None) 
 
     The map opens with the colours of a column: the named one, else labels, else a column of few values, else clusters.
     """
-    model, nodes, info = result.model, result.nodes, result.nodes.info
+    model, nodes, info = result.model, result.nodes, result.graph.info
     total = nodes.graph.num_nodes
     shown = sample_nodes(total, _MOST_NODES if isinstance(result.z, np.ndarray) else _MOST_NODES_IN_SHARDS)
     z, ids = result.z[shown], [str(each) for each in nodes.ids[shown].tolist()]
     near, (start, links) = neighbor_lists(z, _NEAR_NODES), edges_among(nodes.graph, shown)
     names = [shorten(name, _MOST_LETTERS) for name in nodes.names_of(shown)]
     facts = facts_in_words(counts_of(nodes.graph)) | ({"names": f"column {nodes.name_column}"} if any(names) else {})
-    columns = [line.partition(": ")[::2] for line in column_lines(info.ingest_report.columns)]
+    columns = [line.partition(": ")[::2] for line in column_lines(info.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     table = compare(model.method, result.scores, result.baselines, model.provenance.purpose)
-    notes = [*(line for line in nodes.warnings if line.startswith("warning: ")), *result.warnings]
-    notices = [line for line in nodes.warnings if not line.startswith("warning: ")]
+    notes = [*(line for line in info.notes if line.startswith("warning: ")), *result.warnings]
+    notices = [line for line in info.notes if not line.startswith("warning: ")]
     if len(shown) < total:
         notices.append(f"the map and its neighbours are a random sample: {len(shown):,} of {total:,} nodes")
     return ReportData(
@@ -131,19 +130,17 @@ def edges_among(graph: Graph, nodes: Array) -> tuple[Array, Array]:
 
 def _columns(nodes: Nodes, shown: Array, ids: list[str], clusters: Clusters, colour: str | None) -> list[Column]:
     """Classes, clusters, the node table's columns except names, and degrees; the first is what the map opens with."""
-    labels, (encoder, _, report) = nodes.labels_of(shown), nodes.info
-    encoders = {
-        plain_name(each.column) if each.node_kind else each.column: each
-        for each in (() if encoder is None else encoder.column_encoders)
-    }
+    labels, info, table = nodes.labels_of(shown), nodes.graph.info, nodes.graph.columns
+    encoded = () if info.encoder is None else FeatureEncoder.of(info.encoder).columns
+    encoders = {plain_name(each.column) if each.node_kind else each.column: each for each in encoded}
     # Those that the map can open with, and others.
     first, others = list[Column](), list[Column]()
     if labels is not None:
-        first.append(_classes(report.label_column, labels, nodes.info))
-    if nodes.table is not None:
-        table, left_out = nodes.table.take(shown), {report.names, *(each.name for each in first)}
-        for name in (name for name in table.column_names if name not in left_out):
-            column = _column(name, table[name].combine_chunks(), ids, encoders.get(name))
+        first.append(_classes(info.label_column, labels, nodes.graph))
+    if table is not None:
+        rows, left_out = table.take(shown), {info.names, *(each.name for each in first)}
+        for name in (name for name in rows.column_names if name not in left_out):
+            column = _column(name, rows[name].combine_chunks(), ids)
             if column is not None:
                 (first if _has_few_values(column, encoders.get(name)) else others).append(column)
     # A table may have a column of this name.
@@ -159,20 +156,20 @@ def _columns(nodes: Nodes, shown: Array, ids: list[str], clusters: Clusters, col
 
 def _has_few_values(column: Column, encoder: ColumnEncoder | None) -> bool:
     """Whether a column was read as one of a few categories, which nodes share."""
-    if encoder is None or encoder.kind not in ("category", "bool") or column.is_number:
+    if encoder is None or encoder.kind not in ("category", "boolean") or column.is_number:
         return False
     known = column.values[column.values >= 0]
     return 2 <= len(np.unique(known)) <= min(_FEW_VALUES, len(known) / _LEAST_NODES_OF_VALUE)
 
 
-def _classes(title: str, labels: Array, info: TableInfo) -> Column:
+def _classes(title: str, labels: Array, graph: Graph) -> Column:
     """Classes that occur, by name."""
     classes, codes = np.unique(labels, return_inverse=True)
     unknown = int(np.count_nonzero(classes < 0))
-    return Column(title, (codes - unknown).astype(np.int32), tuple(map(info.class_name, classes[unknown:].tolist())))
+    return Column(title, (codes - unknown).astype(np.int32), tuple(map(graph.info.class_name, classes[unknown:].tolist())))
 
 
-def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | None) -> Column | None:
+def _column(name: str, values: Any, ids: list[str]) -> Column | None:
     """A table's column as numbers or as categories; None if it is neither, or holds the ids."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -186,8 +183,6 @@ def _column(name: str, values: Any, ids: list[str], encoder: ColumnEncoder | Non
         # In a CSV file, numbers are text, too.
         try:
             filled = pc.if_else(pc.equal(texts, ""), None, texts)
-            if encoder is not None and encoder.kind == "number" and (encoder.notation or encoder.unit):
-                filled = encoder.numbers_in(filled)
             numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clnr.embedding.result.artifact_files import GRAPH_FILE, SHARDS, VECTORS, ArtifactFiles
-from clnr.embedding.result.node_ids import id_part
+from clnr.embedding.result.node_ids import id_part, kinds_of
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.support.storage import errors_name
 
 if TYPE_CHECKING:
-    from clnr.embedding.result.nodes import Nodes
+    from clnr.graph import Graph
 
 _MOST_ROWS_OF_A_GROUP = 1 << 20
 _ALL_ROWS = 1 << 62
@@ -30,13 +30,13 @@ def shard_path(folder: Path, number: int) -> Path:
     return folder / SHARDS / f"part-{number:05d}.parquet"
 
 
-def write_shard(path: Path, nodes: Nodes, first: int, z: Array) -> None:
+def write_shard(path: Path, graph: Graph, first: int, z: Array) -> None:
     """Write id, kind and vector of the nodes from the ``first`` on."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     flat, last = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1)), first + len(z)
-    columns = {"id": id_part(nodes.graph, first, last), **nodes.kinds_of(np.arange(first, last))}
+    columns = {"id": id_part(graph, first, last), **kinds_of(graph, np.arange(first, last))}
     table = pa.table({**columns, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
     # Vectors hardly repeat: to look for what does costs more than to write them.
     others = [*columns]

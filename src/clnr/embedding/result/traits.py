@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from clnr.errors import shorten
 from clnr.graph.csr import Array
-from clnr.tables.roles.column_names import kind_of
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.kinds import kind_of
 
 if TYPE_CHECKING:
     from clnr.embedding.result.nodes import Nodes
@@ -38,7 +39,7 @@ class Trait(NamedTuple):
             seconds since 1970.
         outside: The same for all other nodes.
         difference: Standardised: inside less outside, over the standard deviation of all nodes with a value.
-        kind: ``share``, ``number`` or ``datetime``.
+        kind: ``share``, ``number`` or ``time``.
         telling: Whether it can name the group: beyond chance, known of five nodes inside and, if it is a value, shared by a
             fifth of them.
         filled: The share of the group's nodes that have a value in the column.
@@ -66,7 +67,7 @@ class Trait(NamedTuple):
         return f"{self.column} {self._text(self.inside) if self.value is None else self.value}"
 
     def _text(self, number: float) -> str:
-        if self.kind == "datetime":
+        if self.kind == "time":
             return str(np.datetime64(round(number), "s")).partition("T")[0]
         return f"{number:.0%}" if self.kind == "share" else f"{number:.4g}"
 
@@ -103,16 +104,17 @@ def _values(nodes: Nodes, sample: Array) -> Iterator[_Values]:
     codes = nodes.labels_of(sample)
     if codes is not None:
         classes = np.unique(codes[codes >= 0])
-        names = tuple(nodes.info.class_name(label) for label in classes.tolist())
-        column, one_hot = nodes.info.ingest_report.label_column, sp.csc_array(codes[:, None] == classes)
+        names = tuple(nodes.graph.info.class_name(label) for label in classes.tolist())
+        column, one_hot = nodes.graph.info.label_column, sp.csc_array(codes[:, None] == classes)
         yield _Values(column, names, "share", one_hot, everyone, codes >= 0)
-    encoder, graph = nodes.info.feature_encoder, nodes.graph
+    graph = nodes.graph
+    encoder = None if graph.info.encoder is None else FeatureEncoder.of(graph.info.encoder)
     if encoder is None or graph.num_features != encoder.width:
         return
     features: Any = sp.csc_array(graph.take_sparse_features(sample)) if graph.sparse else graph.features[sample].astype("f4")
     kinds = np.array([kind_of(str(each)) for each in nodes.ids[sample].tolist()]) if encoder.node_kinds else None
     first = 0
-    for each in encoder.column_encoders:
+    for each in encoder.columns:
         block, last = features[:, first : first + each.width], first + each.width + each.missing
         possible = everyone if not each.node_kind or kinds is None else kinds == each.node_kind
         known = possible & (_dense(features[:, last - 1 : last])[:, 0] == 0) if each.missing else possible
@@ -120,7 +122,7 @@ def _values(nodes: Nodes, sample: Array) -> Iterator[_Values]:
             named = block[:, : len(each.values)]
             yield _Values(each.column, each.values, "share", sp.csc_array(named != 0), possible, known)
         elif each.kind != "vector":
-            kind = "share" if each.kind == "bool" else each.kind
+            kind = "share" if each.kind == "boolean" else each.kind
             yield _Values(each.column, None, kind, _dense(block), possible, known, each.scale, each.centre)
         first = last
 

@@ -1,1 +1,1 @@
-"""Columns: what each is, and how it becomes features."""
+"""Columns of nodes as features: their types, and what is learned of their values."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,18 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
-from clnr.support.storage import check_version
-from clnr.tables.columns.column_encoders import ColumnEncoder
-from clnr.tables.columns.column_queries import run_column_queries
-from clnr.tables.columns.infer import query_encoder
-from clnr.tables.columns.structural import DEGREES, StructuralFeatures
+from clnr.tables.columns.column_types import ColumnEncoder
+from clnr.tables.columns.infer import infer
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
-from clnr.tables.io.source import Table, fetch_chunks
-from clnr.tables.io.sql import Connection, run
-from clnr.tables.roles.column_names import NODE_KIND, plain_name, qualified_name
+from clnr.tables.io.open import Table
+from clnr.tables.io.sql import Connection, fetch_columns, run
+from clnr.tables.kinds import NODE_KIND, qualified_name
+from clnr.tables.structural import DEGREES, StructuralFeatures
 
-FORMAT_VERSION = 6
+# The most rows, dense features and characters of a chunk.
+_CHUNK_ROWS, _CHUNK_NUMBERS, _CHUNK_CHARACTERS = 1 << 18, 1 << 21, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -33,106 +30,70 @@ class FeatureEncoder:
     table lacks, all values are missing.
 
     Attributes:
-        column_encoders: One for each column that is used.
-        dropped: The reason for each column that is not.
-        structure: How features from structure are scaled; if set, there are no column encoders and no matrix.
+        columns: An encoder for each column that is used.
+        unused: The reason for each column that is not.
+        structure: How features from structure are scaled; if set, there are no columns and no matrix.
         matrix: How a matrix beside the table is scaled; its features come last.
     """
 
-    column_encoders: tuple[ColumnEncoder, ...] = ()
-    dropped: dict[str, str] = field(default_factory=dict)
+    columns: tuple[ColumnEncoder, ...] = ()
+    unused: Mapping[str, str] = field(default_factory=dict)
     structure: StructuralFeatures | None = None
     matrix: MatrixEncoder | None = None
-
-    def __post_init__(self) -> None:
-        if self.encodes and self.structure is not None:
-            raise DataError("not a valid feature encoder: features come from columns or from structure, not from both")
 
     @property
     def encodes(self) -> bool:
         """Whether features come from columns or a matrix."""
-        return bool(self.column_encoders) or self.matrix is not None
+        return bool(self.columns) or self.matrix is not None
 
     @property
     def width(self) -> int:
-        columns = sum(encoder.width + encoder.missing for encoder in self.column_encoders)
         of_structure = 0 if self.structure is None else DEGREES
-        return columns + of_structure + (0 if self.matrix is None else self.matrix.width)
+        return sum(each.features for each in self.columns) + of_structure + (0 if self.matrix is None else self.matrix.width)
 
     @property
     def sparse(self) -> bool:
         """Whether features are a sparse matrix: some are categories, text or tags, or a matrix beside the table is."""
-        return any(encoder.sparse for encoder in self.column_encoders) or (self.matrix is not None and self.matrix.sparse)
+        return any(each.sparse for each in self.columns) or (self.matrix is not None and self.matrix.sparse)
 
     @property
     def node_kinds(self) -> tuple[str, ...]:
         """The kinds of nodes that it encodes; none if nodes have no kinds."""
-        has_kinds = any(each.node_kind for each in self.column_encoders)
-        return next((each.values for each in self.column_encoders if has_kinds and each.column == NODE_KIND), ())
-
-    def of_kind(self, kind: str) -> FeatureEncoder:
-        """How the columns of one kind of nodes are encoded, by the names that they have in their table."""
-        of_kind = (each for each in self.column_encoders if each.node_kind == kind)
-        dropped = {plain_name(name): why for name, why in self.dropped.items() if name.startswith(f"{kind}.")}
-        return FeatureEncoder(tuple(replace(each, column=plain_name(each.column)) for each in of_kind), dropped)
+        has_kinds = any(each.node_kind for each in self.columns)
+        return next((each.values for each in self.columns if has_kinds and each.column == NODE_KIND), ())
 
     @classmethod
-    def fit(
-        cls,
-        db: Connection,
-        table: Table,
-        columns: Sequence[str],
-        types: Mapping[str, str] | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> FeatureEncoder:
-        """Inferred from those columns of a stored table that may be features; without column encoders if none can be one.
-
-        What some of them hold may be given, one of ``COLUMN_WORDS``; ``progress`` is called with how many are done.
-        """
-        steps = [query_encoder(db, table, column, (types or {}).get(column)) for column in columns]
-        inferred = run_column_queries(db, table.name, steps, progress)
-        dropped = {column: each for column, each in zip(columns, inferred, strict=True) if isinstance(each, str)}
-        return cls(tuple(each for each in inferred if isinstance(each, ColumnEncoder)), dropped)
+    def fit(cls, db: Connection, table: Table, columns: Sequence[str], types: Mapping[str, str], asked: bool) -> FeatureEncoder:
+        """Inferred from those columns of a stored table that may be features; see ``infer``."""
+        found = infer(
+            db, table, columns, types, asked, lambda name, value: (part for (part,) in fetch_chunks(db, table, [value], [name]))
+        )
+        unused = {name: each for name, each in found.items() if isinstance(each, str)}
+        return cls(tuple(each for each in found.values() if isinstance(each, ColumnEncoder)), unused)
 
     @classmethod
     def join(cls, by_kind: Mapping[str, FeatureEncoder]) -> FeatureEncoder:
         """The encoders of several kinds of nodes side by side, after one feature for each kind."""
-        qualified = tuple(
+        columns = tuple(
             replace(each, column=qualified_name(kind, each.column), node_kind=kind)
             for kind, encoder in by_kind.items()
-            for each in encoder.column_encoders
+            for each in encoder.columns
         )
-        dropped = {qualified_name(kind, name): why for kind, each in by_kind.items() for name, why in each.dropped.items()}
-        if not qualified:
-            return cls((), dropped)
+        unused = {qualified_name(kind, name): why for kind, each in by_kind.items() for name, why in each.unused.items()}
         kinds = ColumnEncoder(NODE_KIND, "category", len(by_kind), values=tuple(by_kind), distinct=len(by_kind))
-        return cls((kinds, *qualified), dropped)
-
-    def transform(self, db: Connection, table: Table, matrix: FeatureMatrix | None = None) -> Array | sp.csr_array:
-        """The features of a stored table's rows, and of the matrix beside it, which has as many."""
-        if self.sparse:
-            return sp.vstack(list(self.blocks(db, table, matrix)), format="csr", dtype=np.float32)
-        ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
-        out = np.empty((count, self.width), np.float32)
-        start = 0
-        for block in self.blocks(db, table, matrix):
-            out[start : start + len(block)] = block
-            start += len(block)
-        return out
+        return cls((kinds, *columns) if columns else (), unused)
 
     def blocks(self, db: Connection, table: Table, matrix: FeatureMatrix | None = None) -> Iterator[Any]:
-        """The same features, at most 260,000 rows at a time; fewer if they have long text or lists."""
+        """The features of a stored table's rows, and of the matrix beside it, some rows at a time: arrays or sparse ones."""
         kind = f"{table.columns[NODE_KIND].sql} AS kind" if self.node_kinds else "NULL AS kind"
-        columns = (encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
-        selected = ["i", kind, *columns]
-        texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
-        width = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
-        if self.matrix is not None and not self.matrix.sparse:
-            width += self.matrix.width
+        selected = ["i", kind, *(each.sql(table.columns.get(each.column)) for each in self.columns)]
+        texts = {each.column for each in self.columns if each.sparse} & table.columns.keys()
+        width = sum(each.width for each in self.columns if not each.sparse)
+        width += 0 if self.matrix is None or self.matrix.sparse else self.matrix.width
         first = 0
         for rows, kinds, *values in fetch_chunks(db, table, selected, texts, width):
             of_rows = kinds.to_numpy(zero_copy_only=False) if self.node_kinds else None
-            pairs = zip(self.column_encoders, values, strict=True)
+            pairs = zip(self.columns, values, strict=True)
             parts = [part for encoder, column in pairs for part in encoder.encode(column, of_rows)]
             if self.matrix is not None:
                 parts.append(self.matrix.encode(matrix, first, first + len(rows)))
@@ -142,43 +103,46 @@ class FeatureEncoder:
             else:
                 yield np.concatenate(parts, axis=1, dtype=np.float32)
 
-    def unknown(self, count: int) -> Array | sp.csr_array:
-        """The features of nodes whose values are all missing."""
-        parts = [np.repeat([0, 1], [encoder.width, encoder.missing]) for encoder in self.column_encoders]
-        if self.matrix is not None:
-            parts.append(np.zeros(self.matrix.width))
-        row = np.concatenate(parts).astype(np.float32)[None]
-        rows = np.zeros(count, np.int64)
-        return sp.csr_array(row)[rows] if self.sparse else row[rows]
-
-    def to_json(self) -> str:
-        structure = None if self.structure is None else asdict(self.structure)
-        columns = [asdict(encoder) for encoder in self.column_encoders]
-        for column in columns:
-            for name in ("node_kind", "notation", "unit"):
-                if not column[name]:
-                    del column[name]
-        matrix = None if self.matrix is None else asdict(self.matrix)
-        content = {"form": FORMAT_VERSION, "column_encoders": columns, "dropped": self.dropped, "structure": structure}
-        return json.dumps({**content, "matrix": matrix}, indent=1)
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, from which ``of`` makes it again."""
+        structure, matrix = (None if part is None else asdict(part) for part in (self.structure, self.matrix))
+        return {
+            "columns": [asdict(each) for each in self.columns],
+            "unused": dict(self.unused),
+            "structure": structure,
+            "matrix": matrix,
+        }
 
     @classmethod
-    def from_json(cls, text: str) -> FeatureEncoder:
-        """Read what ``to_json`` wrote; anything else is an error, and no code in it is run."""
+    def of(cls, content: Mapping[str, Any]) -> FeatureEncoder:
+        """What ``to_json`` gave; anything else is an error, and no code in it is run."""
         try:
-            given = json.loads(text)
-            check_version(given["form"], FORMAT_VERSION)
-            columns, scaling, matrix_encoder = given["column_encoders"], given["structure"], given["matrix"]
-            encoders = tuple(ColumnEncoder(**_with_tuples(each, "values", "weights")) for each in columns)
-            dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
-            structure = None if scaling is None else StructuralFeatures(**_with_tuples(scaling, "centre", "scale"))
-            matrix = None if matrix_encoder is None else MatrixEncoder(**matrix_encoder)
+            columns = tuple(ColumnEncoder(**_with_tuples(each, "values", "weights")) for each in content["columns"])
+            structure, matrix = content["structure"], content["matrix"]
+            scaling = None if structure is None else StructuralFeatures(**_with_tuples(structure, "centre", "scale"))
+            of_matrix = None if matrix is None else MatrixEncoder(**matrix)
+            encoder = cls(columns, {str(name): str(why) for name, why in content["unused"].items()}, scaling, of_matrix)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"not a valid saved feature encoder: {error}") from None
-        if not encoders and structure is None and matrix is None:
-            raise DataError("not a valid saved feature encoder: it has no features")
-        return cls(encoders, dropped, structure, matrix)
+            raise DataError(f"not a valid saved encoder: {error}") from None
+        if encoder.encodes == (scaling is not None):
+            raise DataError("not a valid saved encoder: features come from columns or from structure")
+        return encoder
 
 
-def _with_tuples(saved: dict[str, Any], *names: str) -> dict[str, Any]:
-    return saved | {name: tuple(saved[name]) for name in names if isinstance(saved[name], list)}
+def _with_tuples(saved: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {**saved} | {name: tuple(saved[name]) for name in names if isinstance(saved[name], list)}
+
+
+def fetch_chunks(
+    db: Connection, table: Table, selected: Sequence[str], texts: Sequence[str] | set[str], width: int = 0
+) -> Iterator[list[Any]]:
+    """What is selected of a stored table's rows, in order, as Arrow arrays; an empty table is one empty chunk.
+
+    Chunks are smaller where the text of some columns is long, and where a row will have many dense features: ``width``.
+    """
+    lengths = (f"coalesce(sum(strlen(CAST({table.columns[name].sql} AS VARCHAR))), 0)" for name in texts)
+    ((count, size),) = run(db, f"SELECT count(*), list_sum([{', '.join(['0', *lengths])}]) FROM {table.sql}", table.name)
+    step = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // max(1, width), count * _CHUNK_CHARACTERS // max(1, int(size))))
+    for start in range(0, max(1, count), step):
+        rows = f"{table.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
+        yield [column.combine_chunks() for column in fetch_columns(db, selected, rows, table.name)]

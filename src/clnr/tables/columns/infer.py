@@ -1,309 +1,318 @@
-"""How a column is encoded, inferred from its type and its values."""
+"""The types of columns: as the user says, else read off one query of counts."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line, option
-from clnr.tables.columns.column_encoders import COLUMN_TYPES, FALSE, TRUE, ColumnEncoder
-from clnr.tables.columns.column_queries import ColumnQueries, ColumnQuery
-from clnr.tables.columns.exact_sums import as_mean, power_of_two, whole_sum
-from clnr.tables.columns.notations import (
-    NOTATIONS,
-    SEPARATED,
-    query_bracketed,
-    query_notation,
-    query_separator,
-    query_wanted_notation,
+from clnr.tables.columns.column_types import (
+    FALSE,
+    TRUE,
+    ColumnEncoder,
+    boolean_sql,
+    number_in,
+    number_sql,
     tags_sql,
+    time_in,
+    time_sql,
+    vector_sql,
 )
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
-from clnr.tables.columns.units import Unit, query_unit
-from clnr.tables.io.source import Column, Table, fetch_chunks
-from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, Connection, is_code, is_missing, looks_like_datetime, quoted, trimmed
+from clnr.tables.io.open import Table
+from clnr.tables.io.sql import DATETIMES, NESTED, NUMBERS, Column, Connection, plain_id, quoted, run, trimmed, whole_sums
+from clnr.tables.io.text_files import ID_NAME
 
+NEARLY_ALL = 0.95
+"""The share from which on values differ in nearly all rows."""
+MOST_EMPTY = 0.5
+_ALMOST_NONE = 1 - NEARLY_ALL
 # The most categories that have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
-_FEW_VALUES = 50
-_MOST_VALUES = 4096
-_VALUE_BUCKETS = 256
+_FEW_VALUES, _MOST_VALUES, _VALUE_BUCKETS = 50, 4096, 256
 # The most words of a text column that have a feature each; only if there are more, the others are hashed.
-_MOST_WORDS = 1 << 14
-_WORD_BUCKETS = 1024
-# Rows in which distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
-# As many values of text are ids if hardly any repeats.
-_ID_ROWS, _DISTINCT_SHARE = 100, 0.99
-_COUNTED_ROWS = 20
-# The most blanks of names, on average, and the share of rows that may share other words than those that nearly all have.
-_NAME_BLANKS, _FEW_SHARE = 2, 0.05
-_COUNTS = ("count(v)", "count(DISTINCT v)", "count(*)")
-_FINITE = "(CASE WHEN isfinite(v) THEN v END)"
-_SPANS = (f"count({_FINITE})", f"min({_FINITE})", f"max({_FINITE})", "count(*)")
-_ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
-
+_MOST_WORDS, _WORD_BUCKETS = 1 << 14, 1024
+# The words of text, on average, from which on it is no category.
+_LEAST_WORDS = 2.0
+# The least rows that a column of whole numbers counts.
+_COUNTED_ROWS = 10
+_MOST_VECTOR = 1 << 20
+_SEPARATORS = "|;,"
+# Numbers with signs, and days with points: 1.234,50, $5, 12 %, 31.12.2020.
+_SIGN = r"[^\w\s.,+-]{0,3}"
+_SIGNED_NUMBER = (
+    rf"{_SIGN} ?[-+]?(\d{{1,3}}([., ']\d{{3}})+([.,]\d+)?|\d+([.,]\d+)?) ?{_SIGN}|\d{{1,2}}\.\d{{1,2}}\.(\d{{4}}|\d{{2}})"
+)
+_SIGNED = "signed"
+# The most columns of a query, and values of these that are distinct at once.
+_QUERY_COLUMNS, _QUERY_VALUES = 100, 1 << 22
 
 Inferred = ColumnEncoder | str
-"""The encoder of a column, or the reason why it is not a feature."""
+"""The encoder of a column, or the reason why it is no feature."""
+Chunks = Callable[[str, str], Iterator[Any]]
+"""Gives what is selected of a column, in the order of rows, as Arrow arrays."""
 
 
-def query_encoder(db: Connection, table: Table, column: str, wanted: str | None) -> ColumnQueries[Inferred]:
-    """The encoder of a column of a stored table; the user may want it to be one of ``COLUMN_WORDS``."""
-    kind = table.columns[column].kind
-    if wanted is not None:
-        return (yield from _as_wanted(db, table, column, wanted))
-    if kind.endswith("]"):
-        return (yield from _list(db, table, column))
-    if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return _nested(kind)
-    if kind == "BOOLEAN":
-        return (yield from _bool(table, column, "CAST(c AS VARCHAR)"))
-    if kind.startswith(DATETIMES):
-        return (yield from _number(table, column, "epoch(CAST(c AS TIMESTAMP))", "datetime"))
-    if kind.startswith(NUMBERS):
-        return (yield from _unless_ids(table, column, "c"))
-    return (yield from _text(db, table, column))
+class _Counts(NamedTuple):
+    """What a query tells of a column: how many values there are, are distinct, and can be read as this and that."""
+
+    rows: int
+    present: int
+    distinct: int
+    numbers: int
+    low: float | None
+    high: float | None
+    times: int
+    first: float | None
+    last: float | None
+    booleans: int
+    signed: int
+    codes: int
+    words: float
+    counts_rows: bool
 
 
-def _as_wanted(db: Connection, table: Table, column: str, wanted: str) -> ColumnQueries[Inferred]:
-    given = table.columns[column]
-    kind = given.kind
-    if wanted == "id":
-        return "it is an id"
-    written = {each.word: (name, each.written) for name, each in COLUMN_TYPES.items() if each.written}
-    if wanted in written:
-        encoder_kind, form = written[wanted]
-        if wanted == "date" and kind.startswith(NUMBERS):
-            encoder_kind = "number"
-        value = ColumnEncoder(column, encoder_kind, 1).sql(given._replace(sql="c"))
-        (readable,) = yield ColumnQuery(given, table.sql, ("count(v)",), value)
-        notation, unclear, unit = "", "", Unit()
-        if kind == "VARCHAR":
-            notation, readable, unclear = yield from query_wanted_notation(db, table, column, encoder_kind, readable)
-            unit = (yield from query_unit(table, column, wanted=True)) if wanted == "number" else unit
-        if unit.readable > readable:
-            return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
-        if unclear:
-            raise DataError(f"{table.name}: '{column}' is ambiguous as a {wanted}: {unclear}")
-        if not readable:
-            first_one = tuple(f"{each} FILTER (v IS NOT NULL)" for each in ("arg_min(v, i)", "min(i)"))
-            first, row = yield ColumnQuery(given, table.sql, first_one, trimmed("c"), "i")
-            if row is not None:
-                place = f"'{one_line(first)}' in row {row + 1:,}"
-                cure = f"{form}; choose another {option('types', {column: 'KIND'})}"
-                raise DataError(f"{table.name}: '{column}' is not a {wanted}: {place}; {cure}")
-        if wanted == "bool":
-            return (yield from _bool(table, column, f"CAST({value} AS VARCHAR)"))
-        return (yield from _number(table, column, value, encoder_kind, notation))
-    present, distinct, rows = yield ColumnQuery(given, table.sql, _COUNTS, trimmed("c"))
-    if not present:
-        return "it is empty"
-    if wanted == "tags":
-        separator = "" if kind.endswith("]") else (yield from query_separator(table, column)) or ","
-        return (yield from _tags(db, table, column, separator))
-    if wanted == "text":
-        return _bag(db, table, column, "text", present < rows) or "there are no words in it"
-    return (yield from _categories(table, column, distinct, present < rows))
+def infer(
+    db: Connection, table: Table, columns: Sequence[str], wanted: Mapping[str, str], asked: bool, chunks: Chunks
+) -> dict[str, Inferred]:
+    """How columns of a stored table become features, or why they do not.
 
-
-def _unless_ids(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
-    """Numbers; not a feature if they are ids: distinct whole numbers, none missing, in a large table or with a name of ids."""
-    given, counts = table.columns[column], (*_SPANS, "count(*) FILTER (isfinite(v) AND v = floor(v))")
-    *spans, whole = yield ColumnQuery(given, table.sql, counts, f"CAST({sql} AS DOUBLE)")
-    _, low, high, rows = spans
-    counted = rows >= _COUNTED_ROWS and whole == rows and high - low == rows - 1
-    if whole == rows and (rows >= _ID_ROWS or counted or (rows > 1 and _ID_NAME.search(column))):
-        (distinct,) = yield ColumnQuery(given, table.sql, ("count(DISTINCT v)",), sql)
-        if distinct == rows:
-            taken = option("types", {column: "number"})
-            return f"its values are distinct whole numbers, like ids; {taken} makes it a feature"
-    return (yield from _number(table, column, sql, "number", spans=spans))
-
-
-def _text(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
-    """Text may hold numbers, datetimes, bools, few categories, many, or words."""
-    text = trimmed("c")
-    bools = ", ".join(map(quoted, TRUE + FALSE))
-    tests = ("true", "TRY_CAST(v AS DOUBLE) IS NOT NULL", is_code("v"), looks_like_datetime("v"), f"lower(v) IN ({bools})")
-    counts = (f"count(*) FILTER (NOT {is_missing('v')} AND {test})" for test in tests)
-    blanks = "avg(len(v) - len(replace(v, ' ', '')))"
-    present, distinct, rows, known, numbers, codes, datetimes, truths, words = yield ColumnQuery(
-        table.columns[column], table.sql, (*_COUNTS, *counts, blanks), text
-    )
-    if not known:
-        return "it is empty"
-    if distinct == 1 and present == rows:
-        return "all its values are the same"
-    are_ids = present >= _ID_ROWS and distinct >= _DISTINCT_SHARE * present
-    like_ids = f"{distinct:,} of {present:,} values are distinct, like ids or names"
-    like_ids += f"; {option('types', {column: 'category'})} makes it a feature"
-    if numbers == known and codes:
-        if are_ids or (distinct == rows and _ID_NAME.search(column)):
-            return like_ids
-        return (yield from _categories(table, column, distinct, present < rows))
-    if numbers == known:
-        return (yield from _unless_ids(table, column, f"TRY_CAST({text} AS DOUBLE)"))
-    if datetimes == known:
-        return (yield from _number(table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime"))
-    if truths == present:
-        return (yield from _bool(table, column, text))
-    if (notation := (yield from query_notation(table, column))) == SEPARATED:
-        separated = ColumnEncoder(column, "vector", 1, notation=notation).sql(table.columns[column])
-        if vector := (yield from _vector(table, column, separated, notation)):
-            return vector
-    elif notation:
-        return (yield from _number(table, column, "", NOTATIONS[notation], notation))
-    if (unit := (yield from query_unit(table, column))).name:
-        return (yield from _number(table, column, "", "number", unit.notation, unit=unit.name))
-    missing = present < rows
-    if (yield from query_bracketed(table, column)):
-        texts, numbers = (f"TRY_CAST({trimmed(table.columns[column].sql)} AS {kind}[])" for kind in ("VARCHAR", "DOUBLE"))
-        # What is no number is NULL among the numbers.
-        nulls = (f"len([x FOR x IN {each} IF x IS NULL])" for each in (texts, numbers))
-        vector = yield from _vector(table, column, f"CASE WHEN {' = '.join(nulls)} THEN {numbers} END")
-        return vector or (yield from _tags(db, table, column, ","))
-    if separator := (yield from query_separator(table, column)):
-        return (yield from _tags(db, table, column, separator))
-    if distinct > _FEW_VALUES and words >= 1:
-        may_be_names = are_ids and words <= _NAME_BLANKS
-        is_text = not may_be_names or (yield from _query_shares_words(table, column, present))
-        if is_text and (of_words := _bag(db, table, column, "text", missing)):
-            return of_words
-    if are_ids:
-        return like_ids
-    return (yield from _categories(table, column, distinct, missing))
-
-
-def _query_shares_words(table: Table, column: str, rows: int) -> ColumnQueries[bool]:
-    """Whether rows of a column of text have words that some others have, but not nearly all, as in 'Patient 7'."""
-    words = f"list_distinct(string_split_regex(lower({trimmed(table.columns[column].sql)}), '[^\\p{{L}}\\p{{N}}]+'))"
-    counts = f"(SELECT count(*) AS n FROM (SELECT unnest({words}) AS word FROM {table.sql}) WHERE word <> '' GROUP BY word)"
-    some = (f"coalesce(sum(v) FILTER (v BETWEEN 2 AND {(1 - _FEW_SHARE) * rows}), 0) > {_FEW_SHARE * rows}",)
-    return bool((yield ColumnQuery(Column("n", "BIGINT"), counts, some))[0])
-
-
-def _categories(table: Table, column: str, distinct: int, missing: bool) -> ColumnQueries[ColumnEncoder]:
-    """One-hot features. Of too many values, the most frequent have a feature; ties are broken by the order of values."""
-    if distinct <= _FEW_VALUES:
-        of_column = ("list(DISTINCT v) FILTER (v IS NOT NULL)",)
-        (values,) = yield ColumnQuery(table.columns[column], table.sql, of_column, trimmed("c"))
-    else:
-        frequent = (
-            f"(SELECT {trimmed(table.columns[column].sql)} AS given FROM {table.sql} WHERE given IS NOT NULL GROUP BY given "
-            f"HAVING count(*) > 1 ORDER BY count(*) DESC, given LIMIT {_MOST_VALUES})"
-        )
-        (values,) = yield ColumnQuery(Column("given", "VARCHAR"), frequent, ("list(v)",))
-    names = tuple(sorted(values or ()))
-    buckets = _VALUE_BUCKETS if distinct > len(names) else 0
-    return ColumnEncoder(column, "category", len(names) + buckets, missing, values=names, buckets=buckets, distinct=distinct)
-
-
-def _bag(db: Connection, table: Table, column: str, kind: str, missing: bool, separator: str = "") -> ColumnEncoder | None:
-    """A bag of words or of tags; None if there are none in the column."""
-    split: Split = split_tags if kind == "tags" else split_words
-    given = table.columns[column]
-    selected = tags_sql(given, separator) if kind == "tags" else trimmed(given.sql)
-    chunks = fetch_chunks(db, table, [selected], [column])
-    words, weights, distinct = learn_vocabulary((texts for (texts,) in chunks), _MOST_WORDS, _WORD_BUCKETS, split)
-    if not weights:
-        return None
-    learned: dict[str, Any] = {"values": words, "weights": weights, "buckets": len(weights) - len(words), "distinct": distinct}
-    return ColumnEncoder(column, kind, len(weights), missing, **learned, separator=separator)
-
-
-def _number(
-    table: Table, column: str, sql: str, kind: str, notation: str = "", spans: Sequence[Any] = (), unit: str = ""
-) -> ColumnQueries[Inferred]:
-    """Scaled to mean 0 and variance 1; values that are not finite are missing.
-
-    A notation and a unit say how to read their text; what ``_SPANS`` are may be known.
+    Args:
+        db: The connection.
+        table: The table, whose rows are numbered from 0 by ``i``.
+        columns: Those that may be features.
+        wanted: The types that the user gives, by column.
+        asked: Whether the user names the columns, so that none is left out for what it looks like.
+        chunks: Gives their values.
     """
-    given = table.columns[column]
-    if notation or unit:
-        sql = ColumnEncoder(column, kind, 1, notation=notation, unit=unit).sql(given._replace(sql="c"))
-    value = f"CAST({sql} AS DOUBLE)"
-    present, low, high, rows = spans or (yield ColumnQuery(given, table.sql, _SPANS, value))
-    missing = present < rows
-    if not present:
-        return "it is empty"
-    if low == high:
-        # Not their mean, which rounding may change.
-        same = ColumnEncoder(column, kind, 1, missing, low, notation=notation, unit=unit)
-        return same if missing else "all its values are the same"
-    power = power_of_two(max(abs(low), abs(high)))
-    (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{_FINITE} / p0"),), value, parameters=(power,))
-    mean = as_mean(total, present)
-    widest = power_of_two(max(mean - low / power, high / power - mean))
-    apart = f"(({_FINITE} / p0 - p1) / p2)"
-    parameters = (power, mean, 2 * widest)
-    (total,) = yield ColumnQuery(given, table.sql, (whole_sum(f"{apart} * {apart}"),), value, parameters=parameters)
-    spread = math.sqrt(as_mean(total, present)) * 2 * widest
-    scale = spread * power or high - low
-    return ColumnEncoder(column, kind, 1, missing, mean * power, scale, notation=notation, unit=unit)
+    single = [name for name in columns if table.columns[name].is_single]
+    counts = _count(db, table, single)
+    found: dict[str, Inferred] = {}
+    for name in columns:
+        column, given = table.columns[name], wanted.get(name)
+        if name not in counts:
+            found[name] = _of_list(db, table, name, column, given, chunks)
+            continue
+        of = counts[name]
+        kind = given or _type_of(name, column, of, asked)
+        if kind == _SIGNED:
+            raise _signed(db, table, name)
+        if isinstance(kind, tuple):
+            found[name] = kind[0]
+        elif kind in ("number", "time", "boolean"):
+            found[name] = _of_number(db, table, name, column, kind, of, wanted)
+        elif kind == "list":
+            found[name] = _of_tags(db, table, name, column, chunks)
+        elif kind == "text":
+            found[name] = _bag(name, column, "text", of.present < of.rows, chunks, "", asked or name in wanted)
+        else:
+            found[name] = _of_category(db, table, name, column, of)
+    return found
 
 
-def _bool(table: Table, column: str, sql: str) -> ColumnQueries[Inferred]:
-    present, distinct, rows = yield ColumnQuery(table.columns[column], table.sql, _COUNTS, f"lower({sql})")
-    if not present:
-        return "it is empty"
-    if distinct == 1 and present == rows:
-        return "all its values are the same"
-    return ColumnEncoder(column, "bool", 1, present < rows)
-
-
-def _list(db: Connection, table: Table, column: str) -> ColumnQueries[Inferred]:
-    """A list is a vector, if it is of numbers and of the same length in every row; else it is tags."""
-    c, kind = table.columns[column]
-    inner = kind[: kind.rindex("[")]
-    if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
-        return _nested(kind)
-    vector = (yield from _vector(table, column, f"CAST({c} AS DOUBLE[])")) if inner.startswith(NUMBERS) else None
-    return vector or (yield from _tags(db, table, column, ""))
-
-
-def _nested(kind: str) -> str:
-    """Why a column of nested values cannot be a feature."""
-    inner = kind.removesuffix("[]")
-    what = "list" if inner.endswith("]") else inner.partition("(")[0].lower()
-    return f"a list of {what}s cannot be a feature" if kind.endswith("]") else f"a {what} cannot be a feature"
-
-
-def _vector(table: Table, column: str, sql: str, notation: str = "") -> ColumnQueries[Inferred | None]:
-    """Lists of numbers, divided by their root mean square; None if they are tags: not numbers, or ids in any number."""
-    c, kind = table.columns[column]
-    values = f"(SELECT {sql} AS numbers, {c if kind.endswith(']') else trimmed(c)} AS given, i FROM {table.sql})"
-    spans = ("count(given)", "count(v)", "min(len(v))", "max(len(v))", "count(*)")
-    numbers = Column("numbers", "DOUBLE[]")
-    given, present, shortest, longest, rows = yield ColumnQuery(numbers, values, spans, beside="given")
-    if present < given:
-        return None
-    if not present or not longest:
-        return "it is empty"
-    if shortest != longest:
-        odd = (f"min(i) FILTER (len(v) <> {longest}) + 1", "bool_or(contains(CAST(given AS VARCHAR), '.'))")
-        row, fractions = yield ColumnQuery(numbers, values, odd, beside="given, i")
-        if notation or (not kind.startswith(FLOATS) and not fractions):
-            return None
-        raise DataError(
-            f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; make all rows "
-            f"equally long, or leave it out: {option('ignore', [column])}"
+def _count(db: Connection, table: Table, columns: Sequence[str]) -> dict[str, _Counts]:
+    ((rows,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
+    at_once = max(1, min(_QUERY_COLUMNS, _QUERY_VALUES // max(1, rows)))
+    found: dict[str, _Counts] = {}
+    for first in range(0, len(columns), at_once):
+        some = columns[first : first + at_once]
+        values = (
+            f"{plain_id(table.columns[name].sql)} AS v{place}, {table.columns[name].sql} AS c{place}"
+            for place, name in enumerate(some)
         )
-    if longest > 1 << 20:
-        return f"{longest:,} numbers per row are too many"
-    each, finite = Column("x", "DOUBLE"), f"(SELECT unnest(numbers) AS x FROM {values}) WHERE isfinite(TRY_CAST(x AS FLOAT))"
-    count, largest = yield ColumnQuery(each, finite, ("count(*)", "max(abs(v))"))
+        # Stored, since a query in a query is planned for seconds.
+        run(db, f"CREATE OR REPLACE TEMP TABLE texts AS SELECT i, {', '.join(values)} FROM {table.sql}", table.name)
+        read = (_read(table.columns[name], place) for place, name in enumerate(some))
+        rows_sql = f"(SELECT i, {', '.join(read)} FROM texts)"
+        aggregates = [each for place in range(len(some)) for each in _aggregates(place)]
+        (row,) = run(db, f"SELECT {', '.join(aggregates)} FROM {rows_sql}", table.name)
+        width = len(_Counts._fields) - 1
+        found |= {name: _Counts(rows, *row[width * place : width * (place + 1)]) for place, name in enumerate(some)}
+    return found
+
+
+def _read(column: Column, place: int) -> str:
+    """A value as text, as a number and as a time, in SQL."""
+    typed, v = Column(f"c{place}", column.kind), f"v{place}"
+    is_number, is_time = column.is_of((*NUMBERS, "BOOLEAN")), column.is_of(DATETIMES)
+    number = number_sql(typed) if is_number else number_in(v)
+    time = "NULL::DOUBLE" if is_number else time_sql(typed) if is_time else time_in(v)
+    return f"{v}, {number} AS n{place}, {time} AS t{place}"
+
+
+def _aggregates(place: int) -> list[str]:
+    """As ``_Counts`` has them, but for the rows."""
+    v, n, t = f"v{place}", f"n{place}", f"t{place}"
+    words = ", ".join(map(quoted, TRUE + FALSE))
+    in_order = f"count({n}) >= {_COUNTED_ROWS} AND count({n}) = count(*) AND min({n} - i) = max({n} - i)"
+    signed = f"regexp_full_match({v}, {quoted(_SIGNED_NUMBER)}) AND {n} IS NULL"
+    return [
+        f"count({v})",
+        f"count(DISTINCT {v})",
+        *(f"count({n})", f"min({n})", f"max({n})"),
+        *(f"count({t})", f"min({t})", f"max({t})"),
+        f"count(*) FILTER (lower({v}) IN ({words}))",
+        f"count(*) FILTER ({signed})",
+        f"count(*) FILTER (regexp_full_match({v}, '0[0-9]+'))",
+        f"coalesce(avg(len(string_split({v}, ' '))), 0)",
+        f"coalesce({in_order}, false)",
+    ]
+
+
+def _type_of(name: str, column: Column, of: _Counts, asked: bool) -> str | tuple[str]:
+    """The type of a column, or why it is no feature, in a tuple."""
+    nearly_distinct = of.present > 1 and of.distinct >= NEARLY_ALL * of.present
+    if not of.present:
+        return ("it is empty",)
+    if of.distinct == 1 and of.present == of.rows:
+        return ("all its values are the same",)
+    is_number = of.numbers == of.present and not of.codes and not column.is_of(("BOOLEAN", *DATETIMES))
+    if not asked:
+        if of.rows - of.present > MOST_EMPTY * of.rows:
+            return (f"it is empty in {of.rows - of.present:,} of {of.rows:,} rows",)
+        if of.counts_rows and is_number:
+            return ("it counts the rows",)
+        if ID_NAME.search(name) and nearly_distinct:
+            return ("it is an id: nearly all its values differ",)
+    if ID_NAME.search(name):
+        return "category"
+    if is_number:
+        return "number"
+    if of.times == of.present:
+        return "time"
+    if of.booleans == of.present:
+        return "boolean"
+    if not asked and of.signed and 2 * (of.signed + of.numbers) > of.present:
+        return _SIGNED
+    if nearly_distinct or (of.distinct > _FEW_VALUES and of.words >= _LEAST_WORDS):
+        return "text"
+    return "category"
+
+
+def _signed(db: Connection, table: Table, name: str) -> DataError:
+    """The error for text that looks like numbers."""
+    text = trimmed(table.columns[name].sql)
+    sql = (
+        f"SELECT DISTINCT {text} AS v FROM {table.sql} WHERE v IS NOT NULL AND TRY_CAST(v AS DOUBLE) IS NULL ORDER BY v LIMIT 3"
+    )
+    some = ", ".join(f"'{one_line(value, 30)}'" for (value,) in run(db, sql, table.name))
+    ways = f"say what it is, {option('types', {name: 'TYPE'})}; leave it out, {option('ignore', [name])}"
+    found = f"'{name}' has numbers with signs, such as {some}, which only a guess could read"
+    return DataError(f"{table.name}: {found}; {ways}; or write numbers plainly by a query")
+
+
+def _of_number(
+    db: Connection, table: Table, name: str, column: Column, kind: str, of: _Counts, wanted: Mapping[str, str]
+) -> Inferred:
+    """Scaled to mean 0 and variance 1; values that cannot be read are missing."""
+    value = {"number": number_sql, "time": _seconds, "boolean": boolean_sql}[kind](column)
+    present, low, high = {"number": (of.numbers, of.low, of.high), "time": (of.times, of.first, of.last)}.get(
+        kind, (of.booleans, 0.0, 1.0)
+    )
+    if kind == "time" and column.is_of(NUMBERS):
+        present, low, high = of.numbers, of.low, of.high
+    if name in wanted and 2 * present <= of.present:
+        _refuse_unreadable(db, table, name, value, wanted[name])
+    missing = present < of.rows
+    if kind == "boolean":
+        return ColumnEncoder(name, kind, 1, missing)
+    assert low is not None
+    assert high is not None
+    if low == high:
+        return ColumnEncoder(name, kind, 1, missing, low) if missing else "all its values are the same"
+    sums = ", ".join(whole_sums(value, low, high))
+    ((total, squares),) = run(db, f"SELECT {sums} FROM {table.sql}", table.name)
+    unit = (high - low) / 2.0**47
+    mean, variance = int(total) / present, (present * int(squares) - int(total) ** 2) / present**2
+    return ColumnEncoder(name, kind, 1, missing, low + mean * unit, math.sqrt(variance) * unit or high - low)
+
+
+def _seconds(column: Column) -> str:
+    """A time; a number that the user calls one is taken as it is."""
+    return number_sql(column) if column.is_of(NUMBERS) else time_sql(column)
+
+
+def _refuse_unreadable(db: Connection, table: Table, name: str, value: str, kind: str) -> None:
+    text = trimmed(table.columns[name].sql)
+    sql = f"SELECT {text}, i + 1 FROM {table.sql} WHERE {text} IS NOT NULL AND ({value}) IS NULL ORDER BY i LIMIT 1"
+    for found, row in run(db, sql, table.name):
+        cure = f"choose another type ({option('types')}), or write it otherwise by a query"
+        raise DataError(f"{table.name}: '{name}' is no {kind}: '{one_line(found, 80)}' in row {row:,}; {cure}")
+
+
+def _of_category(db: Connection, table: Table, name: str, column: Column, of: _Counts) -> ColumnEncoder:
+    """One-hot features. Of too many values, the most frequent have a feature; ties are broken by the order of values."""
+    least, most = (1, _FEW_VALUES) if of.distinct <= _FEW_VALUES else (2, _MOST_VALUES)
+    values = (
+        f"SELECT v FROM (SELECT {plain_id(column.sql)} AS v FROM {table.sql}) WHERE v IS NOT NULL GROUP BY v "
+        f"HAVING count(*) >= {least} ORDER BY count(*) DESC, v LIMIT {most}"
+    )
+    names = tuple(sorted(value for (value,) in run(db, values, table.name)))
+    buckets = _VALUE_BUCKETS if of.distinct > len(names) else 0
+    some: dict[str, Any] = {"values": names, "buckets": buckets, "distinct": of.distinct}
+    return ColumnEncoder(name, "category", len(names) + buckets, of.present < of.rows, **some)
+
+
+def _bag(
+    name: str, column: Column, kind: str, missing: bool, chunks: Chunks, separator: str = "", asked: bool = True
+) -> Inferred:
+    """A bag of words or of tags; no feature if hardly any two rows share one."""
+    split: Split = split_tags if kind == "tags" else split_words
+    selected = tags_sql(column, separator) if kind == "tags" else trimmed(column.sql)
+    words = learn_vocabulary(chunks(name, selected), _MOST_WORDS, _WORD_BUCKETS, split)
+    if not words.weights:
+        return "there are no words in it"
+    if words.shared < _ALMOST_NONE and not asked:
+        return "nearly all its values differ, and share no words"
+    buckets = len(words.weights) - len(words.words)
+    learned: dict[str, Any] = {"values": words.words, "weights": words.weights, "distinct": words.distinct}
+    return ColumnEncoder(name, kind, len(words.weights), missing, buckets=buckets, separator=separator, **learned)
+
+
+def _of_tags(db: Connection, table: Table, name: str, column: Column, chunks: Chunks) -> Inferred:
+    """Text as a list: of numbers in brackets, else of tags between the commonest separator."""
+    text = trimmed(column.sql)
+    if vector := _of_vector(db, table, name, column):
+        return vector
+    counts = ", ".join(f"sum(length({text}) - length(replace({text}, {quoted(sign)}, '')))" for sign in _SEPARATORS)
+    (counted,) = run(db, f"SELECT {counts} FROM {table.sql}", table.name)
+    sign = max(zip(_SEPARATORS, counted, strict=True), key=lambda each: each[1] or 0)[0]
+    return _bag(name, column, "tags", _has_missing(db, table, tags_sql(column, sign)), chunks, sign)
+
+
+def _of_list(db: Connection, table: Table, name: str, column: Column, kind: str | None, chunks: Chunks) -> Inferred:
+    """A list is a vector, if it is of numbers and of the same length in every row; else it is tags."""
+    inner = column.kind[: column.kind.rindex("[")] if column.kind.endswith("]") else ""
+    if not inner or inner.endswith("]") or inner.startswith(NESTED):
+        return f"a {'list of them' if inner else column.kind.partition('(')[0].lower()} cannot be a feature"
+    if kind not in (None, "list"):
+        raise DataError(f"{table.name}: '{name}' has lists, and is no {kind}: {option('types')}")
+    if inner.startswith(NUMBERS) and (vector := _of_vector(db, table, name, column)):
+        return vector
+    return _bag(name, column, "tags", _has_missing(db, table, tags_sql(column, "")), chunks)
+
+
+def _of_vector(db: Connection, table: Table, name: str, column: Column) -> Inferred | None:
+    """Lists of numbers, divided by their root mean square; None if they are not that, or of several lengths."""
+    value = vector_sql(column)
+    lengths = (
+        "count(v), count(*) FILTER (given IS NOT NULL), min(len(v)), max(len(v)), count(*), bool_or(list_contains(v, NULL))"
+    )
+    given = column.sql if column.kind.endswith("]") else trimmed(column.sql)
+    rows = f"(SELECT {value} AS v, {given} AS given FROM {table.sql})"
+    ((present, some, shortest, longest, total, holes),) = run(db, f"SELECT {lengths} FROM {rows}", table.name)
+    if not present or present < some or holes or shortest != longest or not longest:
+        return None
+    if longest > _MOST_VECTOR:
+        return f"{longest:,} numbers in a row are too many"
+    each = f"(SELECT unnest(v) AS x FROM {rows}) WHERE isfinite(TRY_CAST(x AS FLOAT))"
+    ((count, largest),) = run(db, f"SELECT count(x), max(abs(x)) FROM {each}", table.name)
     scale = 1.0
     if largest:
-        unit = 2 * power_of_two(largest)
-        (total,) = yield ColumnQuery(each, finite, (whole_sum("(v / p0) * (v / p0)"),), parameters=(unit,))
-        scale = math.sqrt(as_mean(total, count)) * unit
-    return ColumnEncoder(column, "vector", int(longest), present < rows, scale=scale, notation=notation)
+        ((_, squares),) = run(db, f"SELECT {', '.join(whole_sums('abs(x)', 0.0, largest))} FROM {each}", table.name)
+        scale = math.sqrt(int(squares) / count) * largest / 2.0**47
+    return ColumnEncoder(name, "vector", int(longest), present < total, scale=scale or 1.0)
 
 
-def _tags(db: Connection, table: Table, column: str, separator: str) -> ColumnQueries[Inferred]:
-    given = table.columns[column]
-    present, distinct, rows = yield ColumnQuery(given, table.sql, _COUNTS, tags_sql(given._replace(sql="c"), separator))
-    if present == rows and distinct == 1:
-        return "all its values are the same"
-    return _bag(db, table, column, "tags", present < rows, separator) or "it is empty"
+def _has_missing(db: Connection, table: Table, value: str) -> bool:
+    return bool(run(db, f"SELECT count({value}) < count(*) FROM {table.sql}", table.name)[0][0])

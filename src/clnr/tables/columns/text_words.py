@@ -19,6 +19,7 @@ from clnr.graph.csr import Array
 Split = Callable[[Any], tuple[Array, Array, Any]]
 """What ``split_words`` does, with words or with something else."""
 
+_NEARLY_ALL = 0.95
 _WORD = re.compile(r"\w+")
 _BYTES = np.arange(256)
 _ASCII_WORD = np.array([bool(_WORD.fullmatch(chr(each))) and each < 128 for each in _BYTES])
@@ -140,11 +141,13 @@ class Vocabulary(NamedTuple):
         words: In order.
         weights: Of each word, then of each bucket.
         distinct: Number of distinct words, of both sorts.
+        shared: How many words a text has, on average, that some others have, but not nearly all, as in 'Patient 7'.
     """
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
     distinct: int
+    shared: float
 
 
 def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int, split: Split = split_words) -> Vocabulary:
@@ -173,7 +176,8 @@ def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int, split: Spl
     frequencies = np.concatenate([counts[kept][order], others])
     # As scikit-learn's TfidfVectorizer(smooth_idf=True).
     weights = np.log((1 + texts) / (1 + frequencies)) + 1
-    return Vocabulary(tuple(kept_words.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
+    shared = float(counts[(counts > 1) & (counts <= _NEARLY_ALL * texts)].sum() / max(1, texts))
+    return Vocabulary(tuple(kept_words.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words), shared)
 
 
 def _document_frequencies(chunks: Iterable[Any], split: Split) -> tuple[Any, Array, int]:

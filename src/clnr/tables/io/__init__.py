@@ -1,1 +1,1 @@
-"""Tables as they come: files, queries, data frames, matrices, and the DuckDB connection that reads them."""
+"""Tables opened as relations of DuckDB: files, data frames and queries."""

@@ -16,7 +16,6 @@ from clnr.errors import DataError, one_line
 from clnr.graph.arrays import check_sparse
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
-from clnr.tables.io.table_files import check_is_file
 
 _ROWS_AT_A_TIME = 1 << 14
 
@@ -107,7 +106,6 @@ class MatrixEncoder:
 
 
 def _load(path: Path) -> Any:
-    check_is_file(path)
     name = path.name.lower()
     if name.endswith(".npy"):
         return np.load(path, mmap_mode="r", allow_pickle=False)

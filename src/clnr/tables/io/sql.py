@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from clnr.errors import DataError, one_line, option
-from clnr.tables.io.encodings import line_at, not_utf_8, open_bytes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -21,17 +20,21 @@ if TYPE_CHECKING:
 
 Connection: TypeAlias = "DuckDBPyConnection"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
+WHOLE = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE))
 FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
+NUMBERS = (*WHOLE, *FLOATS)
 DATETIMES = ("DATE", "TIMESTAMP")
-MISSING_WORDS = {"unknown", "not known", "missing", "not available", "unbekannt", "keine angabe", "k. a.", "k.a.", "inconnu"}
-MISSING_WORDS |= {"desconocido", "n/a", "na", "nan", "none", "null", "nil", "?", "-", "--", "."}
-"""Words for a missing value, in lower case."""
+NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "None", r"\N")
+"""The words for a missing value, in every column; DuckDB writes NaN as ``nan``."""
+# Of Unicode's other ones, DuckDB takes four times as long.
+_BLANKS = " \t\r\n"
 
-# Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
-_CHUNK_ROWS = 1 << 16
+# Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB, and of a batch that is streamed.
+_CHUNK_ROWS, _STREAMED_ROWS = 1 << 16, 1 << 19
 _QUERY_COLUMNS = 300
-_STREAMED_ROWS = 1 << 19
+# The bits of a number that is added up as a whole one; sums of 2^31 of their squares have 127.
+_SUM_BITS = 47
 
 # Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.
 _SETTINGS = {
@@ -42,6 +45,22 @@ _SETTINGS = {
     "python_enable_replacements": "false",
     "TimeZone": "'UTC'",
 }
+
+
+class Column(NamedTuple):
+    """A column of a table: its name in SQL, which is its position and never the user's name, and its type in DuckDB."""
+
+    sql: str
+    kind: str
+
+    def is_of(self, kinds: Sequence[str]) -> bool:
+        """Whether it holds single values of some types."""
+        return self.kind.startswith(tuple(kinds)) and not self.kind.endswith("]")
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it holds neither lists nor other nested values."""
+        return not self.kind.endswith("]") and not self.kind.startswith(NESTED)
 
 
 def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
@@ -65,15 +84,18 @@ def connect(memory: str | None = None, spill: Path | None = None) -> Connection:
     return db
 
 
-def decoded_folder(db: Connection) -> Path:
-    """A folder for what a connection cannot read as it is, beside the one that it spills to."""
+def copies_folder(spill: Path) -> Path:
+    """A folder for copies of what DuckDB cannot read as it is, beside the one that it spills to."""
+    return spill.with_name(f"{spill.name}-copies")
+
+
+def spill_folder(db: Connection) -> Path:
+    """Where a connection spills to."""
     ((spill,),) = db.execute("SELECT current_setting('temp_directory')").fetchall()
-    return spill_folders(Path(spill))[1]
+    return Path(spill)
 
 
-def spill_folders(spill: Path) -> tuple[Path, Path]:
-    """All folders that a connection may make, given the one that it spills to."""
-    return spill, spill.with_name(f"{spill.name}-decoded")
+# -- expressions ------------------------------------------------------------------------------------------------------
 
 
 def quoted(text: str) -> str:
@@ -81,25 +103,36 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def double(number: float) -> str:
-    """A number as a literal of SQL; without an exponent it would be a decimal number, which is rounded once more."""
-    text = repr(float(number))
-    return text if "e" in text else f"{text}e0"
-
-
 def trimmed(c: str) -> str:
-    """The trimmed text of an SQL expression; empty text is NULL."""
-    return f"nullif(trim(CAST({c} AS VARCHAR)), '')"
+    """The trimmed text of an SQL expression; NULL for a word for a missing value."""
+    words = ", ".join(map(quoted, MISSING))
+    text = f"trim(CAST({c} AS VARCHAR), {quoted(_BLANKS)})"
+    return f"CASE WHEN {text} NOT IN ({words}) THEN {text} END"
 
 
-def is_missing(text: str) -> str:
-    """Whether trimmed text is a word for a missing value, in SQL."""
-    return f"lower({text}) IN ({', '.join(map(quoted, sorted(MISSING_WORDS)))})"
+def plain_id(c: str) -> str:
+    """An id in SQL, as text: ``14226.0`` is ``14226``; NULL where it is missing."""
+    text = trimmed(c)
+    return f"regexp_replace({text}, '^(-?(0|[1-9][0-9]*))\\.0$', '\\1')"
 
 
-def stated(c: str) -> str:
-    """The trimmed text of an SQL expression; words for a missing value are NULL, too, as in a column of numbers or dates."""
-    return f"CASE WHEN NOT {is_missing(trimmed(c))} THEN {trimmed(c)} END"
+def whole_sums(value: str, low: float, high: float) -> tuple[str, str]:
+    """The sums of a number and of its square, from 0 at ``low`` to 2^47 at ``high``, as whole numbers.
+
+    These are the same in any order, which threads decide; the sum of floating-point numbers is not.
+    """
+    whole = f"CAST(({value} - ({low!r}::DOUBLE)) * ({2.0**_SUM_BITS / (high - low or 1.0)!r}::DOUBLE) AS HUGEINT)"
+    return f"sum({whole})", f"sum({whole} * {whole})"
+
+
+def same_sum(db: Connection, value: str, rows: str, name: str) -> tuple[str, str]:
+    """What adds up numbers from 0 on of some rows in SQL, with the same result in any order; and the unit of that."""
+    ((largest,),) = run(db, f"SELECT max({value}) FROM {rows}", name)
+    high = largest or 1.0
+    return whole_sums(value, 0.0, high)[0], f"({high / 2.0**_SUM_BITS!r}::DOUBLE)"
+
+
+# -- queries ----------------------------------------------------------------------------------------------------------
 
 
 def run(db: Connection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -155,30 +188,20 @@ def _guarded(query: Callable[[], Any], name: str) -> Any:
         if "Query interrupted" in str(error):  # DuckDB's error for Ctrl-C.
             raise KeyboardInterrupt from None
         # Not only DuckDB's errors: text that is not Unicode fails in Python.
-        raise DataError(_format_error(str(error), name)) from None
+        raise DataError(_in_one_line(str(error), name)) from None
 
 
-def is_code(text: str) -> str:
-    """Whether text is digits with a leading zero, as of codes such as 01067, in SQL."""
-    return f"regexp_full_match({text}, '0[0-9]+')"
-
-
-def looks_like_datetime(text: str) -> str:
-    """Whether text is a date or time of ISO 8601, or such as 2020/1/31, in SQL."""
-    pattern = "^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})"
-    return f"regexp_matches({text}, {quoted(pattern)}) AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"
-
-
-# -- errors -------------------------------------------------------------------------------------------------------
-
-_LINE_PATTERN = re.compile(r"CSV Error on Line: (\d+)")
-_FILE_PATTERN = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
-_COLUMNS_PATTERN = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
-_ASIDE_PATTERN = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
-_TEXT_PATTERN = re.compile(r"\S")
+_LINE = re.compile(r"CSV Error on Line: (\d+)")
+_FILE = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
+_COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
+_DELIMITER = re.compile(r"^  delimiter = (.+?) \(Set", re.MULTILINE)
+_ASIDE = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
 _LARGEST_FILE_BYTES = 1 << 26
+NOT_UTF_8 = "it is not text in UTF-8; name its encoding"
 _REASONS = {
-    "unterminated quote": "a quote is opened and not closed; read_csv('FILE', quote = '') in a query reads it as text",
+    "unterminated quote": "a quote is opened and not closed",
+    "not utf-8": NOT_UTF_8,
+    "nvalid unicode": NOT_UTF_8,
     "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
     "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
     "maximum_object_size": "a row is longer than it may be in JSON, 16,777,216 bytes; Parquet has no such limit",
@@ -191,49 +214,56 @@ _REASONS = {
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
-    "encodings extension": "it names an encoding that DuckDB does not know; leave that out, and set its encoding",
     "requires the extension": "it is not on this machine: only local files are read",
 }
 
 
-def _format_error(message: str, name: str) -> str:
+def _in_one_line(message: str, name: str) -> str:
     """What DuckDB's message says about a table: the file, the line if there is one, and the reason."""
-    file = _FILE_PATTERN.search(message)
-    place = file[1] if file else name
-    line = _LINE_PATTERN.search(message)
+    file, line = _FILE.search(message), _LINE.search(message)
+    place, at = file[1] if file else name, f"line {int(line[1]):,}: " if line else ""
     # The message quotes the wrong line, whose content must not be mistaken for the message.
     body = message[message.index("\n", line.end()) :] if line and "\n" in message[line.end() :] else message
-    counts = _COLUMNS_PATTERN.findall(body)
     if "Malformed JSON" in message:
         reason = _json_error(place) or "it is not JSON"
-    elif counts:
-        expected, there = map(int, counts[-1])
-        # DuckDB stops counting at the first column too many.
-        many = f"more than {expected} columns" if there > expected else "1 column" if there == 1 else f"{there} columns"
-        reason = f"it has {many} instead of {expected}"
-    elif "not utf-8" in body or "nvalid unicode" in body:
-        reason = not_utf_8()
+    elif line and (counts := _COLUMNS.findall(body)):
+        sign = _DELIMITER.search(message)
+        found = _fields(place, int(line[1]), sign[1] if sign else ",") or counts[-1][1]
+        reason = f"it has {found} columns, and {counts[-1][0]} are wanted"
     else:
-        plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE_PATTERN.split(message)[0])
+        plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
         reason = next((reason for sign, reason in _REASONS.items() if sign in body), plain)
-    at = f"line {int(line[1]):,}: " if line else ""
+    reason = f"{reason}, such as {option('encoding', 'cp1252')}" if reason == NOT_UTF_8 else reason
     return f"{one_line(place)}: {one_line(at + reason)}"
+
+
+def _fields(path: str, number: int, delimiter: str) -> int | None:
+    """How many fields a line of a file has, as DuckDB stops to count at the first too many; None if that is not plain."""
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as lines:
+            for at, line in enumerate(lines, 1):
+                if at == number:
+                    return len(next(csv.reader([line], delimiter=delimiter)))
+    except (OSError, ValueError, csv.Error, StopIteration, TypeError):
+        pass
+    return None
 
 
 def _json_error(path: str) -> str | None:
     """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
-        with open_bytes(Path(path)) as file:
+        with Path(path).open("rb") as file:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return f"{line_at(error.object, error.start)}: {not_utf_8()}"
-    except (OSError, EOFError, zlib.error):
+    except OSError:
         return None
+    except UnicodeDecodeError as error:
+        lines = error.object[: error.start].count(b"\n") + 1
+        return f"line {lines:,}: {NOT_UTF_8}"
     place = 0
-    while len(content) < _LARGEST_FILE_BYTES and (next_value := _TEXT_PATTERN.search(text, place)):
+    while len(content) < _LARGEST_FILE_BYTES and (more := re.compile(r"\S").search(text, place)):
         try:
-            place = json.JSONDecoder().raw_decode(text, next_value.start())[1]
+            place = json.JSONDecoder().raw_decode(text, more.start())[1]
         except json.JSONDecodeError as error:
             return f"line {error.lineno:,}: it is not JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
         except RecursionError:

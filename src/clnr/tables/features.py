@@ -12,20 +12,20 @@ import scipy.sparse as sp
 from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
-from clnr.tables2.arguments import TableArguments
-from clnr.tables2.columns.feature_encoder import FeatureEncoder
-from clnr.tables2.io.feature_matrix import FeatureMatrix, MatrixEncoder
-from clnr.tables2.io.sql import Connection, run
-from clnr.tables2.nodes import StagedNodes
-from clnr.tables2.roles import columns_called, plain
-from clnr.tables2.kinds import qualified_name
-from clnr.tables2.structural import StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.arguments import TableArguments
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
+from clnr.tables.io.sql import Connection, run
+from clnr.tables.kinds import qualified_name
+from clnr.tables.nodes import StagedNodes
+from clnr.tables.roles import columns_called, plain
+from clnr.tables.structural import StructuralFeatures, log_degree, neighbour_degrees, neighbours
 
 _NODES_AT_A_TIME = 1 << 17
 
 
 def choose_encoder(db: Connection, staged: StagedNodes, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
-    """The encoder of the columns of nodes: that of an earlier graph, or one that is fitted; without columns it encodes nothing."""
+    """The encoder of the columns of nodes, that of an earlier graph or one that is fitted, and notes."""
     if arguments.fitted is not None:
         encoder = FeatureEncoder.of(arguments.fitted)
         return encoder, _about_missing(staged, encoder, arguments)
@@ -34,7 +34,9 @@ def choose_encoder(db: Connection, staged: StagedNodes, arguments: TableArgument
         named = columns_called(arguments.names_of("features"), each.table, each.kind)
         free = [name for name in each.roles.free if name != each.names]
         columns = [name for name in free if (name in named if asked else plain(name) != "label")]
-        types = {name: kind for given, kind in arguments.types.items() for name in columns_called([given], each.table, each.kind)}
+        types = {
+            name: kind for given, kind in arguments.types.items() for name in columns_called([given], each.table, each.kind)
+        }
         if wrong := [name for name in (*named, *types) if name not in free]:
             raise DataError(f"{each.table.name}: '{wrong[0]}' is the id, the label or the name of nodes, and no feature")
         encoder = FeatureEncoder.fit(db, each.table, columns, types, asked)
@@ -45,8 +47,12 @@ def choose_encoder(db: Connection, staged: StagedNodes, arguments: TableArgument
         encoder = replace(encoder, matrix=MatrixEncoder.fit(FeatureMatrix.open(arguments.feature_matrix)))
     if encoder.encodes or not staged.kinds:
         return encoder, []
-    why = "; ".join(f"{column}: {reason}" for column, reason in encoder.unused.items()) or "it has none but ids, labels and names"
-    return encoder, [f"{staged.table.name}: no column can be a feature, so features come from the structure of the graph: {why}"]
+    why = (
+        "; ".join(f"{column}: {reason}" for column, reason in encoder.unused.items()) or "it has none but ids, labels and names"
+    )
+    return encoder, [
+        f"{staged.table.name}: no column can be a feature, so features come from the structure of the graph: {why}"
+    ]
 
 
 def _about_missing(staged: StagedNodes, encoder: FeatureEncoder, arguments: TableArguments) -> list[str]:
@@ -64,7 +70,9 @@ def _about_missing(staged: StagedNodes, encoder: FeatureEncoder, arguments: Tabl
     return [f"{'warning: ' if all_of_them else ''}{staged.table.name}: {found}"]
 
 
-def write_features(db: Connection, writer: Any, staged: StagedNodes, encoder: FeatureEncoder, arguments: TableArguments) -> None:
+def write_features(
+    db: Connection, writer: Any, staged: StagedNodes, encoder: FeatureEncoder, arguments: TableArguments
+) -> None:
     """Write the features of all rows of nodes."""
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     if matrix is not None:
@@ -95,7 +103,9 @@ def _check_matrix(db: Connection, staged: StagedNodes, matrix: FeatureMatrix, en
     if encoder.matrix is None:
         raise DataError(f"{matrix.name}: the earlier graph has no feature matrix; leave it out")
     if matrix.shape[1] != encoder.matrix.width:
-        raise DataError(f"{matrix.name}: it has {matrix.shape[1]:,} columns, and that of the earlier graph {encoder.matrix.width:,}")
+        raise DataError(
+            f"{matrix.name}: it has {matrix.shape[1]:,} columns, and that of the earlier graph {encoder.matrix.width:,}"
+        )
     ((count,),) = run(db, "SELECT count(*) FROM node_rows", "nodes")
     if count != matrix.shape[0]:
         sizes = f"it has {plural(matrix.shape[0], 'row')}, and {staged.table.name} {count:,}"
@@ -112,7 +122,9 @@ def write_structure(writer: Any, count: int, structure: StructuralFeatures | Non
         for way in ("incoming", "outgoing")[: 1 + directed]:
             indptr = writer.read_back(f"{way}.indptr")[first : last + 1]
             indices = writer.read_back(f"{way}.indices")[indptr[0] : indptr[-1]]
-            rows.append(sp.csr_array((np.ones(len(indices), np.float32), indices, indptr - indptr[0]), shape=(last - first, count)))
+            rows.append(
+                sp.csr_array((np.ones(len(indices), np.float32), indices, indptr - indptr[0]), shape=(last - first, count))
+            )
         return neighbours(*rows) if directed else rows[0]
 
     degree = np.concatenate([log_degree(adjacent(*each)) for each in ranges])

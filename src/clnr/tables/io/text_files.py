@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.support.humanize import plural
-from clnr.tables2.io.sql import NOT_UTF_8, quoted
+from clnr.tables.io.sql import NOT_UTF_8, quoted
 
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _KNOWN_ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1250", "cp1251", "shift_jis", "gb18030", "big5", "euc_kr")
@@ -147,7 +147,7 @@ def read_head(path: Path, known: Collection[str], header: bool | None) -> Head |
     if not first.count(delimiter):
         delimiter = ","
     rows, numbers = list[list[str]](), list[int]()
-    reader = csv.reader(io.StringIO(text[start:], newline=""), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(text[start:], newline=""), delimiter=delimiter, skipinitialspace=delimiter != " ")
     try:
         for row in reader:
             if row:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError, UnknownName, did_you_mean, one_line, option
 from clnr.support.arguments import check_choice, check_type
-from clnr.tables2.kinds import check_kinds, edges_by_kind, node_kinds, nodes_by_kind
+from clnr.tables.kinds import check_kinds, edges_by_kind, node_kinds, nodes_by_kind
 
 if TYPE_CHECKING:
     from clnr.graph import Graph
@@ -129,7 +129,7 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         check_type(name, getattr(given, name), bool | None, "True or False", DataError)
     check_type("types", given.types, Mapping, "types by the names of columns", DataError)
     if given.encoding is not None:
-        from clnr.tables2.io.text_files import check_encoding
+        from clnr.tables.io.text_files import check_encoding
 
         check_encoding(given.encoding)
     if given.unknown_ends is not None:
@@ -138,7 +138,9 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         check_type("each column of types", column, str, "text", DataError)
         if kind not in TYPES:
             raise UnknownName(f"type for column '{column}'", str(kind), TYPES)
-    lists = {name: _columns(name, getattr(given, name)) for name in _SEVERAL if getattr(given, name) is not None}
+    lists: dict[str, Any] = {
+        name: _columns(name, getattr(given, name)) for name in _SEVERAL if getattr(given, name) is not None
+    }
     given = replace(given, **lists)
     if given.until is not None and not all(given.until.partition("=")):
         raise DataError(f"{option('until')} must be COLUMN=DATE, such as date=2020-12-31, not '{one_line(given.until, 80)}'")
@@ -159,7 +161,7 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
 
 def check_files(edges: Any = None, nodes: Any = None, feature_matrix: Any = None, **others: Any) -> None:
     """Fail early if a file is missing, or is not in a format of tables."""
-    from clnr.tables2.io.open import find_files, is_query
+    from clnr.tables.io.open import find_files, is_query
 
     for each in (*edges_by_kind(edges), *nodes_by_kind(nodes)):
         if isinstance(each.table, str | Path) and not is_query(each.table):

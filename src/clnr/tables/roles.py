@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.graph.table_info import title_of
-from clnr.tables2.arguments import TableArguments
-from clnr.tables2.io.open import Table
-from clnr.tables2.io.sql import Connection, plain_id, run, trimmed
-from clnr.tables2.io.text_files import ID_NAME
-from clnr.tables2.kinds import NamedTable, qualified_name
+from clnr.tables.arguments import TableArguments
+from clnr.tables.io.open import Table
+from clnr.tables.io.sql import Connection, plain_id, run, trimmed
+from clnr.tables.io.text_files import ID_NAME
+from clnr.tables.kinds import NamedTable, qualified_name
 
 ENDS = (
     *(("source", "target"), ("from", "to"), ("src", "dst"), ("src", "dest"), ("source", "destination")),
@@ -105,7 +105,8 @@ def columns_called(names: Iterable[str], table: Table, kind: str | None = None) 
 
 def check_named(arguments: TableArguments, edges: Sequence[NamedTable], nodes: Sequence[NamedTable]) -> None:
     """Raise if a column is named that no table has where it could be."""
-    of_edges, of_nodes = [(each.table, None) for each in edges], [(each.table, each.kind) for each in nodes]
+    of_edges: list[tuple[Table, str | None]] = [(each.table, None) for each in edges]
+    of_nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in nodes]
     places = {**dict.fromkeys(("source", "target", "weight", "edge_type", "until_column"), of_edges)}
     places |= {**dict.fromkeys(("id", "label", "names", "features", "types"), of_nodes), "ignore": [*of_edges, *of_nodes]}
     for argument, tables in places.items():
@@ -150,7 +151,9 @@ def edge_roles(named: NamedTable, arguments: TableArguments) -> EdgeRoles | None
     taken = {edge_type, until, *ignored}
     by_name = {plain(column): column for column in reversed(table.columns) if column not in taken}
     weight = _one("weight", arguments, table) or before.get("weight")
-    weight = weight or next((by_name[name] for name in WEIGHTS if name in by_name and by_name[name] not in (source, target)), None)
+    weight = weight or next(
+        (by_name[name] for name in WEIGHTS if name in by_name and by_name[name] not in (source, target)), None
+    )
     free = [column for column in table.columns if column not in {*taken, weight}]
     declared, by_place = source is not None and target is not None, False
     if not declared:
@@ -207,7 +210,9 @@ def node_roles(named: NamedTable, arguments: TableArguments, ends: Sequence[str]
 
 def _are_distinct(db: Connection, table: Table, column: str) -> bool:
     value = plain_id(table.columns[column].sql)
-    return bool(run(db, f"SELECT count({value}) = count(*) AND count(DISTINCT {value}) = count(*) FROM {table.sql}", table.name)[0][0])
+    return bool(
+        run(db, f"SELECT count({value}) = count(*) AND count(DISTINCT {value}) = count(*) FROM {table.sql}", table.name)[0][0]
+    )
 
 
 # -- ends that nobody declares ---------------------------------------------------------------------------------------------
@@ -218,7 +223,9 @@ def no_ends(db: Connection, edges: Table, nodes: Sequence[tuple[NamedTable, Node
     by_name = {plain(column): column for column in edges.columns}
     if all(name in by_name for name in _TIMETABLE):
         trip, sequence, stop = (f'"{by_name[name]}"' for name in _TIMETABLE)
-        query = f"SELECT {stop} AS source, lead({stop}) OVER (PARTITION BY {trip} ORDER BY CAST({sequence} AS INTEGER)) AS target"
+        query = (
+            f"SELECT {stop} AS source, lead({stop}) OVER (PARTITION BY {trip} ORDER BY CAST({sequence} AS INTEGER)) AS target"
+        )
         what = f"it is a timetable, and nothing in it is an edge; two stops in a row are one: {query} FROM '{edges.name}'"
         return DataError(f"{edges.name}: no column tells its ends: {what} ({option('edges')}; column {by_name['stopid']})")
     for named, roles in nodes:
@@ -251,8 +258,9 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
     if not known and not is_usual and all(ID_NAME.search(end) and len(plain(end)) > 2 for end in ends):
         a, b = (re.sub(r"(?i)[\W_]*id$", "", end).casefold() for end in ends)
         forms = f"{option('edges', {(a, 'RELATION', b): 'FILE'})} {option('nodes', {'KIND': 'FILE'})}"
-        found = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, neither as '{of_nodes.id}' of {nodes.name}"
-        raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; or name the ends of one kind: {option('source')}, {option('target')}")
+        found = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, not as '{of_nodes.id}' of {nodes.name}"
+        one = f"or name the ends, if they are one: {option('source')}, {option('target')}"
+        raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; {one}")
 
 
 def check_no_counters(db: Connection, edges: Table, roles: EdgeRoles) -> None:

@@ -7,13 +7,24 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line, option
 from clnr.support.humanize import plural
-from clnr.tables2.arguments import TableArguments
-from clnr.tables2.columns.feature_encoder import fetch_chunks
-from clnr.tables2.columns.infer import NEARLY_ALL
-from clnr.tables2.io.open import Table
-from clnr.tables2.io.sql import DATETIMES, FLOATS, NUMBERS, WHOLE, Column, Connection, plain_id, quoted, run, stream_arrow, trimmed
-from clnr.tables2.kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, NamedTable, node_id, qualified_name
-from clnr.tables2.roles import NAMES, NodeRoles, column_called, columns_called, plain
+from clnr.tables.arguments import TableArguments
+from clnr.tables.columns.feature_encoder import fetch_chunks
+from clnr.tables.columns.infer import NEARLY_ALL
+from clnr.tables.io.open import Table
+from clnr.tables.io.sql import (
+    DATETIMES,
+    NUMBERS,
+    WHOLE,
+    Column,
+    Connection,
+    plain_id,
+    quoted,
+    run,
+    stream_arrow,
+    trimmed,
+)
+from clnr.tables.kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, NamedTable, node_id, qualified_name
+from clnr.tables.roles import NAMES, NodeRoles, columns_called, plain
 
 ENDS = "(SELECT s AS id FROM edges UNION SELECT t FROM edges)"
 """The distinct ids of the SQL table ``edges``, to write after FROM."""
@@ -73,27 +84,39 @@ def stage_nodes(
         into = f"nodes_{number}"
         own = {name: Column(f"k{number}_{column.sql}", column.kind) for name, column in table.columns.items()}
         selected = [f"{table.columns[name].sql} AS {column.sql}" for name, column in own.items()]
-        run(db, f"CREATE TEMP TABLE {into} AS SELECT {key} AS id, row_number() OVER () - 1 AS row, {', '.join(selected)} FROM {table.sql}", table.name)
+        rows = f"SELECT {key} AS id, row_number() OVER () - 1 AS row, {', '.join(selected)} FROM {table.sql}"
+        run(db, f"CREATE TEMP TABLE {into} AS {rows}", table.name)
         _check_ids(db, table, roles.id, into)
         if kinds and (taken := {NODE_KIND, ORIGINAL_ID} & {name.casefold() for name in table.columns}):
             raise DataError(f"{table.name}: the column name '{min(taken)}' is reserved for kinds of nodes; rename it")
-        prefix = f"{quoted(node_id(str(named.kind), ''))} || id AS id, {quoted(str(named.kind))} AS {NODE_KIND}, id AS {ORIGINAL_ID}" if kinds else "id"
+        prefix = (
+            f"{quoted(node_id(str(named.kind), ''))} || id AS id, {quoted(str(named.kind))} AS {NODE_KIND}, id AS {ORIGINAL_ID}"
+            if kinds
+            else "id"
+        )
         parts.append(f"SELECT {prefix}, row + {first} AS i, {', '.join(column.sql for column in own.values())} FROM {into}")
-        rows = f"(SELECT * REPLACE (i - {first} AS i) FROM node_rows WHERE {NODE_KIND} = {quoted(str(named.kind))})" if kinds else "node_rows"
+        rows = (
+            f"(SELECT * REPLACE (i - {first} AS i) FROM node_rows WHERE {NODE_KIND} = {quoted(str(named.kind))})"
+            if kinds
+            else "node_rows"
+        )
         staged = Table(table.name, rows, own)
         found.append(StagedKind(named.kind, staged, roles, None))
         columns |= {qualified_name(named.kind, name): column for name, column in own.items()}
         ((count,),) = run(db, f"SELECT count(*) FROM {into}", table.name)
         first += count
     title = ", ".join(named.table.name for named, _ in tables) or "the nodes"
-    bare = f"SELECT NULL::VARCHAR AS id, 0::BIGINT AS i{f', NULL::VARCHAR AS {NODE_KIND}, NULL::VARCHAR AS {ORIGINAL_ID}' if kinds else ''} WHERE false"
+    of_kinds = f", NULL::VARCHAR AS {NODE_KIND}, NULL::VARCHAR AS {ORIGINAL_ID}" if kinds else ""
+    bare = f"SELECT NULL::VARCHAR AS id, 0::BIGINT AS i{of_kinds} WHERE false"
     run(db, f"CREATE TEMP TABLE node_rows AS {' UNION ALL BY NAME '.join(parts or [bare])}", title)
     for number in range(len(parts)):
         run(db, f"DROP TABLE nodes_{number}", title)
     named_kinds = tuple(each._replace(names=_names(db, each, arguments)) for each in found)
     staged_nodes = StagedNodes(Table(title, "node_rows", columns), named_kinds, bool(kinds), whole)
     if len(labels := [each.roles.label for each in found if each.roles.label]) > 1:
-        raise DataError(f"{title}: there are labels of several kinds of nodes; name that of one: {option('label', f'KIND.{labels[0]}')}")
+        raise DataError(
+            f"{title}: there are labels of several kinds of nodes; name that of one: {option('label', f'KIND.{labels[0]}')}"
+        )
     return staged_nodes
 
 
@@ -107,11 +130,15 @@ def _check_ids(db: Connection, table: Table, key: str, rows: str) -> None:
     if not count:
         raise DataError(f"{table.name}: it has no nodes")
     if empty is not None:
-        raise DataError(f"{table.name}: the id '{key}' is missing in row {empty:,}; fill it in, or name another column: {option('id')}")
+        raise DataError(
+            f"{table.name}: the id '{key}' is missing in row {empty:,}; fill it in, or name another column: {option('id')}"
+        )
     twice = f"SELECT id, min(row) + 1, max(row) + 1 FROM {rows} GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
     for node, first, second in run(db, twice, table.name):
         cure = f"keep one row of a node, or name another column of ids: {option('id')}"
-        raise DataError(f"{table.name}: '{key}', taken as the id, is '{one_line(node, 80)}' in rows {first:,} and {second:,}; {cure}")
+        raise DataError(
+            f"{table.name}: '{key}', taken as the id, is '{one_line(node, 80)}' in rows {first:,} and {second:,}; {cure}"
+        )
 
 
 def add_nodes(db: Connection, staged: StagedNodes, of_kind: str | None, known: bool) -> int:
@@ -125,8 +152,9 @@ def add_nodes(db: Connection, staged: StagedNodes, of_kind: str | None, known: b
     kind = "" if of_kind is None else f", {quoted(of_kind)} AS {NODE_KIND}, {original} AS {ORIGINAL_ID}"
     ((count,),) = run(db, "SELECT coalesce(max(i) + 1, 0) FROM node_rows", title)
     order = f"TRY_CAST({original} AS HUGEINT) NULLS LAST, id"
-    numbered = f"SELECT id, {count} + row_number() OVER (ORDER BY {order}) - 1 AS i{kind} FROM ({new}) WHERE starts_with(id, {quoted(start)})"
-    run(db, f"INSERT INTO node_rows BY NAME {numbered}", title)
+    place = f"{count} + row_number() OVER (ORDER BY {order}) - 1 AS i"
+    added = f"SELECT id, {place}{kind} FROM ({new}) WHERE starts_with(id, {quoted(start)})"
+    run(db, f"INSERT INTO node_rows BY NAME {added}", title)
     ((after,),) = run(db, "SELECT coalesce(max(i) + 1, 0) FROM node_rows", title)
     return int(after - count)
 
@@ -137,7 +165,11 @@ def number_ids(db: Connection, earlier: int | None) -> int:
         run(db, "CREATE TEMP VIEW ids AS SELECT id, i FROM node_rows", "nodes")
     else:
         fresh = "SELECT id, row_number() OVER (ORDER BY i) - 1 AS i FROM node_rows ANTI JOIN base_ids USING (id)"
-        run(db, f"CREATE TEMP TABLE ids AS SELECT id, i FROM base_ids UNION ALL SELECT id, i + {earlier} FROM ({fresh})", "nodes")
+        run(
+            db,
+            f"CREATE TEMP TABLE ids AS SELECT id, i FROM base_ids UNION ALL SELECT id, i + {earlier} FROM ({fresh})",
+            "nodes",
+        )
     return int(run(db, "SELECT count(*) FROM ids", "nodes")[0][0])
 
 
@@ -194,8 +226,9 @@ def write_labels(db: Connection, writer: Any, staged: StagedNodes, known: Sequen
     if not column.is_single:
         raise DataError(f"{table.name}: the label '{label}' has several values in a row, and a node has one class")
     value = plain_id(column.sql)
-    sql = f"SELECT DISTINCT {value} AS class FROM node_rows WHERE class IS NOT NULL ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class"
-    new = [name for (name,) in run(db, sql, table.name) if name not in set(known)]
+    distinct = f"SELECT DISTINCT {value} AS class FROM node_rows WHERE class IS NOT NULL"
+    ordered = run(db, f"{distinct} ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", table.name)
+    new = [name for (name,) in ordered if name not in set(known)]
     names = (*known, *new)
     # To register a table of Arrow, DuckDB would import pandas.
     listed = "SELECT unnest(CAST(? AS VARCHAR[])) AS class, unnest(range(?)) AS c"
@@ -217,9 +250,10 @@ def write_labels(db: Connection, writer: Any, staged: StagedNodes, known: Sequen
 
 
 def written_columns(staged: StagedNodes) -> dict[str, str]:
-    """What is kept beside the graph, in SQL by name: all but nested values; columns of several kinds that are called alike are one.
+    """What is kept beside the graph, in SQL by name: all but nested values.
 
-    Times with a time zone become UTC, since not every machine knows every zone.
+    Columns of several kinds that are called alike are one column. Times with a time zone become UTC, since not every machine
+    knows every zone.
     """
     kept = {name: column.sql for name, column in staged.table.columns.items() if name in (NODE_KIND, ORIGINAL_ID)}
     alike: dict[str, list[tuple[str, str, str]]] = {}
@@ -232,9 +266,9 @@ def written_columns(staged: StagedNodes) -> dict[str, str]:
         same = len({kind for _, _, kind in columns}) == 1
         values = [sql if same else f"CAST({sql} AS VARCHAR)" for _, sql, _ in columns]
         kept[columns[0][0]] = values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
-    if (name := name_column(staged)) == NODE_NAME:
+    if (of_all := name_column(staged)) == NODE_NAME:
         texts = (trimmed(each.table.columns[each.names].sql) for each in staged.kinds if each.names is not None)
-        kept[name] = f"coalesce({', '.join(texts)}, NULL)"
+        kept[of_all] = f"coalesce({', '.join(texts)}, NULL)"
     return kept
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,11 +14,8 @@ import scipy.sparse as sp
 from clnr.errors import DataError, UnknownName, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
-from clnr.tables.columns.notations import NOTATIONS, tags_sql
 from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
-from clnr.tables.columns.units import LONGEST_UNIT, Unit
-from clnr.tables.io.source import Column
-from clnr.tables.io.sql import DATETIMES, NUMBERS, connect, quoted, run, trimmed
+from clnr.tables.io.sql import DATETIMES, NUMBERS, Column, plain_id, quoted, trimmed
 
 # The most values of a category, and letters of these, that are named where it is described.
 _NAMED_VALUES, _NAMED_LETTERS = 6, 60
@@ -32,7 +28,7 @@ class ColumnEncoder:
     """How one column becomes features, as inferred from its values.
 
     Attributes:
-        kind: ``number``, ``datetime``, ``bool``, ``category`` (one-hot), ``text`` (bag of words), ``tags`` (bag of tags) or
+        kind: ``number``, ``time``, ``boolean``, ``category`` (one-hot), ``text`` (bag of words), ``tags`` (bag of tags) or
             ``vector``.
         missing: Whether one more feature marks missing values; only if some were missing when it was inferred.
         centre: Subtracted from a number.
@@ -43,8 +39,6 @@ class ColumnEncoder:
         distinct: Number of distinct values, words or tags when it was inferred; 0 if that is not known.
         separator: What separates tags that are written as text.
         node_kind: The kind of nodes that have the column; "" if all may have it. Its features are 0 for other nodes.
-        notation: How numbers or dates are written as text, one of ``NOTATIONS``; "" for 1234.5 and 2020-12-31.
-        unit: What numbers are written with as text, such as $ or km; "" for nothing. Other units are missing values.
     """
 
     column: str
@@ -59,36 +53,29 @@ class ColumnEncoder:
     distinct: int = 0
     separator: str = ""
     node_kind: str = ""
-    notation: str = ""
-    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in COLUMN_TYPES:
-            raise UnknownName("kind of column", self.kind, COLUMN_TYPES)
+            raise UnknownName("type of column", self.kind, COLUMN_TYPES)
         lists, counts = (self.values, self.weights), (self.width, self.buckets, self.distinct)
         right = (
             all(isinstance(each, tuple) for each in lists)
-            and all(isinstance(each, str) for each in (self.column, self.separator, self.node_kind, self.unit, *self.values))
+            and all(isinstance(each, str) for each in (self.column, self.separator, self.node_kind, *self.values))
             and all(type(each) is int and each >= 0 for each in counts)
             and 0 < self.width <= 1 << 20
             and isinstance(self.missing, bool)
-            and _finite(self.centre, self.scale)
+            and _are_finite(self.centre, self.scale)
             and self.scale != 0
             and (not self.sparse or len(self.values) + self.buckets == self.width)
             and len(self.weights) in (0, self.width)
-            and _finite(*self.weights)
+            and _are_finite(*self.weights)
             and all(1 <= weight <= 100 for weight in self.weights)
-            and len(self.separator) <= 8
-            and _is_unicode((self.separator, self.node_kind, self.unit))
-            and (self.unit == "" or (self.kind == "number" and len(self.unit) <= LONGEST_UNIT))
-            and (self.notation == "" or NOTATIONS.get(self.notation) == self.kind)
+            and len(self.separator) <= 1
+            and _is_unicode((self.separator, self.node_kind, *self.values))
+            and len(set(self.values)) == len(self.values)
         )
         if not right:
-            raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
-        if len(set(self.values)) < len(self.values) or not _is_unicode(self.values):
-            raise DataError(
-                f"not a valid saved feature encoder: column {self.column!r} has a value twice, or one that is not text"
-            )
+            raise DataError(f"not a valid saved encoder: what it says of column {self.column!r} is out of range")
 
     @property
     def column_type(self) -> ColumnType:
@@ -99,12 +86,16 @@ class ColumnEncoder:
         return bool(self.column_type.token)
 
     @property
+    def features(self) -> int:
+        """How many there are, with the one that marks missing values."""
+        return self.width + self.missing
+
+    @property
     def summary(self) -> str:
         """How values become features: which words or values have one, or how numbers are scaled."""
-        if not self.sparse:
-            return ", ".join(filter(None, (Unit(self.unit, self.notation).words, self.column_type.scaling)))
-        has_codes = self.kind == "category" and any(each.startswith("0") for each in self.values)
-        token = "code" if has_codes and "".join(self.values).isdigit() else self.column_type.token
+        token = self.column_type.token
+        if not token:
+            return self.column_type.scaling
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
         if not self.values:
@@ -115,27 +106,14 @@ class ColumnEncoder:
             return f"{plural(len(self.values), token)}{f' ({one_line(shown)})' if few else ''}{weighted}"
         return f"{len(self.values):,} most frequent of {plural(self.distinct, token)}{weighted}, the others {hashed}"
 
-    def missing_sql(self, column: Column | None) -> str:
-        """Whether a value of a column is missing; None is a column that the table lacks."""
-        if self.column_type.missing:
-            return self.column_type.missing.format(value=self.sql(column), width=self.width)
-        return f"({self.sql(column)}) IS NULL" if column is None else empty_sql(column)
+    def missing_sql(self, column: Column) -> str:
+        """Whether a value of a column is missing."""
+        value = trimmed(column.sql) if self.kind == "category" else self.sql(column)
+        return self.column_type.missing.format(value=value, width=self.width)
 
     def sql(self, column: Column | None) -> str:
         """What to select of a column; None is one that the table lacks."""
-        if column is None:
-            return f"CAST(NULL AS {self.column_type.sql_type})"
-        if (self.notation or self.unit) and column.kind in ("VARCHAR", "TIME", "INTERVAL"):
-            column = column._replace(sql=Unit(self.unit, self.notation).plain(trimmed(column.sql)))
-        return self.column_type.select(self, column)
-
-    def numbers_in(self, texts: Any) -> Any:
-        """Texts of an Arrow array as numbers; null where they are none."""
-        import pyarrow as pa
-
-        with closing(connect()) as db:
-            listed = f"SELECT {self.sql(Column('c', 'VARCHAR'))} FROM (SELECT unnest(CAST(? AS VARCHAR[])) AS c)"
-            return pa.array([number for (number,) in run(db, listed, self.column, [texts.to_pylist()])], pa.float64())
+        return f"CAST(NULL AS {self.column_type.sql_type})" if column is None else self.column_type.select(self, column)
 
     def encode(self, values: Any, kinds: Array | None = None) -> list[Array | sp.csr_array]:
         """The features of an Arrow array that ``sql`` selects; a second block marks missing values, given kinds of nodes."""
@@ -144,13 +122,7 @@ class ColumnEncoder:
         return [block, absent.astype(np.float32)[:, None]] if self.missing else [block]
 
 
-def empty_sql(column: Column) -> str:
-    """Whether a value of a column is empty: NULL, or text without a letter in it."""
-    c, kind = column
-    return f"{trimmed(c)} IS NULL" if kind == "VARCHAR" else f"{c} IS NULL"
-
-
-def _finite(*numbers: Any) -> bool:
+def _are_finite(*numbers: Any) -> bool:
     return all(isinstance(number, int | float) and abs(number) <= sys.float_info.max for number in numbers)
 
 
@@ -165,20 +137,52 @@ def _is_unicode(texts: tuple[str, ...]) -> bool:
 # -- how values are read ----------------------------------------------------------------------------------------------------
 
 
-def _cast(column: Column, wanted: str, direct: tuple[str, ...]) -> str:
-    """Values of another type are read from their text, and are missing where that fails."""
-    c, kind = column
-    return f"TRY_CAST({c} AS {wanted})" if kind.startswith(direct) else f"TRY_CAST(CAST({c} AS VARCHAR) AS {wanted})"
+def number_sql(column: Column) -> str:
+    """A finite number, or NULL."""
+    if column.is_of((*NUMBERS, "BOOLEAN")):
+        return _finite_sql(f"CAST({column.sql} AS DOUBLE)")
+    return number_in(trimmed(column.sql))
 
 
-def _bool_sql(column: Column) -> str:
-    text = trimmed(column.sql)
+def number_in(text: str) -> str:
+    """The finite number that is trimmed text, or NULL."""
+    return _finite_sql(f"TRY_CAST({text} AS DOUBLE)")
+
+
+def _finite_sql(value: str) -> str:
+    return f"CASE WHEN isfinite({value}) THEN {value} END"
+
+
+def time_sql(column: Column) -> str:
+    """A time in seconds since 1970, or NULL: of text, that of ISO 8601."""
+    return f"epoch(CAST({column.sql} AS TIMESTAMP))" if column.is_of(DATETIMES) else time_in(trimmed(column.sql))
+
+
+def time_in(text: str) -> str:
+    """The time that is trimmed text, or NULL."""
+    pattern = quoted("^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})")
+    return f"CASE WHEN regexp_matches({text}, {pattern}) THEN epoch(TRY_CAST({text} AS TIMESTAMP)) END"
+
+
+def boolean_sql(column: Column) -> str:
+    """1, 0 or NULL."""
+    text = f"lower({trimmed(column.sql)})"
     yes, no = (", ".join(map(quoted, words)) for words in (TRUE, FALSE))
-    return f"CASE WHEN lower({text}) IN ({yes}) THEN 1.0::DOUBLE WHEN lower({text}) IN ({no}) THEN 0.0::DOUBLE END"
+    return f"CASE WHEN {text} IN ({yes}) THEN 1.0::DOUBLE WHEN {text} IN ({no}) THEN 0.0::DOUBLE END"
 
 
-def _vector_sql(column: Column) -> str:
-    return _cast(column if column.kind.endswith("]") else column._replace(kind=""), "DOUBLE[]", NUMBERS)
+def tags_sql(column: Column, separator: str) -> str:
+    """A list of distinct tags, or NULL if there are none; of text, what stands between separators."""
+    c, kind = column
+    parts = f"CAST({c} AS VARCHAR[])" if kind.endswith("]") else f"string_split({trimmed(c)}, {quoted(separator)})"
+    tags = f"list_distinct([trim(x) FOR x IN {parts} IF x IS NOT NULL AND trim(x) <> ''])"
+    return f"CASE WHEN len({tags}) > 0 THEN list_sort({tags}) END"
+
+
+def vector_sql(column: Column) -> str:
+    """A list of numbers, or NULL; NULL within it is no number."""
+    c, kind = column
+    return f"CAST({c} AS DOUBLE[])" if kind.startswith(NUMBERS) else f"TRY_CAST(CAST({c} AS VARCHAR) AS DOUBLE[])"
 
 
 # -- how they become features: the features of an Arrow array, and which of its values are known ------------------------------
@@ -221,13 +225,8 @@ def _encode_vector(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
         scaled = (flat / encoder.scale).astype(np.float32)
         # Numbers beyond float32 are missing here, as they were when the scale was inferred.
         finite = np.isfinite(flat.astype(np.float32)) & np.isfinite(scaled)
-    if not finite.all():
-        scaled[~finite] = 0
-    rows = scaled.reshape(-1, encoder.width)
-    if known.all():
-        return rows, known
     out = np.zeros((len(values), encoder.width), np.float32)
-    out[known] = rows
+    out[known] = np.where(finite, scaled, np.float32(0)).reshape(-1, encoder.width)
     return out, known
 
 
@@ -264,50 +263,35 @@ class ColumnType(NamedTuple):
         sql_type: The type in DuckDB of what is selected.
         select: The SQL that reads a column.
         encode: What is selected as features, and which values are known.
-        missing: Whether a ``value`` that is selected is missing, in SQL; if not said, where the column is empty.
+        missing: Whether a ``value`` that is selected is missing, in SQL.
         token: What has a feature each, if features are sparse.
         scaling: How values are scaled, if features are dense.
-        written: How values are written, for a user who says that a column is of the type.
     """
 
     word: str
     sql_type: str
     select: Callable[[ColumnEncoder, Column], str]
     encode: Callable[[ColumnEncoder, Any], tuple[Any, Array]]
-    missing: str = ""
+    missing: str = "({value}) IS NULL"
     token: str = ""
     scaling: str = ""
-    written: str = ""
 
 
-_NOT_FINITE = "NOT coalesce(isfinite({value}), false)"
 _SCALED = "scaled to mean 0 and variance 1"
 COLUMN_TYPES = {
-    "number": ColumnType(
-        *("number", "DOUBLE", lambda _, column: _cast(column, "DOUBLE", (*NUMBERS, "BOOLEAN")), _encode_number, _NOT_FINITE),
-        scaling=_SCALED,
-        written="numbers are written as 1234.5, or 1234,5",
-    ),
-    "datetime": ColumnType(
-        *("date", "DOUBLE", lambda _, column: f"epoch({_cast(column, 'TIMESTAMP', DATETIMES)})", _encode_number, _NOT_FINITE),
-        scaling=_SCALED,
-        written="dates are written as 2020-12-31, or 31.12.2020",
-    ),
-    "bool": ColumnType(
-        *("bool", "DOUBLE", lambda _, column: _bool_sql(column), _encode_number, "({value}) IS NULL"),
-        scaling="0 or 1",
-        written="they are written as true and false, or yes and no",
-    ),
-    "category": ColumnType("category", "VARCHAR", lambda _, column: trimmed(column.sql), _encode_category, token="value"),
+    "number": ColumnType("number", "DOUBLE", lambda _, column: number_sql(column), _encode_number, scaling=_SCALED),
+    "time": ColumnType("time", "DOUBLE", lambda _, column: time_sql(column), _encode_number, scaling=_SCALED),
+    "boolean": ColumnType("boolean", "DOUBLE", lambda _, column: boolean_sql(column), _encode_number, scaling="0 or 1"),
+    "category": ColumnType("category", "VARCHAR", lambda _, column: plain_id(column.sql), _encode_category, token="value"),
     "text": ColumnType(
         "text", "VARCHAR", lambda _, column: trimmed(column.sql), partial(_encode_bag, split_words), token="word"
     ),
     "tags": ColumnType(
-        *("tags", "VARCHAR[]", lambda encoder, column: tags_sql(column, encoder.separator), partial(_encode_bag, split_tags)),
+        *("list", "VARCHAR[]", lambda encoder, column: tags_sql(column, encoder.separator), partial(_encode_bag, split_tags)),
         token="tag",
     ),
     "vector": ColumnType(
-        *("vector", "DOUBLE[]", lambda _, column: _vector_sql(column), _encode_vector),
+        *("list", "DOUBLE[]", lambda _, column: vector_sql(column), _encode_vector),
         missing="coalesce(len({value}), -1) <> {width}",
         scaling="divided by one number",
     ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from clnr.errors import DataError, one_line, option
 from clnr.support.humanize import plural
-from clnr.tables2.columns.column_types import ColumnEncoder
-from clnr.tables2.columns.feature_encoder import FeatureEncoder
-from clnr.tables2.io.sql import Connection, plain_id, run
-from clnr.tables2.nodes import StagedKind, StagedNodes
+from clnr.tables.columns.column_types import ColumnEncoder
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.io.sql import Connection, plain_id, run
+from clnr.tables.nodes import StagedKind, StagedNodes
 
 # The most edges with an end that is no node, of all, that are left out unasked.
 _MOST_UNKNOWN = 0.5
@@ -20,8 +20,10 @@ _ALIKE_SHARE = 0.5
 
 def check_unknown_ends(db: Connection, title: str, nodes: str, asked: str | None, counts: dict[str, int]) -> list[str]:
     """Count the edges that have an end which is no node; raise if they are most of them, unless the user drops them."""
-    unknown = "SELECT s, t FROM edges ANTI JOIN ids ON s = id UNION ALL SELECT s, t FROM edges SEMI JOIN ids ON s = id ANTI JOIN ids b ON t = b.id"
-    ((lost, first),) = run(db, f"SELECT count(*), min(CASE WHEN s NOT IN (SELECT id FROM ids) THEN s ELSE t END) FROM ({unknown})", title)
+    run(db, "CREATE TEMP TABLE unknown AS SELECT s AS id FROM edges UNION SELECT t FROM edges", title)
+    run(db, "DELETE FROM unknown WHERE id IN (SELECT id FROM ids)", title)
+    of_edges = "edges WHERE s IN (SELECT id FROM unknown) OR t IN (SELECT id FROM unknown)"
+    ((lost, first),) = run(db, f"SELECT count(*), (SELECT min(id) FROM unknown) FROM {of_edges}", title)
     counts["unknown"] = int(lost)
     if not lost:
         return []
@@ -52,7 +54,8 @@ def check_labels_hidden(db: Connection, staged: StagedNodes, encoder: FeatureEnc
         wrong, least = 1 - right, (labelled - commonest) / labelled
         if right >= _LEAST_ACCURACY and wrong <= _WRONG_SHARE * least:
             what = f"'{each.column}' alone tells the label '{label}' of {100 * right:.0f} % of the nodes"
-            cure = f"if it was filled in after the label, leave it out: {option('ignore', [each.column])}; else name it: {option('features')}"
+            leave = f"if it was filled in after the label, leave it out: {option('ignore', [each.column])}"
+            cure = f"{leave}; else name it among {option('features')}"
             raise DataError(f"{of_kind.table.name}: {what}; {cure}")
 
 
@@ -71,7 +74,8 @@ def _accuracy(db: Connection, staged: StagedNodes, of: StagedKind, each: ColumnE
             rows = f"SELECT CASE WHEN v IS NOT NULL THEN ntile({_BINS}) OVER (ORDER BY v) END AS v, class FROM ({rows})"
     elif len(each.values) + each.buckets > _MOST_CATEGORIES:
         return 0.0
-    by_value = f"SELECT v, sum(n) AS total, max(n) AS most FROM (SELECT v, class, count(*) AS n FROM ({rows}) GROUP BY v, class) GROUP BY v"
+    pairs = f"SELECT v, class, count(*) AS n FROM ({rows}) GROUP BY v, class"
+    by_value = f"SELECT v, sum(n) AS total, max(n) AS most FROM ({pairs}) GROUP BY v"
     ((share,),) = run(db, f"SELECT sum(CASE WHEN total > 1 THEN most ELSE 0 END) / sum(total) FROM ({by_value})", of.table.name)
     return float(share or 0.0)
 
@@ -80,12 +84,16 @@ def alike_rows(db: Connection, staged: StagedNodes, encoder: FeatureEncoder) -> 
     """A warning where most rows are the same in every column that makes features."""
     notes = []
     for of in staged.kinds:
-        names = [each.column for each in encoder.columns if each.column in staged.table.columns and each.node_kind == (of.kind or "")]
+        names = [
+            each.column for each in encoder.columns if each.column in staged.table.columns and each.node_kind == (of.kind or "")
+        ]
         if len(names) < 2:
             continue
         values = ", ".join(f"CAST({staged.table.columns[name].sql} AS VARCHAR)" for name in names)
         sizes = f"SELECT count(*) AS n FROM {of.table.sql} GROUP BY hash({values})"
         ((rows, most),) = run(db, f"SELECT sum(n), max(n) FROM ({sizes})", of.table.name)
         if rows > 2 and most > _ALIKE_SHARE * rows:
-            notes.append(f"warning: {of.table.name}: {most:,} of {plural(rows, 'row')} are the same in all columns that make features")
+            notes.append(
+                f"warning: {of.table.name}: {most:,} of {plural(rows, 'row')} are the same in all columns that make features"
+            )
     return notes

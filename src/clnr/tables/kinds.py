@@ -95,7 +95,9 @@ def _checked(name: Any, role: str) -> str:
     plain = name.strip() if isinstance(name, str) else ""
     if not plain or not plain.isprintable() or _RESERVED_SIGNS.intersection(plain):
         more = f"; {_edge_naming()}" if role == "edges" else ", such as user"
-        raise DataError(f"a kind of {role} is a name without any of '{''.join(sorted(_RESERVED_SIGNS))}', not {name!r:.80}{more}")
+        raise DataError(
+            f"a kind of {role} is a name without any of '{''.join(sorted(_RESERVED_SIGNS))}', not {name!r:.80}{more}"
+        )
     return plain
 
 

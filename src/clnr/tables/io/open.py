@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from clnr.errors import DataError, did_you_mean, one_line, option
-from clnr.tables2.io.sql import Column, Connection, copies_folder, quoted, run, spill_folder
-from clnr.tables2.io.text_files import check_names, in_plain_text, read_head
+from clnr.errors import DataError, did_you_mean, one_line
+from clnr.tables.io.sql import Column, Connection, copies_folder, quoted, run, spill_folder
+from clnr.tables.io.text_files import check_names, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -65,7 +65,7 @@ def open_table(
     case, is a header.
     """
     if is_query(given):
-        from clnr.tables2.io.query import query_table
+        from clnr.tables.io.query import query_table
 
         return query_table(db, given, role)
     if not isinstance(given, str | Path):
@@ -122,7 +122,7 @@ def find_files(path: str) -> list[str]:
         what = what.format(_FORMAT_NAMES.get(ending))
         raise DataError(f"{one_line(path)}: {f'it is {what}, which is not read; {cure}' if what else _unknown_format()}")
     there = os.path.expanduser(path)
-    files = [there] if _is_file(there) else sorted(filter(_is_file, glob.glob(there, recursive=True)))
+    files = [there] if _is_file(there) else sorted(filter(_is_file, glob.glob(there, recursive=True)))  # noqa: PTH207
     if not files:
         raise _no_file(path)
     return files

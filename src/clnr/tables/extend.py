@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.csr import Array
 from clnr.graph.table_info import ColumnInfo
 from clnr.graph.writer import MemoryWriter
 from clnr.support.humanize import plural
-from clnr.tables2.io.sql import Connection, fetch_numpy, run
-from clnr.tables2.nodes import StagedNodes
+from clnr.tables.io.sql import Connection, fetch_numpy, run
+from clnr.tables.nodes import StagedNodes
 
 
 class Extension:
@@ -36,7 +33,11 @@ class Extension:
 
         db, (source, target, weight) = self._db, self._base.edges()
         kept = source != target if directed else source < target
-        columns = {"a": source[kept], "b": target[kept], "w": np.ones(kept.sum(), np.float64) if weight is None else weight[kept].astype(np.float64)}
+        columns = {
+            "a": source[kept],
+            "b": target[kept],
+            "w": np.ones(kept.sum(), np.float64) if weight is None else weight[kept].astype(np.float64),
+        }
         db.register("old_edges", pa.table(columns))
         if not edges:
             run(db, f"CREATE TEMP TABLE distinct_edges AS SELECT a, b{'' if weight is None else ', w'} FROM old_edges", "edges")
@@ -47,7 +48,9 @@ class Extension:
         ((shared,),) = run(db, f"SELECT count(o.w) FROM {both}", "edges")
         measure = "" if new is None else f", {'n.w' if is_weighted else new}"
         old = "" if new is None else ", w"
-        merged = f"SELECT a, b{measure} FROM {both} UNION ALL SELECT a, b{old} FROM old_edges ANTI JOIN distinct_edges USING (a, b)"
+        merged = (
+            f"SELECT a, b{measure} FROM {both} UNION ALL SELECT a, b{old} FROM old_edges ANTI JOIN distinct_edges USING (a, b)"
+        )
         run(db, f"CREATE TEMP TABLE merged AS {merged}", "edges")
         run(db, "DROP TABLE distinct_edges", "edges")
         run(db, "ALTER TABLE merged RENAME TO distinct_edges", "edges")
@@ -56,14 +59,23 @@ class Extension:
             which = "earlier" if is_weighted else "new"
             notes.append(f"warning: the {which} edges have no weights, unlike the others, and count as 1")
         if shared:
-            how = "the new weight counts" if is_weighted else "the earlier weight counts" if weight is not None else "each edge counts once"
+            how = (
+                "the new weight counts"
+                if is_weighted
+                else "the earlier weight counts"
+                if weight is not None
+                else "each edge counts once"
+            )
             notes.append(f"merged: {plural(shared, 'edge')} that the earlier graph has; {how}")
         return notes
 
     def parts(self, staged: StagedNodes) -> MemoryWriter:
         """What takes the labels, features and columns of the new rows."""
         sql = "SELECT ids.i AS i FROM node_rows JOIN ids USING (id) ORDER BY node_rows.i"
-        index, count = fetch_numpy(self._db, sql, staged.table.name)["i"], int(run(self._db, "SELECT count(*) FROM ids", "nodes")[0][0])
+        index, count = (
+            fetch_numpy(self._db, sql, staged.table.name)["i"],
+            int(run(self._db, "SELECT count(*) FROM ids", "nodes")[0][0]),
+        )
         # For each node, its row among those of the earlier graph followed by the new ones, which replace them.
         self._rows = np.arange(count)
         self._rows[index] = self._base.num_nodes + np.arange(len(index))
@@ -77,7 +89,9 @@ class Extension:
         if labels is not None or base.labels is not None:
             old = np.full(base.num_nodes, -1) if base.labels is None else base.labels
             with writer.array("labels.values") as append:
-                append(np.concatenate([old, np.full(int(rows.max()) + 1 - base.num_nodes, -1) if labels is None else labels])[rows])
+                append(
+                    np.concatenate([old, np.full(int(rows.max()) + 1 - base.num_nodes, -1) if labels is None else labels])[rows]
+                )
         if has_features:
             self._write_features(writer)
         columns = self._merged_columns(added)

@@ -13,11 +13,11 @@ import numpy as np
 from clnr.errors import DataError, one_line, option
 from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
-from clnr.tables2.arguments import TableArguments
-from clnr.tables2.io.open import Table
-from clnr.tables2.io.sql import MISSING, Connection, plain_id, quoted, run, same_sum, stream_arrow, trimmed
-from clnr.tables2.kinds import NamedTable, node_id
-from clnr.tables2.roles import EdgeRoles
+from clnr.tables.arguments import TableArguments
+from clnr.tables.io.open import Table
+from clnr.tables.io.sql import MISSING, Connection, plain_id, quoted, run, same_sum, stream_arrow, trimmed
+from clnr.tables.kinds import NamedTable, node_id
+from clnr.tables.roles import EdgeRoles
 
 Staged = Sequence[tuple[NamedTable, EdgeRoles]]
 LARGEST_WEIGHT = float(np.finfo(np.float32).max)
@@ -44,7 +44,10 @@ def stage_edges(db: Connection, edges: Staged, arguments: TableArguments) -> tup
     for named, roles in edges:
         table = named.table
         prefixes = ["" if named.ends is None else f"{quoted(node_id(end, ''))} || " for end in named.ends or ("", "")]
-        ends = [f"{prefix}{plain_id(table.columns[end].sql)}" for prefix, end in zip(prefixes, (roles.source, roles.target), strict=True)]
+        ends = [
+            f"{prefix}{plain_id(table.columns[end].sql)}"
+            for prefix, end in zip(prefixes, (roles.source, roles.target), strict=True)
+        ]
         weight = "1.0::DOUBLE" if roles.weight is None else f"TRY_CAST({trimmed(table.columns[roles.weight].sql)} AS DOUBLE)"
         kind = quoted(named.kind) if named.kind is not None else "NULL::VARCHAR"
         if roles.edge_type is not None:
@@ -78,7 +81,11 @@ def _about_missing(db: Connection, table: Table, roles: EdgeRoles, missing: int,
     words = dict[str, int]()
     for end in (roles.source, roles.target):
         text = f"trim(CAST({table.columns[end].sql} AS VARCHAR))"
-        for word, count in run(db, f"SELECT {text}, count(*) FROM {table.sql} WHERE {trimmed(table.columns[end].sql)} IS NULL GROUP BY 1", table.name):
+        for word, count in run(
+            db,
+            f"SELECT {text}, count(*) FROM {table.sql} WHERE {trimmed(table.columns[end].sql)} IS NULL GROUP BY 1",
+            table.name,
+        ):
             name = word if word in MISSING and word else "empty"
             words[name] = words.get(name, 0) + count
     found = ", ".join(f"{word} in {count:,}" for word, count in sorted(words.items(), key=lambda each: (-each[1], each[0])))
@@ -92,15 +99,28 @@ def _check_rows(db: Connection, table: Table, roles: EdgeRoles) -> None:
         fill = _filling(table, roles)
         wrong += [
             (roles.weight, "given IS NULL", "is missing", fill),
-            (roles.weight, f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}", "is no weight", "weights are numbers from 0 on"),
+            (
+                roles.weight,
+                f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}",
+                "is no weight",
+                "weights are numbers from 0 on",
+            ),
             (roles.weight, "w < 0", "is negative", "a weight says how close two nodes are: leave such edges out by a query"),
         ]
     if roles.edge_type is not None:
         wrong.append((roles.edge_type, "kind IS NULL", "is missing", "each edge needs a kind"))
     if roles.until is not None:
-        wrong.append((roles.until, "moment IS NULL OR NOT isfinite(moment)", "is no time", "times are dates such as 2020-12-31, or numbers"))
+        wrong.append(
+            (
+                roles.until,
+                "moment IS NULL OR NOT isfinite(moment)",
+                "is no time",
+                "times are dates such as 2020-12-31, or numbers",
+            )
+        )
     for column, test, what, cure in wrong:
-        sql = f"SELECT given, row FROM (SELECT *, row_number() OVER () AS row FROM staged) WHERE {test} AND s IS NOT NULL AND t IS NOT NULL"
+        numbered = "(SELECT *, row_number() OVER () AS row FROM staged)"
+        sql = f"SELECT given, row FROM {numbered} WHERE ({test}) AND s IS NOT NULL AND t IS NOT NULL"
         for given, row in run(db, f"{sql} ORDER BY row LIMIT 1", table.name):
             value = f", '{one_line(given, 40)}'," if given is not None and column == roles.weight else ""
             role = "" if column != roles.weight else "the weight "
@@ -126,7 +146,9 @@ def _until(db: Connection, table: Table, roles: EdgeRoles, until: str | None) ->
         try:
             return number, math.nextafter(float(last), math.inf)
         except ValueError:
-            raise DataError(f"{option('until')} must be a number, like those in '{roles.until}', not '{one_line(last, 80)}'") from None
+            raise DataError(
+                f"{option('until')} must be a number, like those in '{roles.until}', not '{one_line(last, 80)}'"
+            ) from None
     if not _DATE.fullmatch(last):
         raise DataError(f"{option('until')} must be a date such as 2020-12-31, not '{one_line(last, 80)}'")
     day = f"TRY_CAST({quoted(f'{last}-01-01'[:10] if len(last) == 4 else f'{last}-01'[:10])} AS TIMESTAMP)"
@@ -139,7 +161,9 @@ def _until(db: Connection, table: Table, roles: EdgeRoles, until: str | None) ->
 # -- distinct edges ---------------------------------------------------------------------------------------------------------
 
 
-def merge_edges(db: Connection, title: str, arguments: TableArguments, counts: dict[str, int]) -> tuple[dict[str, float], list[str]]:
+def merge_edges(
+    db: Connection, title: str, arguments: TableArguments, counts: dict[str, int]
+) -> tuple[dict[str, float], list[str]]:
     """Make the SQL table ``distinct_edges`` of ``edges`` between nodes of ``ids``: a, b and, with weights or kinds, w.
 
     Weights of repeated edges are added, if there are any. An undirected edge that is given both ways has the larger weight of
@@ -149,7 +173,8 @@ def merge_edges(db: Connection, title: str, arguments: TableArguments, counts: d
     there = {name for name, *_ in run(db, "DESCRIBE edges", title)}
     weighted, kinds, directed = "w" in there, arguments.has_edge_kinds, arguments.is_directed
     more = f"{', w' if weighted else ''}{', kind' if kinds else ''}"
-    run(db, f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{more} FROM edges JOIN ids a ON s = a.id JOIN ids b ON t = b.id", title)
+    joined = f"SELECT a.i AS a, b.i AS b{more} FROM edges JOIN ids a ON s = a.id JOIN ids b ON t = b.id"
+    run(db, f"CREATE TEMP TABLE indexed AS {joined}", title)
     run(db, "DROP TABLE edges", title)
     ((counts["loops"],),) = run(db, "SELECT count(*) FROM indexed WHERE a = b", title)
     ends = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
@@ -160,9 +185,15 @@ def merge_edges(db: Connection, title: str, arguments: TableArguments, counts: d
         measures.append(f"{_either(total, directed)} * {unit} AS w")
     elif kinds:
         measures.append("1.0::DOUBLE AS w")
-    run(db, f"CREATE TEMP TABLE distinct_edges AS SELECT {group}, {', '.join(measures)} FROM indexed WHERE a <> b GROUP BY {by}", title)
+    run(
+        db,
+        f"CREATE TEMP TABLE distinct_edges AS SELECT {group}, {', '.join(measures)} FROM indexed WHERE a <> b GROUP BY {by}",
+        title,
+    )
     run(db, "DROP TABLE indexed", title)
-    ((edges, given, rows),) = run(db, "SELECT count(*), coalesce(sum(n), 0), coalesce(sum(times), 0) FROM distinct_edges", title)
+    ((edges, given, rows),) = run(
+        db, "SELECT count(*), coalesce(sum(n), 0), coalesce(sum(times), 0) FROM distinct_edges", title
+    )
     counts["repeats"] = int(rows) - int(edges)
     notes = list[str]()
     if given > edges:
@@ -180,7 +211,9 @@ def merge_edges(db: Connection, title: str, arguments: TableArguments, counts: d
         run(db, "DROP TABLE distinct_edges", title)
         run(db, "ALTER TABLE merged RENAME TO distinct_edges", title)
     if weighted or kinds:
-        ((largest, zeros),) = run(db, "SELECT coalesce(max(w), 0), count(*) FILTER (CAST(w AS FLOAT) = 0) FROM distinct_edges", title)
+        ((largest, zeros),) = run(
+            db, "SELECT coalesce(max(w), 0), count(*) FILTER (CAST(w AS FLOAT) = 0) FROM distinct_edges", title
+        )
         if largest > LARGEST_WEIGHT:
             raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
         if zeros:
@@ -259,7 +292,8 @@ def write_edges(db: Connection, writer: Any, nodes: int, directed: bool, title: 
     ways = {"incoming": [("b", "a")], "outgoing": [("a", "b")]} if directed else {"incoming": [("a", "b"), ("b", "a")]}
     count = 0
     for way, pairs in ways.items():
-        rows = (f"SELECT CAST({r} AS INTEGER) AS r, CAST({c} AS INTEGER) AS c{', CAST(w AS FLOAT) AS w' if weighted else ''} FROM distinct_edges" for r, c in pairs)
+        more = ", CAST(w AS FLOAT) AS w" if weighted else ""
+        rows = (f"SELECT CAST({r} AS INTEGER) AS r, CAST({c} AS INTEGER) AS c{more} FROM distinct_edges" for r, c in pairs)
         sql = f"SELECT r, {columns} FROM ({' UNION ALL '.join(rows)}) ORDER BY r, c"
         count = _write_csr(writer, way, stream_arrow(db, sql, title), nodes, weighted)
     run(db, "DROP TABLE distinct_edges", title)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
 from clnr.errors import one_line
 from clnr.graph.table_info import ColumnInfo, title_of
 from clnr.support.humanize import plural
-from clnr.tables2.columns.column_types import ColumnEncoder
-from clnr.tables2.columns.feature_encoder import FeatureEncoder
-from clnr.tables2.edges import Staged
-from clnr.tables2.io.sql import Connection, plain_id, run
-from clnr.tables2.kinds import plain_name, qualified_name
-from clnr.tables2.nodes import StagedKind, StagedNodes
+from clnr.tables.columns.column_types import ColumnEncoder
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.edges import Staged
+from clnr.tables.io.sql import Connection, plain_id, run
+from clnr.tables.kinds import plain_name, qualified_name
+from clnr.tables.nodes import StagedKind, StagedNodes
 
 # The least columns, one after the other, that share a line if they are read alike.
 _ALIKE_COLUMNS = 5
@@ -29,19 +30,38 @@ def describe_tables(db: Connection, edges: Staged, staged: StagedNodes, encoder:
         by_column |= {roles.source: "source", roles.target: "target"}
         notes = dict.fromkeys(roles.ignored, "ignored")
         for column in named.table.columns:
-            infos.append(ColumnInfo(title_of("edges", named.kind), column, by_column.get(column, "unused"), "", notes.get(column, "")))
+            infos.append(
+                ColumnInfo(title_of("edges", named.kind), column, by_column.get(column, "unused"), "", notes.get(column, ""))
+            )
     encoders = {each.column: each for each in encoder.columns}
     if encoder.node_kinds:
-        infos.append(ColumnInfo("nodes", encoder.columns[0].column, "feature", "category", encoder.columns[0].summary, len(encoder.node_kinds)))
+        infos.append(
+            ColumnInfo(
+                "nodes", encoder.columns[0].column, "feature", "category", encoder.columns[0].summary, len(encoder.node_kinds)
+            )
+        )
     for of in staged.kinds:
-        empty = _count_empty(db, of, [encoders[name] for column in of.table.columns if (name := qualified_name(of.kind, column)) in encoders])
+        empty = _count_empty(
+            db, of, [encoders[name] for column in of.table.columns if (name := qualified_name(of.kind, column)) in encoders]
+        )
         for column in of.table.columns:
             name = qualified_name(of.kind, column)
             role = {of.roles.label: "label", of.names: "name", of.roles.id: "id"}.get(column, "unused")
-            note = _classes(db, staged, name) if role == "label" else "ignored" if column in of.roles.ignored else encoder.unused.get(name, "")
+            note = (
+                _classes(db, staged, name)
+                if role == "label"
+                else "ignored"
+                if column in of.roles.ignored
+                else encoder.unused.get(name, "")
+            )
             info = ColumnInfo(title_of("nodes", of.kind), column, role, "", note)
             if (each := encoders.get(name)) is not None:
-                some = {"type": each.column_type.word, "note": each.summary, "features": each.features, "empty": empty[name]}
+                some: dict[str, Any] = {
+                    "type": each.column_type.word,
+                    "note": each.summary,
+                    "features": each.features,
+                    "empty": empty[name],
+                }
                 info = info._replace(role="feature", **some)
             infos.append(info)
     if encoder.matrix is not None:
@@ -56,7 +76,9 @@ def _count_empty(db: Connection, of: StagedKind, encoders: Sequence[ColumnEncode
     for first in range(0, len(encoders), _QUERY_COLUMNS):
         some = encoders[first : first + _QUERY_COLUMNS]
         tests = (each.missing_sql(of.table.columns[plain_name(each.column) if of.kind else each.column]) for each in some)
-        (row,) = run(db, f"SELECT {', '.join(f'count(*) FILTER ({test})' for test in tests)} FROM {of.table.sql}", of.table.name)
+        (row,) = run(
+            db, f"SELECT {', '.join(f'count(*) FILTER ({test})' for test in tests)} FROM {of.table.sql}", of.table.name
+        )
         counts |= dict(zip((each.column for each in some), row, strict=True))
     return counts
 
@@ -65,7 +87,9 @@ def _classes(db: Connection, staged: StagedNodes, label: str) -> str:
     """How many classes there are, and the most frequent."""
     value = plain_id(staged.table.columns[label].sql)
     values = f"(SELECT {value} AS v FROM node_rows) WHERE v IS NOT NULL GROUP BY v"
-    rows = run(db, f"SELECT v, count(*) OVER () FROM {values} ORDER BY count(*) DESC, v LIMIT {_SHOWN_CLASSES}", staged.table.name)
+    rows = run(
+        db, f"SELECT v, count(*) OVER () FROM {values} ORDER BY count(*) DESC, v LIMIT {_SHOWN_CLASSES}", staged.table.name
+    )
     names = ", ".join(one_line(name, 20) for name, _ in rows)
     return f"{plural(rows[0][1], 'value')} ({names}{', ...' if rows[0][1] > len(rows) else ''})" if rows else ""
 

@@ -1,1 +1,0 @@
-"""Edges of tables: their ends, weights, times, and those that are left out."""

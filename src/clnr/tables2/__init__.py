@@ -1,1 +1,0 @@
-"""Graphs from tables: files, queries or data frames, read by DuckDB."""

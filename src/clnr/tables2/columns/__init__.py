@@ -1,1 +1,0 @@
-"""Columns of nodes as features: their types, and what is learned of their values."""

@@ -1,1 +1,0 @@
-"""Tables opened as relations of DuckDB: files, data frames and queries."""
