@@ -1,4 +1,4 @@
-"""Tables as a graph folder: ingest."""
+"""Tables: demo writes some, ingest makes a graph folder of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import app, out, print_json, print_stderr
+from clnr.cli.app import app, out, print_json, print_stderr, print_stdout
 from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, Quiet, reads_tables
 from clnr.errors import ClnrError
 
@@ -55,6 +55,20 @@ def ingest(
         if line.startswith("warning: "):
             print_stderr(line)
     _show(graph, as_json)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write them.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite them.")] = False,
+) -> None:
+    """Write a small shop as tables, to try clnr on."""
+    from clnr.datasets.demo import write_demo
+
+    shop = write_demo(folder, force)
+    out.print(f"{shop}: customers.csv, products.csv and orders.csv")
+    tables = f"--nodes customer={shop}/customers.csv --nodes product={shop}/products.csv --label segment --out vectors"
+    print_stdout(f"next:\n  clnr embed --edges customer,bought,product={shop}/orders.csv {tables}")
 
 
 def _check(tables: dict[str, Any], folder: Path | None, verify: Path | None, force: bool) -> None:

@@ -39,7 +39,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard 
 TABLE_PANELS = {
     "Tables": ("header", "encoding"),
     "Columns": (
-        *("source", "target", "weight", "edge_type", "until", "directed", "unknown_ends"),
+        *("source", "target", "weight", "until", "directed", "unknown_ends"),
         *("id", "names", "features", "ignore", "types"),
     ),
 }

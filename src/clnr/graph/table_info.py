@@ -19,7 +19,7 @@ class ColumnInfo(NamedTuple):
     Attributes:
         table: ``edges`` or ``nodes``, followed by the name of its kind where there are several: ``nodes user``.
         column: Its name.
-        role: Of edges ``source``, ``target``, ``weight``, ``edge type`` or ``until``; of nodes ``id``, ``label``, ``name`` or
+        role: Of edges ``source``, ``target``, ``weight`` or ``until``; of nodes ``id``, ``label``, ``name`` or
             ``feature``; else ``unused``.
         type: Its type, where that has been found out.
         note: How it is encoded, or why it is not used.

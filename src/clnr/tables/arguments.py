@@ -58,7 +58,6 @@ class TableArguments:
     source: str | Iterable[str] | None = _option("Column of edge sources; repeatable, for several tables.", list[str], "COLUMN")
     target: str | Iterable[str] | None = _option("Column of edge targets, likewise.", list[str], "COLUMN")
     weight: str | Iterable[str] | None = _option("Column of edge weights; default: one called so.", list[str], "COLUMN")
-    edge_type: str | None = _option("Column of kinds of edges: each kind is normalised separately.", metavar="COLUMN")
     until: str | None = _option("Leave out later edges, by a column of times or numbers.", metavar="COLUMN=DATE")
     directed: bool | None = _option("Treat edges as directed.", bool, flags="--directed")
     unknown_ends: str | None = _option("Edges whose ends the node table lacks: keep or drop them.", metavar="keep|drop")
@@ -98,8 +97,8 @@ class TableArguments:
 
     @property
     def has_edge_kinds(self) -> bool:
-        """Whether edges are of several kinds: by a column, or by the names of their tables."""
-        return self.edge_type is not None or isinstance(self.edges, Mapping)
+        """Whether edges are of several kinds, each in a table of its own."""
+        return isinstance(self.edges, Mapping)
 
     @property
     def is_directed(self) -> bool:
@@ -123,7 +122,7 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
         near = did_you_mean(name, known).rstrip() or f"see help(clnr.{function})"
         raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {near}")
     given = TableArguments(edges, nodes, **named)
-    for name in ("edge_type", "until", "label", "names", "encoding", "memory", "name"):
+    for name in ("until", "label", "names", "encoding", "memory", "name"):
         check_type(name, getattr(given, name), str | None, "text", DataError)
     for name in ("header", "directed"):
         check_type(name, getattr(given, name), bool | None, "True or False", DataError)
@@ -151,8 +150,6 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
     if given.label is not None and given.label in (*given.names_of("features"), *given.types):
         raise DataError(f"column '{given.label}' is the label, which is never a feature; leave it out of the others")
     check_kinds(given.edges, given.nodes, extends=given.base is not None)
-    if isinstance(given.edges, Mapping) and given.edge_type is not None:
-        raise DataError(f"the names of the edge tables are the kinds of edges: leave out {option('edge_type')}")
     if given.feature_matrix is not None and node_kinds(given.edges, given.nodes):
         raise DataError("a feature matrix does not work with several kinds of nodes: leave it out")
     _check_earlier(given)
@@ -194,7 +191,7 @@ def _check_earlier(given: TableArguments) -> None:
         raise DataError(f"the earlier graph is {kind}, so {option('directed', given.directed)} cannot extend it")
     if given.edges is not None and bool(base.info.edge_kinds) != given.has_edge_kinds:
         has = "kinds" if base.info.edge_kinds else "no kinds"
-        raise DataError(f"the earlier graph has {has} of edges, unlike these tables: {option('edges')}, {option('edge_type')}")
+        raise DataError(f"the earlier graph has {has} of edges, unlike these tables: {option('edges')}")
     kinds, named = base.info.node_kinds, node_kinds(given.edges, given.nodes)
     if bool(kinds) != bool(named):
         has = f"the kinds {', '.join(kinds)}" if kinds else "one kind"

@@ -50,8 +50,6 @@ def stage_edges(db: Connection, edges: Staged, arguments: TableArguments) -> tup
         ]
         weight = "1.0::DOUBLE" if roles.weight is None else f"TRY_CAST({trimmed(table.columns[roles.weight].sql)} AS DOUBLE)"
         kind = quoted(named.kind) if named.kind is not None else "NULL::VARCHAR"
-        if roles.edge_type is not None:
-            kind = trimmed(table.columns[roles.edge_type].sql)
         moment, end = _until(db, table, roles, arguments.until) if roles.until is not None else ("NULL::DOUBLE", 0.0)
         given = "NULL" if roles.weight is None else trimmed(table.columns[roles.weight].sql)
         selected = f"{ends[0]} AS s, {ends[1]} AS t, {weight} AS w, {kind} AS kind, {moment} AS moment, {given} AS given"
@@ -107,8 +105,6 @@ def _check_rows(db: Connection, table: Table, roles: EdgeRoles) -> None:
             ),
             (roles.weight, "w < 0", "is negative", "a weight says how close two nodes are: leave such edges out by a query"),
         ]
-    if roles.edge_type is not None:
-        wrong.append((roles.edge_type, "kind IS NULL", "is missing", "each edge needs a kind"))
     if roles.until is not None:
         wrong.append(
             (

@@ -67,78 +67,58 @@ class StagedNodes(NamedTuple):
         """The column of labels, if there is one."""
         return next((qualified_name(each.kind, each.roles.label) for each in self.kinds if each.roles.label), None)
 
-    @property
-    def free(self) -> tuple[str, ...]:
-        """The columns that may be features."""
-        return tuple(qualified_name(each.kind, name) for each in self.kinds for name in each.roles.free if name != each.names)
-
 
 def stage_nodes(
     db: Connection, tables: Sequence[tuple[NamedTable, NodeRoles]], kinds: Sequence[str], arguments: TableArguments, whole: bool
 ) -> StagedNodes:
     """Make the SQL table ``node_rows`` of the rows of all tables, one kind after the other."""
-    columns = {NODE_KIND: Column(NODE_KIND, "VARCHAR"), ORIGINAL_ID: Column(ORIGINAL_ID, "VARCHAR")} if kinds else {}
-    parts, found, first = list[str](), list[StagedKind](), 0
-    for number, (named, roles) in enumerate(tables):
-        table, key = named.table, table_key(named, roles)
-        into = f"nodes_{number}"
-        own = {name: Column(f"k{number}_{column.sql}", column.kind) for name, column in table.columns.items()}
-        selected = [f"{table.columns[name].sql} AS {column.sql}" for name, column in own.items()]
-        rows = f"SELECT {key} AS id, row_number() OVER () - 1 AS row, {', '.join(selected)} FROM {table.sql}"
-        run(db, f"CREATE TEMP TABLE {into} AS {rows}", table.name)
-        _check_ids(db, table, roles.id, into)
+    title = ", ".join(named.table.name for named, _ in tables) or "the nodes"
+    columns = {name: Column(name, "VARCHAR") for name in (NODE_KIND, ORIGINAL_ID) if kinds}
+    own = [
+        {name: Column(f"k{number}_{column.sql}", column.kind) for name, column in named.table.columns.items()}
+        for number, (named, _) in enumerate(tables)
+    ]
+    for (named, _), of_table in zip(tables, own, strict=True):
+        columns |= {qualified_name(named.kind, name): column for name, column in of_table.items()}
+    declared = ", ".join(f"{column.sql} {column.kind}" for column in columns.values())
+    run(db, f"CREATE TEMP TABLE node_rows (id VARCHAR, i BIGINT{', ' if declared else ''}{declared})", title)
+    staged, first = list[StagedKind](), 0
+    for (named, roles), of_table in zip(tables, own, strict=True):
+        table, rows = named.table, "node_rows"
+        key, selected = (
+            plain_id(table.columns[roles.id].sql),
+            [f"{table.columns[name].sql} AS {column.sql}" for name, column in of_table.items()],
+        )
         if kinds and (taken := {NODE_KIND, ORIGINAL_ID} & {name.casefold() for name in table.columns}):
             raise DataError(f"{table.name}: the column name '{min(taken)}' is reserved for kinds of nodes; rename it")
-        prefix = (
-            f"{quoted(node_id(str(named.kind), ''))} || id AS id, {quoted(str(named.kind))} AS {NODE_KIND}, id AS {ORIGINAL_ID}"
-            if kinds
-            else "id"
-        )
-        parts.append(f"SELECT {prefix}, row + {first} AS i, {', '.join(column.sql for column in own.values())} FROM {into}")
-        rows = (
-            f"(SELECT * REPLACE (i - {first} AS i) FROM node_rows WHERE {NODE_KIND} = {quoted(str(named.kind))})"
-            if kinds
-            else "node_rows"
-        )
-        staged = Table(table.name, rows, own)
-        found.append(StagedKind(named.kind, staged, roles, None))
-        columns |= {qualified_name(named.kind, name): column for name, column in own.items()}
-        ((count,),) = run(db, f"SELECT count(*) FROM {into}", table.name)
-        first += count
-    title = ", ".join(named.table.name for named, _ in tables) or "the nodes"
-    of_kinds = f", NULL::VARCHAR AS {NODE_KIND}, NULL::VARCHAR AS {ORIGINAL_ID}" if kinds else ""
-    bare = f"SELECT NULL::VARCHAR AS id, 0::BIGINT AS i{of_kinds} WHERE false"
-    run(db, f"CREATE TEMP TABLE node_rows AS {' UNION ALL BY NAME '.join(parts or [bare])}", title)
-    for number in range(len(parts)):
-        run(db, f"DROP TABLE nodes_{number}", title)
-    named_kinds = tuple(each._replace(names=_names(db, each, arguments)) for each in found)
-    staged_nodes = StagedNodes(Table(title, "node_rows", columns), named_kinds, bool(kinds), whole)
-    if len(labels := [each.roles.label for each in found if each.roles.label]) > 1:
-        raise DataError(
-            f"{title}: there are labels of several kinds of nodes; name that of one: {option('label', f'KIND.{labels[0]}')}"
-        )
-    return staged_nodes
+        if named.kind is not None:
+            selected += [f"{quoted(named.kind)} AS {NODE_KIND}", f"{key} AS {ORIGINAL_ID}"]
+            key = f"{quoted(node_id(named.kind, ''))} || {key}"
+            rows = f"(SELECT * REPLACE (i - {first} AS i) FROM node_rows WHERE {NODE_KIND} = {quoted(named.kind)})"
+        numbered = f"SELECT {key} AS id, {first} + row_number() OVER () - 1 AS i, {', '.join(selected)} FROM {table.sql}"
+        run(db, f"INSERT INTO node_rows BY NAME {numbered}", table.name)
+        of_kind = StagedKind(named.kind, Table(table.name, rows, of_table), roles, None)
+        staged.append(of_kind._replace(names=_names(db, of_kind, arguments)))
+        first += _check_ids(db, of_kind)
+    if len(labels := [each.roles.label for each in staged if each.roles.label]) > 1:
+        one = option("label", f"KIND.{labels[0]}")
+        raise DataError(f"{title}: there are labels of several kinds of nodes; name that of one: {one}")
+    return StagedNodes(Table(title, "node_rows", columns), tuple(staged), bool(kinds), whole)
 
 
-def table_key(named: NamedTable, roles: NodeRoles) -> str:
-    """The ids of a table of nodes in SQL."""
-    return plain_id(named.table.columns[roles.id].sql)
-
-
-def _check_ids(db: Connection, table: Table, key: str, rows: str) -> None:
-    ((count, empty),) = run(db, f"SELECT count(*), min(row) FILTER (id IS NULL) + 1 FROM {rows}", table.name)
+def _check_ids(db: Connection, of: StagedKind) -> int:
+    """How many nodes there are; raise unless each row has an id of its own."""
+    title, key = of.table.name, f"'{of.roles.id}', taken as the id,"
+    ((count, empty),) = run(db, f"SELECT count(*), min(i) FILTER (id IS NULL) + 1 FROM {of.table.sql}", title)
     if not count:
-        raise DataError(f"{table.name}: it has no nodes")
+        raise DataError(f"{title}: it has no nodes")
     if empty is not None:
-        raise DataError(
-            f"{table.name}: the id '{key}' is missing in row {empty:,}; fill it in, or name another column: {option('id')}"
-        )
-    twice = f"SELECT id, min(row) + 1, max(row) + 1 FROM {rows} GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
-    for node, first, second in run(db, twice, table.name):
-        cure = f"keep one row of a node, or name another column of ids: {option('id')}"
-        raise DataError(
-            f"{table.name}: '{key}', taken as the id, is '{one_line(node, 80)}' in rows {first:,} and {second:,}; {cure}"
-        )
+        raise DataError(f"{title}: {key} is missing in row {empty:,}; fill it in, or name another column: {option('id')}")
+    twice = f"SELECT id, min(i) + 1, max(i) + 1 FROM {of.table.sql} GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
+    for node, first, second in run(db, twice, title):
+        cure = f"keep one row of a node, or name another column: {option('id')}"
+        raise DataError(f"{title}: {key} is '{one_line(node, 80)}' in rows {first:,} and {second:,}; {cure}")
+    return int(count)
 
 
 def add_nodes(db: Connection, staged: StagedNodes, of_kind: str | None, known: bool) -> int:

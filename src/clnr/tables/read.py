@@ -82,7 +82,8 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> Graph:
         edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; or one SELECT in DuckDB's SQL, which can only
             read local files: ``SELECT a AS source, b AS target FROM 'trades.parquet'``. None to add only nodes to ``base``.
             For several kinds of edges, a dictionary of tables by name; between kinds of nodes, by source, relation and
-            target, as in PyG: ``{("user", "bought", "item"): "purchases.csv"}``.
+            target, as in PyG: ``{("user", "bought", "item"): "purchases.csv"}``. The weights of each kind are normalised by
+            the degrees in that kind.
         nodes: Likewise, one row per node; None: features come from the structure of the graph. For several kinds of nodes, a
             dictionary of tables by name: ``{"user": "users.csv", "item": "items.csv"}``. User 7 then has the id ``user:7``,
             and ``columns`` has its ``node_kind`` and ``original_id``. ``user.age`` names a column of one table.
@@ -92,7 +93,6 @@ def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> Graph:
             table of two columns beside weights, one of these.
         target: Column of targets, likewise.
         weight: Column of weights; default: one called weight, else none. A list, if tables of edges have different ones.
-        edge_type: Column with the kinds of edges. The weights of each kind are normalised by the degrees in that kind.
         until: Leave out later edges, by a column of times or numbers: ``date=2020-12-31``; also a month, a year or a number.
         directed: Whether edges are directed; default: as in ``base``, else no.
         unknown_ends: What becomes of edges with an end that the node table lacks: ``keep`` makes nodes with empty columns of

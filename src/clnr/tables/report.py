@@ -26,7 +26,7 @@ def describe_tables(db: Connection, edges: Staged, staged: StagedNodes, encoder:
     """How each column of all tables was read."""
     infos = []
     for named, roles in edges:
-        by_column = {roles.until: "until", roles.edge_type: "edge type", roles.weight: "weight"}
+        by_column = {roles.until: "until", roles.weight: "weight"}
         by_column |= {roles.source: "source", roles.target: "target"}
         notes = dict.fromkeys(roles.ignored, "ignored")
         for column in named.table.columns:

@@ -45,7 +45,6 @@ class EdgeRoles(NamedTuple):
     source: str
     target: str
     weight: str | None
-    edge_type: str | None
     until: str | None
     others: tuple[str, ...]
     ignored: tuple[str, ...]
@@ -72,7 +71,7 @@ def known_names(arguments: TableArguments, named: NamedTable) -> set[str]:
     """Names of columns in lower case by which the first line of a text file is known for a header."""
     ends = {name for pair in ENDS for name in pair}
     kinds = {form for kind in (*(named.ends or ()), named.kind or "") for form in names_of_kind(kind) if kind}
-    said = ("source", "target", "weight", "id", "features", "ignore", "edge_type", "until_column", "label", "names", "types")
+    said = ("source", "target", "weight", "id", "features", "ignore", "until_column", "label", "names", "types")
     columns = {name.rpartition(".")[2] for argument in said for name in arguments.names_of(argument)}
     columns |= {name for argument in said for name in arguments.names_of(argument)}
     return {*ends, *kinds, *_OTHERS, *(each.casefold() for each in columns)} - {"u", "v"}
@@ -107,7 +106,7 @@ def check_named(arguments: TableArguments, edges: Sequence[NamedTable], nodes: S
     """Raise if a column is named that no table has where it could be."""
     of_edges: list[tuple[Table, str | None]] = [(each.table, None) for each in edges]
     of_nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in nodes]
-    places = {**dict.fromkeys(("source", "target", "weight", "edge_type", "until_column"), of_edges)}
+    places = {**dict.fromkeys(("source", "target", "weight", "until_column"), of_edges)}
     places |= {**dict.fromkeys(("id", "label", "names", "features", "types"), of_nodes), "ignore": [*of_edges, *of_nodes]}
     for argument, tables in places.items():
         role = {"until_column": "until", "types": "as", "names": "name"}.get(argument, argument)
@@ -147,8 +146,8 @@ def edge_roles(named: NamedTable, arguments: TableArguments) -> EdgeRoles | None
     table, before = named.table, _as_before(arguments, named.table, title_of("edges", named.kind))
     ignored = columns_called(arguments.names_of("ignore"), table)
     source, target = (_one(end, arguments, table) for end in ("source", "target"))
-    edge_type, until = (column_called(name, table) for name in (arguments.edge_type, arguments.until_column))
-    taken = {edge_type, until, *ignored}
+    until = column_called(arguments.until_column, table)
+    taken = {until, *ignored}
     by_name = {plain(column): column for column in reversed(table.columns) if column not in taken}
     weight = _one("weight", arguments, table) or before.get("weight")
     weight = weight or next(
@@ -176,7 +175,7 @@ def edge_roles(named: NamedTable, arguments: TableArguments) -> EdgeRoles | None
         raise DataError(f"{table.name}: column '{source}' cannot be both source and target")
     used = {source, target, weight, *taken}
     others = tuple(column for column in table.columns if column not in used)
-    return EdgeRoles(source, target, weight, edge_type, until, others, ignored, declared, by_place)
+    return EdgeRoles(source, target, weight, until, others, ignored, declared, by_place)
 
 
 def _ends_of_kinds(named: NamedTable, by_name: dict[str, str]) -> tuple[str, str] | None:
@@ -258,7 +257,9 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
     if not known and not is_usual and all(ID_NAME.search(end) and len(plain(end)) > 2 for end in ends):
         a, b = (re.sub(r"(?i)[\W_]*id$", "", end).casefold() for end in ends)
         forms = f"{option('edges', {(a, 'RELATION', b): 'FILE'})} {option('nodes', {'KIND': 'FILE'})}"
-        found = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, none as '{of_nodes.id}' of {nodes.name}"
+        found = (
+            f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, none as '{of_nodes.id}' of {nodes.name}"
+        )
         one = f"or name the ends, if they are one: {option('source')}, {option('target')}"
         raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; {one}")
 
