@@ -230,7 +230,7 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
         write_features(db, parts, staged, encoder, arguments)
     else:
         encoder = replace(encoder, structure=write_structure(writer, count, encoder.structure, arguments.is_directed))
-    if nodes or extension is not None or kinds:
+    if nodes or kinds:
         parts.columns(column_parts(db, staged), count)
     if extension is not None:
         extension.write(writer, encoder.encodes)
