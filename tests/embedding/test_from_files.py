@@ -95,7 +95,7 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
     )
     workspace = Workspace(tmp_path, block_rows=60)
     passes = Passes(in_blocks(folder, median_weight(folder.incoming.weight)), chosen, workspace.part("all"), 60)
-    made = write_vectors(model, passes, Nodes.of_folder(folder), workspace)
+    made = write_vectors(model, passes, Nodes(folder), workspace)
     assert len(made.paths) > 5
     ids, z = vectors(tmp_path)
     assert ids == folder.in_memory().ids.tolist()

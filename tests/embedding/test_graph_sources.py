@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.graph_sources import as_graph
 
 
 @pytest.mark.filterwarnings("error")
@@ -16,6 +16,6 @@ def test_ids_of_a_float_array_are_those_of_a_frame(odd, weights):
     columns = [[0.0, 1.0, 2.0, 1.0], [1.0, odd, 1.0, 3.0], *weights]
     names = ("source", "target", "weight")
     frame = pd.DataFrame(dict(zip(names, columns, strict=False)))
-    found, expected = (as_table_graph(given).graph.ids.tolist() for given in (np.array(columns).T, frame))
+    found, expected = (as_graph(given).ids.tolist() for given in (np.array(columns).T, frame))
     assert found == expected
     assert len(found) == 5

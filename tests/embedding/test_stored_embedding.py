@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pyarrow as pa
 import pytest
+from clnr.tables.table_graph import in_memory
 
 from clnr import NodeEmbedder
 from clnr.embedding.planning import memory_bound, plan
@@ -20,7 +21,6 @@ from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.folder import open_graph
 from clnr.methods.model import Model
 from clnr.tables import ingest
-from clnr.tables.table_graph import in_memory
 
 NODES = 300
 RECIPE = {"epochs": 2, "hidden": 16, "sampled_nodes": 64, "moments": "sampled"}
@@ -125,7 +125,7 @@ def test_clusters_are_those_of_the_same_vectors_in_memory(tmp_path):
     assert isinstance(embedder.embedding_, Shards)
     for k in (None, 3):
         found = embedder.clusters(k)
-        same = find_clusters(np.asarray(embedder.embedding_), Nodes.of_tables(in_memory(folder)), k)
+        same = find_clusters(np.asarray(embedder.embedding_), Nodes(in_memory(folder)), k)
         np.testing.assert_array_equal(found.assignment, same.assignment)
         assert found.clusters == same.clusters
         assert found.silhouette == pytest.approx(same.silhouette)

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from clnr import read_tables
 from clnr.graph.graph import Split
-from clnr.tables import load_graph_folder
-from clnr.tables.folder_ingest import ingest
+from clnr.tables import ingest, load_graph_folder
 from tests.conftest import tiny
 
 EDGES = "source,target,weight,kind\n" + "".join(f"n{i},n{i * 7 % 30},{i % 4 + 1},{'ab'[i % 2]}\n" for i in range(1, 30))
