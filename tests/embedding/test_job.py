@@ -72,7 +72,7 @@ def test_equal_runs_write_equal_bytes_and_formats_can_be_added_later(tables, tmp
 
 def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):
     gcn = settings(method=METHODS["GCN"], recipe={"hidden": 16, "epochs": 3})
-    query = {"edges": tables["edges"], "nodes": f"SELECT * FROM '{tables['nodes']}'"}
+    query = tables | {"nodes": f"SELECT * FROM '{tables['nodes']}'"}
     assert embed_tables(query, tmp_path / "out", gcn, report=False).z.shape == (40, 2)
     query["nodes"] = f"SELECT id, age FROM '{tables['nodes']}'"
     with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
