@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 
 import numpy as np
@@ -118,8 +117,8 @@ def test_tables_may_be_files(tmp_path, monkeypatch):
     assert as_graph("e.csv").node_ids.tolist() == list("abcd")
     assert as_graph("e*.csv").num_edges == 10
     read = as_graph((tmp_path / "e.csv", "n.csv"))
-    assert (read.graph.num_features, read.feature_encoder.column_encoders[0].column) == (1, "age")
-    assert as_graph((PAIRS, "n.csv")).digest == read.graph.digest
+    assert [each.column for each in read.info.columns if each.features] == ["age"]
+    assert as_graph((PAIRS, "n.csv")).digest == read.digest
     with pytest.raises(DataError, match="edges must have ids of one type"):
         as_graph([(1, "a"), ("b", 2)])
 
@@ -196,48 +195,33 @@ def test_matrices_that_are_swapped_or_negative_are_refused():
             embedder().plan(given)
 
 
-def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
-    path = tmp_path / "signed.csv"
-    path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")
-    with pytest.warns(UserWarning, match="'trust'; read_tables takes one of them as weight") as caught:
-        embedder().plan(str(path))
-    assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="'trust'"):
-        embedder().plan({"met": path})
-    # Nothing is said where weights are known, or the user has said what columns are.
-    embedder().plan(pa.table({"a": [0, 1], "b": [1, 2], "weight": [1.0, 2.0], "year": [1, 2]}))
-    embedder().plan(read_tables(path, ignore=["trust"]))
-
-
 def test_edges_that_lead_nowhere_are_warned_of_and_other_warnings_listed():
     edges = pa.table({"source": ["a", "b", "c", "b"], "target": ["b", "c", "ghost", "b"]})
     nodes = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
-    with pytest.warns(UserWarning, match="1 edge of 4 with an end that is not in the node table, such as 'ghost'") as caught:
+    with pytest.warns(UserWarning, match="1 edge of 4 with an end .* 'ghost'") as caught:
         made = embedder().fit((edges, nodes))
     assert caught[0].filename == __file__
-    assert made.ingest_report_.dangling == 1
+    assert made.table_info_.counts["unknown"] == 1
     for said in ("1 edge from a node to itself", "too few edges"):
         assert any(said in line for line in made.warnings_)
 
 
-def test_values_edges_and_weights_that_an_extension_loses_are_warned_of():
+def test_edges_and_weights_that_an_extension_loses_are_warned_of():
     count = 12
     ids = [f"n{i}" for i in range(count)]
     edges = pa.table({"source": ids, "target": [*ids[1:], ids[0]], "weight": [1.0 + i for i in range(count)]})
-    nodes = pa.table({"id": ids, "zone": ["01", "02", "03"] * 4, "day": [f"2020-01-{i + 1:02}" for i in range(count)]})
-    made = embedder().fit(read_tables(edges, nodes, types={"zone": "category"}))
+    made = embedder().fit(read_tables(edges, pa.table({"id": ids, "zone": ["a", "b", "c"] * 4})))
     new_edges = pa.table({"source": ["n0", "n1", "new 1"], "target": ["n2", "new2", "n3"]})
-    new_nodes = pa.table({"id": ["new1", "new2", "new3"], "zone": ["1", "2", "3"], "day": ["13.1.2020"] * 3})
     with warnings.catch_warnings(record=True, action="always") as caught:
-        larger = made.extend(new_edges, new_nodes)
+        larger = made.extend(new_edges, pa.table({"id": ["new1", "new2"], "zone": ["a", "b"]}))
     messages = [str(each.message) for each in caught]
-    for fact in ("such as 'new 1'", "2 of 3 new nodes", "no weights", "'zone' .* such as '1'", "'day' .* such as '13.1.2020'"):
-        assert sum(bool(re.search(fact, message)) for message in messages) == 1, fact
+    for fact in ("such as 'new 1'", "no weights"):
+        assert sum(fact in message for message in messages) == 1, fact
     assert {each.filename for each in caught} == {__file__}
     assert larger.warnings_[0].startswith("warning: ")
     # Of nodes without edges on purpose, nothing is said.
     with warnings.catch_warnings(action="error"):
-        made.extend(nodes=pa.table({"id": ["x"], "zone": ["01"], "day": ["2020-01-05"]}))
+        made.extend(nodes=pa.table({"id": ["x"], "zone": ["a"]}))
 
 
 def test_tables_that_transform_cannot_read_are_for_extend():
