@@ -15,7 +15,7 @@ from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
 from clnr.tables.arguments import TableArguments
 from clnr.tables.io.open import Table
-from clnr.tables.io.sql import MISSING, Connection, plain_id, quoted, run, same_sum, stream_arrow, trimmed
+from clnr.tables.io.sql import MISSING_WORDS, Connection, as_text, plain_id, quoted, run, same_sum, stream_arrow, trimmed
 from clnr.tables.kinds import NamedTable, node_id
 from clnr.tables.roles import EdgeRoles
 
@@ -48,10 +48,10 @@ def stage_edges(db: Connection, edges: Staged, arguments: TableArguments) -> tup
             f"{prefix}{plain_id(table.columns[end].sql)}"
             for prefix, end in zip(prefixes, (roles.source, roles.target), strict=True)
         ]
-        weight = "1.0::DOUBLE" if roles.weight is None else f"TRY_CAST({trimmed(table.columns[roles.weight].sql)} AS DOUBLE)"
+        weight = "1.0::DOUBLE" if roles.weight is None else f"TRY_CAST({as_text(table.columns[roles.weight].sql)} AS DOUBLE)"
         kind = quoted(named.kind) if named.kind is not None else "NULL::VARCHAR"
         moment, end = _until(db, table, roles, arguments.until) if roles.until is not None else ("NULL::DOUBLE", 0.0)
-        given = "NULL" if roles.weight is None else trimmed(table.columns[roles.weight].sql)
+        given = "NULL" if roles.weight is None else as_text(table.columns[roles.weight].sql)
         selected = f"{ends[0]} AS s, {ends[1]} AS t, {weight} AS w, {kind} AS kind, {moment} AS moment, {given} AS given"
         run(db, f"CREATE OR REPLACE TEMP TABLE staged AS SELECT {selected} FROM {table.sql}", table.name)
         ((rows,),) = run(db, "SELECT count(*) FROM staged", table.name)
@@ -78,13 +78,10 @@ def _about_missing(db: Connection, table: Table, roles: EdgeRoles, missing: int,
     """How many edges lack an end, and by which words."""
     words = dict[str, int]()
     for end in (roles.source, roles.target):
-        text = f"trim(CAST({table.columns[end].sql} AS VARCHAR))"
-        for word, count in run(
-            db,
-            f"SELECT {text}, count(*) FROM {table.sql} WHERE {trimmed(table.columns[end].sql)} IS NULL GROUP BY 1",
-            table.name,
-        ):
-            name = word if word in MISSING and word else "empty"
+        word = trimmed(table.columns[end].sql)
+        sql = f"SELECT {word}, count(*) FROM {table.raw} WHERE {word} IS NULL OR {word} IN {MISSING_WORDS} GROUP BY 1"
+        for word, count in run(db, sql, table.name):
+            name = word or "empty"
             words[name] = words.get(name, 0) + count
     found = ", ".join(f"{word} in {count:,}" for word, count in sorted(words.items(), key=lambda each: (-each[1], each[0])))
     return f"{table.name}: left out: {plural(missing, 'edge')} of {rows:,} without an end, which is {found}"
@@ -135,7 +132,7 @@ def _filling(table: Table, roles: EdgeRoles) -> str:
 def _until(db: Connection, table: Table, roles: EdgeRoles, until: str | None) -> tuple[str, float]:
     """The time of a row in SQL, and the first time after ``until``; a date lasts until its end."""
     column, last = table.columns[str(roles.until)], str(until).rpartition("=")[2].strip()
-    text = trimmed(column.sql)
+    text = as_text(column.sql)
     number = f"TRY_CAST({text} AS DOUBLE)"
     ((numeric,),) = run(db, f"SELECT count({text}) = count({number}) FROM {table.sql}", table.name)
     if numeric:

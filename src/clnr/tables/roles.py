@@ -10,7 +10,7 @@ from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.graph.table_info import title_of
 from clnr.tables.arguments import TableArguments
 from clnr.tables.io.open import Table
-from clnr.tables.io.sql import Connection, plain_id, run, trimmed
+from clnr.tables.io.sql import Connection, as_text, plain_id, run
 from clnr.tables.io.text_files import ID_NAME
 from clnr.tables.kinds import NamedTable, qualified_name
 
@@ -267,7 +267,7 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
 def check_no_counters(db: Connection, edges: Table, roles: EdgeRoles) -> None:
     """Raise if what is an end for want of other columns counts the rows, or has years, of which the other end has none."""
     for end, other in ((roles.source, roles.target), (roles.target, roles.source)) if roles.by_place else ():
-        a, b = (f"TRY_CAST({trimmed(edges.columns[column].sql)} AS DOUBLE)" for column in (end, other))
+        a, b = (f"TRY_CAST({as_text(edges.columns[column].sql)} AS DOUBLE)" for column in (end, other))
         rows = f"(SELECT {a} AS a, {b} AS b, row_number() OVER () AS row FROM {edges.sql})"
         apart = "NOT bool_or(a IN (SELECT b FROM both_ends WHERE b IS NOT NULL))"
         years = f"bool_and(a = floor(a) AND a BETWEEN {_YEARS[0]} AND {_YEARS[1]})"
@@ -281,7 +281,7 @@ def check_no_counters(db: Connection, edges: Table, roles: EdgeRoles) -> None:
 
 def shown(db: Connection, table: Table, nodes: Sequence[tuple[NamedTable, NodeRoles]] = ()) -> str:
     """The columns of a table, three values of each, and how many of its values are ids of nodes."""
-    selected = ", ".join(f"left({trimmed(c)}, 100)" for c, _ in table.columns.values())
+    selected = ", ".join(f"left({as_text(c)}, 100)" for c, _ in table.columns.values())
     rows = run(db, f"SELECT {selected} FROM {table.sql} LIMIT {_SEEN_ROWS}", table.name)
     letters = sorted((_VALUE_LETTERS[0], _ALL_LETTERS // (_SHOWN_VALUES * len(table.columns)), _VALUE_LETTERS[1]))[1]
     words = []

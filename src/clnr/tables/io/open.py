@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
-from clnr.tables.io.sql import Column, Connection, copies_folder, quoted, run, spill_folder
+from clnr.tables.io.sql import MISSING_WORDS, Column, Connection, copies_folder, quoted, run, spill_folder, trimmed
 from clnr.tables.io.text_files import check_names, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
@@ -45,15 +45,17 @@ class Table:
 
     Attributes:
         name: What to call it in messages: the file, or the argument.
-        sql: What to write after FROM.
+        sql: What to write after FROM: text is trimmed; words for a missing value, and numbers that are not finite, are NULL.
         columns: By name, in order.
         has_header: Whether its columns have names of their own.
+        raw: The same as it was given.
     """
 
     name: str
     sql: str
     columns: dict[str, Column]
     has_header: bool = True
+    raw: str = ""
 
 
 def open_table(
@@ -79,8 +81,9 @@ def open_table(
         if copies == files:
             return table
         view = f'"{role} in UTF-8"'
-        run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
-    return replace(table, sql=view)
+        run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.raw}", path)
+    stored = _with_columns(path, view, {name: column.kind for name, column in table.columns.items()})
+    return replace(stored, has_header=table.has_header)
 
 
 def describe(db: Connection, name: str, sql: str) -> Table:
@@ -92,8 +95,18 @@ def describe(db: Connection, name: str, sql: str) -> Table:
 
 def _with_columns(name: str, sql: str, kinds: dict[str, str]) -> Table:
     columns = {column: Column(f"c{place}", kind) for place, (column, kind) in enumerate(kinds.items())}
-    named = ", ".join(column.sql for column in columns.values())
-    return Table(one_line(name), f"(SELECT * FROM {sql} AS given({named}))", columns)
+    raw = f"(SELECT * FROM {sql} AS given({', '.join(c for c, _ in columns.values())}))"
+    clean = ", ".join(map(_clean, columns.values()))
+    # In two steps, or text would be trimmed twice.
+    texts = ", ".join(f"{trimmed(c)} AS {c}" if kind == "VARCHAR" else c for c, kind in columns.values())
+    return Table(one_line(name), f"(SELECT {clean} FROM (SELECT {texts} FROM {raw}))", columns, raw=raw)
+
+
+def _clean(column: Column) -> str:
+    c, kind = column
+    if kind == "VARCHAR":
+        return f"CASE WHEN {c} NOT IN {MISSING_WORDS} THEN {c} END AS {c}"
+    return f"CASE WHEN isfinite({c}) THEN {c} END AS {c}" if kind in ("DOUBLE", "FLOAT") else c
 
 
 def is_query(given: Any) -> bool:
@@ -189,7 +202,7 @@ def _json(db: Connection, path: str, files: list[str], role: str) -> Table:
         wanted = "nodes" if role.startswith("nodes") else next(name for name in _LINKS if name in lists)
         if not lists[wanted].kind.startswith("STRUCT"):
             raise DataError(f"{path}: its '{wanted}' are no list of objects")
-        table = describe(db, path, f"(SELECT unnest(x) FROM (SELECT unnest({lists[wanted].sql}) AS x FROM {table.sql}))")
+        table = describe(db, path, f"(SELECT unnest(x) FROM (SELECT unnest({lists[wanted].sql}) AS x FROM {table.raw}))")
     elif list(table.columns) == ["json"]:
         raise DataError(f"{path}: it has no rows with named columns")
     texts = {name: column.kind for name, column in table.columns.items()}
@@ -201,7 +214,7 @@ def _json(db: Connection, path: str, files: list[str], role: str) -> Table:
         for name, (c, kind) in table.columns.items()
     )
     kinds = {name: "VARCHAR" if name in as_text else kind for name, kind in texts.items()}
-    return _with_columns(path, f"(SELECT {', '.join(selected)} FROM {table.sql})", kinds)
+    return _with_columns(path, f"(SELECT {', '.join(selected)} FROM {table.raw})", kinds)
 
 
 def is_node_link(db: Connection, given: Any) -> bool:

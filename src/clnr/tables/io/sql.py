@@ -104,16 +104,23 @@ def quoted(text: str) -> str:
 
 
 def trimmed(c: str) -> str:
-    """The trimmed text of an SQL expression; NULL for a word for a missing value."""
-    words = ", ".join(map(quoted, MISSING))
-    text = f"trim(CAST({c} AS VARCHAR), {quoted(_BLANKS)})"
-    return f"CASE WHEN {text} NOT IN ({words}) THEN {text} END"
+    """An expression as text without the blanks around it."""
+    return f"trim(CAST({c} AS VARCHAR), {quoted(_BLANKS)})"
+
+
+MISSING_WORDS = f"({', '.join(map(quoted, MISSING))})"
+"""These words in SQL, as a list behind IN."""
+
+
+def as_text(c: str) -> str:
+    return f"CAST({c} AS VARCHAR)"
 
 
 def plain_id(c: str) -> str:
-    """An id in SQL, as text: ``14226.0`` is ``14226``; NULL where it is missing."""
-    text = trimmed(c)
-    return f"regexp_replace({text}, '^(-?(0|[1-9][0-9]*))\\.0$', '\\1')"
+    """An id in SQL, as text: ``14226.0`` is ``14226``."""
+    text = as_text(c)
+    plain = f"regexp_replace({text}, '^(-?(0|[1-9][0-9]*))\\.0$', '\\1')"
+    return f"CASE WHEN suffix({text}, '.0') THEN {plain} ELSE {text} END"
 
 
 def whole_sums(value: str, low: float, high: float) -> tuple[str, str]:
