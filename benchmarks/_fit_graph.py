@@ -7,16 +7,15 @@ from collections.abc import Collection
 from clnr.embedding.embed import embed_graph
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.result.embedding_result import EmbeddingResult
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.workspace import Workspace
 from clnr.engine import Engine
+from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.tables import TableGraph
 
 
 def fit_graph(
-    table_graph: TableGraph,
+    graph: Graph,
     method: Method,
     recipe: Recipe,
     seed: int,
@@ -29,7 +28,7 @@ def fit_graph(
     """Train on a graph without some of its edges, score by those edges, and embed the whole graph; nothing is planned.
 
     Args:
-        table_graph: The graph.
+        graph: The graph.
         method: What to train.
         recipe: Its hyper-parameters.
         seed: Decides everything random.
@@ -39,6 +38,6 @@ def fit_graph(
         baselines: Methods without an objective to score beside it.
     """
     settings = Settings(method, engine, recipe=recipe, seed=seed, hold_out=hold_out, evaluate=evaluate)
-    result = embed_graph(Nodes.of_tables(table_graph), recipe, settings, Workspace(None), baselines)
+    result = embed_graph(graph, recipe, settings, Workspace(None), baselines)
     assert result is not None
     return result
