@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from clnr.embedding.result.artifact_files import DIGESTS
 from clnr.errors import ClnrError
 from clnr.graph.folder import array_types
-from clnr.graph.manifest import MANIFEST, array_file
+from clnr.graph.manifest import MANIFEST, TABLES, array_file
 from clnr.support.storage import sha256
 from tests.fuzz import examples
 
 
-def unseal(folder: Path) -> Path:
-    """Let a model folder have no digests, as if each of its files were being written anew, so that all else is checked."""
+def seal(folder: Path) -> None:
+    """Let a model folder have the digests of the files in it, so that all else is checked."""
     content = json.loads((folder / DIGESTS).read_text())
-    (folder / DIGESTS).write_text(json.dumps(content | {"sha256": dict.fromkeys(content["sha256"])}))
-    return folder
+    there = {name: sha256(folder / name) for name in content["sha256"] if (folder / name).is_file()}
+    (folder / DIGESTS).write_text(json.dumps(content | {"sha256": there}))
 
 
 def reseal(graph: Path) -> None:
@@ -198,8 +198,8 @@ def changed_graph(draw, folder: Path) -> dict[str, bytes]:
         ways += [damaged(content).map(functools.partial(_fitted, len(content)))]
         if dtype is not None:
             ways += [renumbered(content, dtype, manifest["nodes"])] * 6
-        elif name == MANIFEST:
-            ways += [edited(manifest).map(as_json)] * 8
+        elif name in (MANIFEST, TABLES):
+            ways += [edited(json.loads(content)).map(as_json)] * 8
         made[name] = draw(st.one_of(ways))
     return made
 

@@ -16,7 +16,6 @@ import torch
 
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.result.nodes import Nodes
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.distributed.worker_session import joined
@@ -24,7 +23,6 @@ from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from clnr.support.processes.workers import ALONE
-from clnr.tables import TableGraph
 from clnr.training.loop import fit_all
 
 SIZES = (2, 3)
@@ -84,7 +82,7 @@ def fitted(workers) -> dict[str, object]:
     settings = Settings(
         METHODS["CLNR-mix"], cpu_engine(), recipe=recipe, seed=3, hold_out=0.1, baselines=False, workers=workers
     )
-    result = job.embed(lambda: Nodes.of_tables(TableGraph(graph(), None)), settings)
+    result = job.embed(lambda: graph(), settings)
     if result is None:
         return {}
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}

@@ -102,12 +102,12 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
     ended = clnr("transform", *tables, "--out", "tomorrow")
     assert ended.code == 0, ended.err
-    assert load_result(files / "tomorrow").table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
+    assert load_result(files / "tomorrow").graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
     assert clnr("transform", "mine", "--alone", *EMBED[1:], "--no-report", "--out", "same").code == 0
     np.testing.assert_allclose(load_result(files / "same").z, load_result(files / "mine").z, atol=1e-5)
     here = clnr("transform", *tables, "--out", "./mine", "--force", "--no-report", "-q")
     assert "mine is the folder of the model itself: its graph and vectors are replaced" in here.err
-    assert load_result(files / "mine").table_graph.graph.num_nodes == 82
+    assert load_result(files / "mine").graph.num_nodes == 82
 
 
 def test_export_formats(clnr, files):
@@ -120,7 +120,7 @@ def test_export_formats(clnr, files):
     rows = [line.split(",") for line in (files / "mine" / "embeddings.csv").read_text().splitlines()]
     assert rows[0][:3] == ["id", "cluster", "v0"]
     np.testing.assert_allclose(np.array([row[2:] for row in rows[1:]], float), z, rtol=1e-6)
-    assert [row[0] for row in rows[1:]] == load_result(files / "mine").table_graph.graph.ids.tolist()
+    assert [row[0] for row in rows[1:]] == load_result(files / "mine").graph.ids.tolist()
     assert [int(row[1]) for row in rows[1:]] == NodeEmbedder.load(files / "mine").clusters().assignment.tolist()
 
 

@@ -10,9 +10,8 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning.plan import Plan, make_plan
 from clnr.embedding.result.artifact import Output
 from clnr.embedding.result.embedding_result import EmbeddingResult
-from clnr.embedding.result.nodes import Nodes
 from clnr.graph import Graph
-from clnr.tables import TableGraph, read_tables
+from clnr.tables import read_tables
 
 MEMORY = 10_000
 """In so many bytes no graph is loaded."""
@@ -22,21 +21,21 @@ def embed_folder(
     folder: Graph, out: Path, settings: Settings, limit: float | None = MEMORY, *, force: bool = False, report: bool = False
 ) -> EmbeddingResult | None:
     """``clnr embed --graph``."""
-    return job.embed(lambda: Nodes.of_folder(folder), settings, limit=limit, output=Output(out, force, report))
+    return job.embed(lambda: folder, settings, limit=limit, output=Output(out, force, report))
 
 
 def embed_tables(
     tables: dict[str, Any], out: Path, settings: Settings, *, force: bool = False, report: bool = True
 ) -> EmbeddingResult | None:
     """``clnr embed --edges``."""
-    return job.embed(lambda: Nodes.of_tables(read_tables(**tables)), settings, output=Output(out, force, report))
+    return job.embed(lambda: read_tables(**tables), settings, output=Output(out, force, report))
 
 
-def fit(table_graph: TableGraph, settings: Settings) -> EmbeddingResult | None:
+def fit(graph: Graph, settings: Settings) -> EmbeddingResult | None:
     """``NodeEmbedder.fit``."""
-    return job.embed(lambda: Nodes.of_tables(table_graph), settings)
+    return job.embed(lambda: graph, settings)
 
 
 def planned(folder: Graph, settings: Settings, limit: float | None = MEMORY, workers: int | None = None) -> Plan:
     """The plan of that."""
-    return make_plan(Nodes.of_folder(folder), settings, limit, workers)
+    return make_plan(folder, settings, limit, workers)

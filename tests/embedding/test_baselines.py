@@ -15,7 +15,6 @@ from clnr.datasets.splits import split_of
 from clnr.embedding import baselines
 from clnr.embedding import embed as embed_module
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.rows.whole import Whole
 from clnr.embedding.scoring.scores import Truth, cosines_of, scored
 from clnr.engine import cpu_engine, unit_rows
@@ -31,7 +30,7 @@ GRAPH = tiny(120, 400)
 
 
 def fitted(graph=GRAPH, method=CLNR, **more):
-    return fit_graph(as_table_graph(graph), method, SMALL, 0, cpu_engine(), **{"baselines": BESIDE, **more})
+    return fit_graph(graph, method, SMALL, 0, cpu_engine(), **{"baselines": BESIDE, **more})
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -70,7 +69,7 @@ def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monke
 
 def test_a_baseline_has_the_scores_that_it_has_as_a_method():
     beside = fitted().baselines["Untrained"]
-    alone = fit_graph(as_table_graph(GRAPH), UNTRAINED, default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu_engine())
+    alone = fit_graph(GRAPH, UNTRAINED, default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu_engine())
     for name in ("link_auc", "link_average_precision", "strict_accuracy", "validation_accuracy"):
         assert beside[name] == alone.scores[name]
 
@@ -155,7 +154,7 @@ def test_the_unit_of_weights_has_no_effect(hold_out):
 
 def test_a_node_itself_weighs_as_much_as_the_median_edge():
     graph = tiny(weighted=True)
-    fitted = fit_graph(as_table_graph(graph), CLNR, SMALL.but(layers=1), 0, cpu_engine()).model
+    fitted = fit_graph(graph, CLNR, SMALL.but(layers=1), 0, cpu_engine()).model
     with_loops = graph.to_scipy().toarray().T + median_weight(graph.incoming.weight) * np.eye(graph.num_nodes)
     scale = with_loops.sum(1) ** -0.5
     weight, bias = (fitted.parameters[f"encoder.0.{name}"].numpy() for name in ("weight", "bias"))
@@ -166,7 +165,7 @@ def test_a_node_itself_weighs_as_much_as_the_median_edge():
 def test_what_edges_weigh_is_told_where_they_tell_little():
     for measured in (True, False):
         recipe = SMALL.but(edge_weight="measured" if measured else "equal")
-        result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, recipe, 0, cpu_engine())
+        result = fit_graph(GRAPH, CLNR_MIX, recipe, 0, cpu_engine())
         said = [line for line in result.warnings if line.startswith("edges are weakly informative here")]
         assert len(said) == measured
         for name, value in result.model.parameters.items():

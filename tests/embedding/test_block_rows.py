@@ -28,7 +28,6 @@ from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours, edge_keys, median_weight
 from clnr.graph.folder import open_graph
 from clnr.nn import edge_blocks, inputs, readout_blocks, whole_rows
-from clnr.tables import TableGraph
 from tests.embedding.jobs import embed_folder, fit, planned
 from tests.embedding.test_from_files import vectors
 from tests.embedding.test_passes import without_edges
@@ -193,7 +192,7 @@ def test_labels_choose_the_read_out_from_files_as_in_memory(tmp_path, monkeypatc
 
     monkeypatch.setattr(Judge, "best", best)
     asked = {"engine": choose("cpu"), "recipe": RECIPE, "hold_out": 0.0, "seed": 5} | choose_method(None, purpose="labels")
-    ours = fit(TableGraph(graph, None), Settings(**asked))
+    ours = fit(graph, Settings(**asked))
     place = "files"
     folder = write_graph(graph, tmp_path / "graph")
     theirs = embed_folder(folder, tmp_path / "out", Settings(**asked))

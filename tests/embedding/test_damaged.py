@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.graph_sources import as_graph
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
@@ -163,7 +163,7 @@ def attempt(group: str, case: str, use: str) -> None:
     elif use == "features":
         made = Graph.from_edges([0], [1], made)
     elif use == "given":
-        made = as_table_graph(made).graph
+        made = as_graph(made)
     made.to_scipy().sum()
 
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
-from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.graph_sources import as_graph
 from clnr.engine import choose
 from clnr.errors import DataError, RecipeError, UnknownName
 from clnr.experiments.learn import learn
@@ -26,7 +26,7 @@ from clnr.methods import BASELINES, CLNR
 from clnr.methods.model import Model
 from clnr.training.checkpoint import Checkpoint
 from tests.conftest import tiny
-from tests.damage import unseal
+from tests.damage import seal
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 RING = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
@@ -102,7 +102,7 @@ NUMBERS = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2]])
     ],
 )
 def test_edges_may_be_lists_and_arrays(given, ids, weights):
-    graph = as_table_graph(given).graph
+    graph = as_graph(given)
     assert graph.node_ids.tolist() == ids
     assert not graph.directed
     assert graph.num_edges == (4 if isinstance(given, list) and len(given) == 2 else 10)
@@ -115,13 +115,13 @@ def test_tables_may_be_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{a},{b}\n" for a, b in PAIRS))
     (tmp_path / "n.csv").write_text("id,age\na,1\nb,5\nc,2\nd,9\n")
-    assert as_table_graph("e.csv").graph.node_ids.tolist() == list("abcd")
-    assert as_table_graph("e*.csv").graph.num_edges == 10
-    read = as_table_graph((tmp_path / "e.csv", "n.csv"))
+    assert as_graph("e.csv").node_ids.tolist() == list("abcd")
+    assert as_graph("e*.csv").num_edges == 10
+    read = as_graph((tmp_path / "e.csv", "n.csv"))
     assert (read.graph.num_features, read.feature_encoder.column_encoders[0].column) == (1, "age")
-    assert as_table_graph((PAIRS, "n.csv")).graph.digest == read.graph.digest
+    assert as_graph((PAIRS, "n.csv")).digest == read.graph.digest
     with pytest.raises(DataError, match="edges must have ids of one type"):
-        as_table_graph([(1, "a"), ("b", 2)])
+        as_graph([(1, "a"), ("b", 2)])
 
 
 def test_verbose_shows_the_plan_through_logging(caplog):
@@ -288,7 +288,7 @@ def test_a_reopened_model_keeps_what_decides_its_vectors_and_no_machine(tmp_path
     made.save(tmp_path / "model")
     recipe = tmp_path / "model" / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 2", "threads = 999"))
-    unseal(tmp_path / "model")
+    seal(tmp_path / "model")
     back = NodeEmbedder.load(tmp_path / "model")
     assert (back.hold_out, back.device, back.precision, back.threads) == (0.25, "auto", "auto", None)
     back = NodeEmbedder.load(tmp_path / "model", device="cpu")

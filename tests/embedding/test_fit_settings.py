@@ -20,7 +20,7 @@ def settings(**changes):
 
 def test_hyper_parameters_set_by_name_are_not_tuned(tables):
     assert set(settings(changes={"temperature": 0.3}).fixed) == {*SMALL, "temperature"}
-    graph = read_tables(**tables).graph
+    graph = read_tables(**tables)
     recipe, choices = settings(changes={"epochs": 7}).recipe_for(graph)
     assert (recipe.epochs, recipe.hidden) == (7, 16)
     assert {choice.key for choice in choices} == {"dimension", "edge_drop", "feature_mask", "structure"}
@@ -30,7 +30,7 @@ def test_hyper_parameters_set_by_name_are_not_tuned(tables):
 
 
 def test_an_effort_stands_for_a_method_and_some_hyper_parameters(tables):
-    graph = read_tables(**tables).graph
+    graph = read_tables(**tables)
     quick, standard, best = (Settings(engine=cpu_engine(), **choose_method(None, effort)) for effort in EFFORTS)
     assert (quick.method, standard.method, best.method) == (SVD_MIX, CLNR_MIX, CLNR_MIX)
     assert choose_method(None) == choose_method(None, "standard")

@@ -29,7 +29,6 @@ from clnr.graph import Graph
 from clnr.graph.folder import array_types, open_graph, verify
 from clnr.graph.manifest import MANIFEST
 from clnr.tables import ingest
-from clnr.tables.table_graph import in_memory
 from tests.apart import process_apart
 from tests.damage import changed_graph, fuzzed
 from tests.embedding import test_from_files
@@ -43,14 +42,14 @@ NODES = 30
 
 
 def load(path: str, out: str) -> None:
-    in_memory(open_graph(path))
+    open_graph(path).in_memory()
 
 
 def show(path: str, out: str) -> None:
     """What a report shows of it."""
     graph, some = open_graph(path), np.arange(0, NODES, 2)
-    nodes = Nodes.of_folder(graph)
-    read = nodes.ids[some], nodes.names_of(some), nodes.labels_of(some), nodes.table and nodes.table.take(some)
+    nodes = Nodes(graph)
+    read = nodes.ids[some], nodes.names_of(some), nodes.labels_of(some), graph.columns and graph.columns.take(some)
     assert len(read[0]) == len(some)
     edges_among(graph, some)
     counts_of(graph)
@@ -94,7 +93,7 @@ def written(path: Path) -> list[Path]:
     names = np.array([f"ü{i}" for i in range(NODES)])
     edges = {"source": names[source], "target": names[target], "weight": random.integers(1, 4, len(source)).astype(float)}
     nodes = {"id": names, "x": random.normal(size=(NODES, 5)).tolist(), "label": random.integers(0, 3, NODES)}
-    ingest(pa.table(edges), pa.table(nodes), out=path / "tables", directed=True)
+    ingest(pa.table(edges), pa.table(nodes), out=path / "tables", directed=True, label="label")
     x = random.normal(size=(NODES, 6)).astype(np.float32)
     write_graph(Graph.from_edges(source, target, sp.csr_array(np.where(x > 0, x, 0)), undirected=True), path / "sparse")
     labels = random.integers(-1, 4, NODES)

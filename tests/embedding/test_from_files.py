@@ -19,7 +19,6 @@ from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.planning import plan
 from clnr.embedding.result.artifact import load_result
 from clnr.embedding.result.neighbors import similar_nodes
-from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.rows.passes import Passes
 from clnr.embedding.rows.vectors import write_vectors
 from clnr.embedding.workspace import Workspace
@@ -95,7 +94,7 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
     )
     workspace = Workspace(tmp_path, block_rows=60)
     passes = Passes(in_blocks(folder, median_weight(folder.incoming.weight)), chosen, workspace.part("all"), 60)
-    made = write_vectors(model, passes, Nodes.of_folder(folder), workspace)
+    made = write_vectors(model, passes, folder, workspace)
     assert len(made.paths) > 5
     ids, z = vectors(tmp_path)
     assert ids == folder.in_memory().ids.tolist()

@@ -21,7 +21,6 @@ from clnr.engine import cpu_engine
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from clnr.tables.ingest_report import TABLES
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import fit
 from tests.conftest import tiny
@@ -36,12 +35,12 @@ from tests.damage import (
     fuzzed,
     rearranged,
     reseal,
-    unseal,
+    seal,
 )
 from tests.embedding.result.test_artifact import fitted, tables
 
 pytestmark = pytest.mark.fuzz
-LOADED = (RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH)
+LOADED = (RECIPE, MODEL, VECTORS, METRICS, GRAPH)
 ABOUT = {"graph": "tiny"}
 MEMORY = 600 * 2**20
 
@@ -67,9 +66,7 @@ def changes(draw, folder: Path) -> dict[str, bytes]:
         content = (folder / name).read_bytes()
         other = (folder / draw(st.sampled_from((*LOADED[:-1], GRAPH_FILE)))).read_bytes()
         ways = [damaged(content), NOTHING, st.just(other)]
-        if name == TABLES:
-            ways += [edited(json.loads(content)).map(as_json)] * 4
-        elif name == METRICS:
+        if name == METRICS:
             lines = [json.loads(line) for line in content.splitlines()]
             ways += [edited(lines).map(lambda rows: b"\n".join(map(as_json, rows)))] * 4
         elif name == RECIPE:
@@ -85,7 +82,7 @@ def changes(draw, folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    return fitted(table_graph=tables(tmp_path_factory.mktemp("tables")))
+    return fitted(graph=tables(tmp_path_factory.mktemp("tables")))
 
 
 @pytest.fixture(scope="module")
@@ -105,16 +102,16 @@ def load(folder, source, changed, sealed=True):
     shutil.copytree(source, folder, dirs_exist_ok=True)
     for name, content in changed.items():
         (folder / name).write_bytes(content)
-    if not sealed:
-        unseal(folder)
     if not sealed and GRAPH_FILE not in changed:
         reseal(folder / GRAPH)
+    if not sealed:
+        seal(folder)
     return attempted(lambda: load_result(folder))
 
 
 @fuzzed(30)
 @given(data=st.data())
-def test_a_folder_without_digests_is_read_as_it_can_be_or_not_at_all(data, whole, sealed, folder):
+def test_a_folder_with_right_digests_is_read_as_it_can_be_or_not_at_all(data, whole, sealed, folder):
     """What is loaded can be used: it embeds, and has a report."""
     back = load(folder, sealed, data.draw(changes(sealed)), sealed=False)
     if back is None:
@@ -122,7 +119,7 @@ def test_a_folder_without_digests_is_read_as_it_can_be_or_not_at_all(data, whole
     assert back.z.shape == whole.z.shape
     assert len(back.nodes.ids) == 20
     assert np.isfinite(back.z).all()
-    assert back.model.embed(back.table_graph.graph, cpu_engine()).shape == back.z.shape
+    assert back.model.embed(back.graph, cpu_engine()).shape == back.z.shape
     attempted(lambda: report_html(back, "fuzzed"))
 
 
@@ -139,12 +136,9 @@ def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder)
     assert (back.losses, back.scores, back.warnings) == (whole.losses, whole.scores, whole.warnings)
     assert (back.model.recipe, back.model.seed) == (whole.model.recipe, whole.model.seed)
     assert all(torch.equal(value, whole.model.parameters[name]) for name, value in back.model.parameters.items())
-    assert back.table_graph.graph.digest == whole.table_graph.graph.digest
-    assert back.table_graph.columns.equals(whole.table_graph.columns)
-    assert (back.table_graph.classes, back.table_graph.feature_encoder) == (
-        whole.table_graph.classes,
-        whole.table_graph.feature_encoder,
-    )
+    assert back.graph.digest == whole.graph.digest
+    assert back.graph.columns.table().equals(whole.graph.columns.table())
+    assert back.graph.info == whole.graph.info
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------------

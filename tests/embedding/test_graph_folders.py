@@ -27,7 +27,7 @@ def tables(tmp_path_factory):
     features = rng.normal(size=(200, 6)) + label[:, None]
     pq.write_table(pa.table({"source": source, "target": target}), folder / "edges.parquet")
     pq.write_table(pa.table({"id": np.arange(200), "x": features.tolist(), "label": label}), folder / "nodes.parquet")
-    ingest(folder / "edges.parquet", folder / "nodes.parquet", out=folder / "graph")
+    ingest(folder / "edges.parquet", folder / "nodes.parquet", out=folder / "graph", label="label")
     return folder
 
 

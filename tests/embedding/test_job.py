@@ -18,7 +18,7 @@ from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR_MIX, METHODS
 from clnr.tables import read_tables
-from tests.damage import unseal
+from tests.damage import seal
 from tests.embedding.jobs import embed_tables, fit
 from tests.embedding.test_fit_settings import SMALL, settings
 
@@ -49,7 +49,7 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     # What nobody asks for may be what another machine chose.
     recipe = out / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 1\n", ""))
-    unseal(out)
+    seal(out)
     assert again(engine=choose("auto")) is None
     with pytest.raises(DataError, match="device was cuda and is cpu"):
         again(engine=choose("cpu"))
@@ -72,7 +72,7 @@ def test_equal_runs_write_equal_bytes_and_formats_can_be_added_later(tables, tmp
 
 def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):
     gcn = settings(method=METHODS["GCN"], recipe={"hidden": 16, "epochs": 3})
-    query = {"edges": tables["edges"], "nodes": f"SELECT * FROM '{tables['nodes']}'"}
+    query = tables | {"nodes": f"SELECT * FROM '{tables['nodes']}'"}
     assert embed_tables(query, tmp_path / "out", gcn, report=False).z.shape == (40, 2)
     query["nodes"] = f"SELECT id, age FROM '{tables['nodes']}'"
     with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
@@ -100,7 +100,7 @@ def test_a_purpose_takes_a_baseline_that_is_better(tables, tmp_path, monkeypatch
     monkeypatch.setattr(Judge, "best", lambda self, usual, others: METHODS["Cleora"] if METHODS["Cleora"] in others else None)
     taken = embed_tables(tables, tmp_path / "out", asked, report=False)
     assert taken.model.method.name == "Cleora"
-    assert taken.z.shape[1] == asked.recipe_for(taken.table_graph.graph)[0].dimension
+    assert taken.z.shape[1] == asked.recipe_for(taken.graph)[0].dimension
     assert {"CLNR-mix", "Raw", "SVD"} <= taken.baselines.keys()
     assert "Cleora" not in taken.baselines
     assert taken.warnings[0].startswith("labels choose Cleora: accuracy ")

@@ -9,11 +9,10 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.result.neighbors import similar_nodes
-from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.node_ids import kind_numbers
 from clnr.engine import cpu_engine
 from clnr.methods import METHODS
-from clnr.tables import read_tables
-from clnr.tables.folder_ingest import ingest
+from clnr.tables import ingest, read_tables
 from tests.embedding.jobs import embed_folder
 
 USERS, ITEMS, TASTES = 90, 60, 3
@@ -88,7 +87,7 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
 
 
 def test_kinds_are_numbers_only_if_there_are_several(folder):
-    for nodes in (Nodes.of_folder(folder), Nodes.of_tables(read_tables(EDGES, NODES))):
-        assert nodes.kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
+    for graph in (folder, read_tables(EDGES, NODES)):
+        assert kind_numbers(graph).tolist() == [0] * USERS + [1] * ITEMS
     friends = {("user", "knows", "user"): pa.table({"source": [0, 1], "target": [1, 2]})}
-    assert Nodes.of_tables(read_tables(friends, {"user": NODES["user"]})).kind_numbers is None
+    assert kind_numbers(read_tables(friends, {"user": NODES["user"]})) is None

@@ -17,7 +17,7 @@ from clnr.embedding.planning import plan
 from clnr.errors import ClnrError, DataError, MethodError, RecipeError
 from clnr.methods import SVD_BOTH
 from tests.conftest import tiny
-from tests.damage import unseal
+from tests.damage import seal
 
 
 class Mean(torch.nn.Module):
@@ -143,12 +143,14 @@ def test_another_class_or_other_sizes_are_refused_and_no_class_is_imported(saved
     ):
         with pytest.raises(DataError, match=words):
             NodeEmbedder.load(folder, encoder=encoder)
-    recipe = unseal(folder) / "recipe.toml"
+    recipe = folder / "recipe.toml"
     recipe.write_text(recipe.read_text().replace(f'"{__name__}.Mean"', '"this.Mean"'))
+    seal(folder)
     sys.modules.pop("this", None)
     assert np.array_equal(NodeEmbedder.load(folder, encoder=mean()).embedding_, made.embedding_)
     assert "this" not in sys.modules
     recipe.write_text(recipe.read_text().replace('"this.Mean"', r'"\u001b[1m.Mean"'))
+    seal(folder)
     with pytest.raises(DataError, match="which is not the name of a class"):
         NodeEmbedder.load(folder, encoder=mean())
     NodeEmbedder("CLNR", epochs=1).fit(tiny()).save(tmp_path / "ours")

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from clnr import read_tables
 from clnr.graph.graph import Split
-from clnr.tables import load_graph_folder
-from clnr.tables.folder_ingest import ingest
+from clnr.tables import ingest, load_graph_folder
 from tests.conftest import tiny
 
 EDGES = "source,target,weight,kind\n" + "".join(f"n{i},n{i * 7 % 30},{i % 4 + 1},{'ab'[i % 2]}\n" for i in range(1, 30))
@@ -87,7 +86,7 @@ def test_several_kinds_of_nodes_have_one_digest(tmp_path):
             "edges": {("user", "bought", item): tmp_path / "buys.csv"},
             "nodes": {"user": tmp_path / "users.csv", item: tmp_path / "items.csv"},
         }
-        found.append(read_tables(**tables).graph.digest)
+        found.append(read_tables(**tables).digest)
         assert ingest(**tables, out=tmp_path / f"graph of {item}").digest == found[-1]
     assert found[0] != found[1]
 
@@ -96,7 +95,7 @@ def test_features_that_are_rounded_in_files_are_what_is_read_back(tmp_path):
     digest(tmp_path / "tables")
     tables = {"edges": tmp_path / "tables" / "e.csv", "nodes": tmp_path / "tables" / "n.csv"}
     folder = ingest(**tables, out=tmp_path / "graph", dtype="float16")
-    assert folder.digest == folder.in_memory().digest != read_tables(**tables).graph.digest
+    assert folder.digest == folder.in_memory().digest != read_tables(**tables).digest
 
 
 PAIRS = np.array([*((i, "a") for i in range(39)), None], object)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.graph_sources import as_graph
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from tests.conftest import tiny
@@ -202,7 +202,7 @@ def test_a_wrong_argument_of_from_edges_is_named(argument):
         (lambda: Graph.from_scipy(sp.eye_array(4).tocsr() * -1, X), "weights"),
         (lambda: Graph.from_pyg(None), "PyG"),
         (lambda: Graph.from_pyg(kinds()), "to_homogeneous"),
-        (lambda: as_table_graph(kinds()), "to_homogeneous"),
+        (lambda: as_graph(kinds()), "to_homogeneous"),
         (lambda: Graph.from_pyg(type(data())()), "needs both x and edge_index"),
         (lambda: Graph.from_pyg(data(y="x")), "labels"),
         (lambda: Graph.from_networkx(None), "networkx"),

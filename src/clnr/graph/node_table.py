@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ class NodeTable:
         self._source, self._nodes = source, nodes
 
     @contextmanager
-    def _file(self) -> Iterator[Any]:
+    def _file(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
         with errors_name(self._source), pq.ParquetFile(self._source) as file:
             _check_types(file.schema_arrow)
+            _check_names(file.schema_arrow.names, columns or ())
             if (rows := file.metadata.num_rows) != self._nodes:
                 raise DataError(f"it has {rows:,} rows for {self._nodes:,} nodes")
             yield file
@@ -41,12 +42,13 @@ class NodeTable:
     def take(self, nodes: Array, columns: list[str] | None = None) -> Any:
         """Columns, or all, as an Arrow table with a row for each of some nodes, in their order."""
         if not isinstance(self._source, Path):
+            _check_names(self._source.column_names, columns or ())
             return (self._source if columns is None else self._source.select(columns)).take(nodes)
         import pyarrow as pa
 
         order = np.argsort(nodes, kind="stable")
         wanted, parts, first = nodes[order], [], 0
-        with self._file() as file:
+        with self._file(columns) as file:
             for group in range(file.metadata.num_row_groups):
                 last = first + file.metadata.row_group(group).num_rows
                 low, high = np.searchsorted(wanted, [first, last])
@@ -60,9 +62,10 @@ class NodeTable:
     def parts(self, column: str) -> Iterator[Any]:
         """A column as Arrow arrays that are read one at a time."""
         if not isinstance(self._source, Path):
+            _check_names(self._source.column_names, [column])
             yield self._source[column]
             return
-        with self._file() as file:
+        with self._file([column]) as file:
             for group in range(file.metadata.num_row_groups):
                 part = file.read_row_group(group, [column])
                 part.validate(full=True)
@@ -71,6 +74,15 @@ class NodeTable:
     def table(self) -> Any:
         """All of it as an Arrow table."""
         return self.take(np.arange(self._nodes)) if isinstance(self._source, Path) else self._source
+
+
+def _check_names(names: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise if a column is there twice, or one that is wanted is not."""
+    if len(set(names)) < len(names):
+        raise DataError("two of its columns have the same name")
+    for each in wanted:
+        if each not in names:
+            raise DataError(f"the nodes have no column '{each}'")
 
 
 def _check_types(schema: Any) -> None:

@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
-from clnr.tables.arguments import TableArguments
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.kinds import qualified_name
-from clnr.tables.nodes import StagedNodes
+from clnr.tables.node_rows import StagedNodes
 from clnr.tables.roles import columns_called, plain
 from clnr.tables.structural import StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.table_arguments import TableArguments
 
 _NODES_AT_A_TIME = 1 << 17
 
@@ -27,7 +27,9 @@ _NODES_AT_A_TIME = 1 << 17
 def choose_encoder(db: Connection, staged: StagedNodes, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
     """The encoder of the columns of nodes, that of an earlier graph or one that is fitted, and notes."""
     if arguments.fitted is not None:
-        encoder = FeatureEncoder.of(arguments.fitted)
+        encoder, base = FeatureEncoder.of(arguments.fitted), arguments.base
+        if base is not None and (encoder.width, encoder.sparse) != (base.num_features, base.sparse):
+            raise DataError(f"the encoder of the earlier graph makes {encoder.width:,} features, and it has {base.num_features:,}")
         return encoder, _about_missing(staged, encoder, arguments)
     by_kind, asked = {}, arguments.features is not None
     for each in staged.kinds:

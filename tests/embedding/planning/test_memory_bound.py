@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from clnr.embedding.graph_facts import counts_of, facts_in_words, table_warnings
-from clnr.embedding.graph_sources import as_table_graph
+from clnr.embedding.graph_facts import counts_of, facts_in_words
 from clnr.embedding.planning.memory_bound import needs_in_memory, size_of
 from clnr.engine import cpu_engine
 from clnr.experiments.learn import learn
@@ -33,13 +32,6 @@ def test_facts_are_counted():
     weighted = facts_in_words(counts_of(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0])))
     assert weighted["edges"] == "2 directed, weighted (1 at the median)"
     assert facts_in_words(counts_of(Graph.from_edges([], [], np.zeros((0, 3)))))["nodes"] == "0"
-
-
-@pytest.mark.parametrize(("nodes", "classes", "told"), [(24, 5, True), (25, 5, False), (19, 19, False)])
-def test_labels_that_are_hardly_classes_are_told(nodes, classes, told):
-    graph = Graph.from_edges([0], [1], np.eye(nodes), labels=np.arange(nodes) % classes)
-    said = [f"labels: {nodes} nodes in {classes} classes, few of each; are these classes?"]
-    assert table_warnings(graph, as_table_graph(graph).info) == (said if told else [])
 
 
 # -- the bound --------------------------------------------------------------------------------------------------------------

@@ -11,14 +11,12 @@ from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.planning import memory_bound, plan
 from clnr.embedding.planning.plan import make_plan
-from clnr.embedding.result.nodes import Nodes
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.graph.csr import CSR
 from clnr.graph.folder import open_graph
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from clnr.tables import TableGraph
 from tests.embedding.jobs import planned
 from tests.embedding.test_from_files import random_folder, settings
 
@@ -54,7 +52,7 @@ def test_what_does_not_fit_is_refused_with_what_it_needs_and_has(folder, monkeyp
         planned(folder, large, 600_000_000)
     with pytest.raises(OutOfMemory, match=r"of memory in each of 2 processes, and 600 MB may be used"):
         planned(folder, large, 1_200_000_000, 2)
-    tables = Nodes.of_tables(TableGraph(folder.in_memory(), None))
+    tables = folder.in_memory()
     with pytest.raises(OutOfMemory, match=r"needs about \d+ MB of memory, and 600 MB may be used"):
         make_plan(tables, large, 600_000_000)
     monkeypatch.setattr(memory, "free_memory", lambda device: 600_000_000)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import shutil
 
@@ -14,8 +13,7 @@ import safetensors.numpy
 import torch
 from benchmarks._fit_graph import fit_graph
 
-from clnr.embedding.graph_sources import as_table_graph
-from clnr.embedding.result.artifact import Output, load_result, name_nodes, save_folder, save_names, write_result
+from clnr.embedding.result.artifact import Output, load_result, name_nodes, save_folder, write_result
 from clnr.embedding.result.artifact_files import (
     DIGESTS,
     GRAPH,
@@ -32,24 +30,23 @@ from clnr.embedding.result.report_data import report_data
 from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError, UnknownName
 from clnr.graph import Graph
-from clnr.graph.manifest import MANIFEST
+from clnr.graph.manifest import MANIFEST, NODES, TABLES
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
-from clnr.tables.ingest_report import NODES, TABLES
 from tests.cases import in_tiers
 from tests.conftest import tiny
-from tests.damage import reseal, rewritten, unseal
+from tests.damage import reseal, rewritten, seal
 
 SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_width": 0}
 
 FITTED_ROWS = [method.name for method in METHODS.values() if method.readout or method.inputs != METHODS["CLNR"].inputs]
 
 
-def fitted(method="CLNR", table_graph=None, **changes):
+def fitted(method="CLNR", graph=None, **changes):
     recipe = preset(METHODS[method], None).recipe.but(**SMALL | changes)
-    return fit_graph(as_table_graph(tiny()) if table_graph is None else table_graph, METHODS[method], recipe, 1, cpu_engine())
+    return fit_graph(tiny() if graph is None else graph, METHODS[method], recipe, 1, cpu_engine())
 
 
 def tables(tmp_path):
@@ -57,7 +54,7 @@ def tables(tmp_path):
     (tmp_path / "n.csv").write_text(
         "id,age,kind,label\n" + "".join(f"n{i},{i * i},{'ab'[i % 2]},{'xyz'[i % 3]}\n" for i in range(20))
     )
-    return read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
+    return read_tables(tmp_path / "e.csv", tmp_path / "n.csv", label="label")
 
 
 def saved(result, tmp_path):
@@ -65,11 +62,6 @@ def saved(result, tmp_path):
     folder.mkdir()
     save_folder(result, folder)
     return folder
-
-
-def unsealed(result, tmp_path):
-    """Without digests, so that all else is checked."""
-    return unseal(saved(result, tmp_path))
 
 
 @pytest.mark.parametrize("name", in_tiers())
@@ -95,7 +87,7 @@ def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name,
     for case, structure in itertools.product(SMALLEST, (0, 2) if "structure" in METHODS[name].keys else (0,)):
         graph, folder = SMALLEST[case], tmp_path / f"{case} {structure}"
         folder.mkdir()
-        result = fitted(name, as_table_graph(graph), structure=structure, dimension=40, walk_columns=3)
+        result = fitted(name, graph, structure=structure, dimension=40, walk_columns=3)
         back = load_result(saved(result, folder))
         assert np.isfinite(back.z).all(), case
         assert (back.z == result.z).all(), case
@@ -104,12 +96,13 @@ def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name,
 
 @pytest.mark.parametrize("name", ["SVD", "SVD-mix", "CLNR-mix", "Spectral", "Cleora", "Raw"])
 def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_path):
-    folder = unsealed(fitted(name, structure=1), tmp_path)
+    folder = saved(fitted(name, structure=1), tmp_path)
     text = (folder / RECIPE).read_text()
     wide = [("features = 12", f"features = {number}") for number in (10**9, 2**62, 2**70)]
     for old, new in (*wide, ("reduced = 256", "reduced = 65536"), ("n = 8\n", "n = 65536\n")):
         assert old in text
         (folder / RECIPE).write_text(text.replace(old, new))
+        seal(folder)
         # Some fit any number of them.
         with contextlib.suppress(DataError):
             load_result(folder)
@@ -117,15 +110,12 @@ def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_
 
 
 def test_tables_come_back_can_be_given_names_and_are_saved_again_when_their_folder_is_gone(tmp_path):
-    result = fitted(table_graph=tables(tmp_path))
+    result = fitted(graph=tables(tmp_path))
     folder = saved(result, tmp_path)
-    back, was = load_result(folder), result.table_graph
+    back, was = load_result(folder), result.graph
     assert back.nodes.ids.tolist() == [f"n{i}" for i in range(20)]
-    assert (back.nodes.info, back.nodes.names_of(np.arange(20))) == (was.info, [""] * 20)
+    assert (back.graph.info, back.nodes.names_of(np.arange(20))) == (was.info, [""] * 20)
     named = name_nodes(back, "Kind")
-    save_names(named, folder)
-    assert load_result(folder).nodes.info == named.nodes.info != was.info
-    assert None not in json.loads((folder / DIGESTS).read_text())["sha256"].values()
     with pytest.raises(UnknownName, match="unknown column 'king'; did you mean 'kind'"):
         name_nodes(back, "king")
     with pytest.raises(DataError, match="column 'kind' for names needs a node table"):
@@ -134,29 +124,28 @@ def test_tables_come_back_can_be_given_names_and_are_saved_again_when_their_fold
     write_result(named, Output(tmp_path / "again", report=True))
     again = load_result(tmp_path / "again")
     assert again.nodes.names_of(np.arange(3)) == ["a", "b", "a"]
-    assert again.table_graph.columns.equals(was.columns)
-    assert again.table_graph.graph.digest == back.table_graph.graph.digest
+    assert again.graph.columns.table().equals(was.columns.table())
+    assert again.graph.digest == named.graph.digest
     assert (again.z == result.z).all()
 
 
 def test_a_method_of_ones_own_is_not_saved(tmp_path):
     own = METHODS["CLNR"].but("mine", "of my own", postprocess=())
     with pytest.raises(MethodError, match="mine"):
-        saved(fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu_engine()), tmp_path)
+        saved(fit_graph(tiny(), own, Recipe(**SMALL), 0, cpu_engine()), tmp_path)
 
 
-@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH_FILE, f"{GRAPH}/features.values.bin"])
+@pytest.mark.parametrize("name", [RECIPE, MODEL, VECTORS, METRICS, GRAPH_FILE, f"{GRAPH}/{TABLES}"])
 def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
     folder, other = saved(fitted(), tmp_path), tmp_path / "other"
     (folder / name).unlink()
     with pytest.raises(DataError, match=name):
         load_result(folder)
-    if name != TABLES:
-        other.mkdir()
-        save_folder(fitted(table_graph=as_table_graph(tiny(seed=1)), hidden=12), other)
-        shutil.copy(other / name, folder / name)
-        with pytest.raises(DataError, match=f"{name}: it is damaged, or was "):
-            load_result(folder)
+    other.mkdir()
+    save_folder(fitted(graph=tables(tmp_path), hidden=12), other)
+    shutil.copy(other / name, folder / name)
+    with pytest.raises(DataError, match=f"{name}: it "):
+        load_result(folder)
 
 
 def replaced(path, a, b):
@@ -206,7 +195,6 @@ def no_text(folder):
     path = folder / GRAPH / NODES
     bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
     pq.write_table(pq.read_table(path).set_column(2, "kind", bad), path)
-    reseal(folder / GRAPH)
 
 
 WRONG = {
@@ -222,8 +210,7 @@ WRONG = {
         (text(RECIPE, "threads = 1", 'threads = "many"'), "'many' is not a whole number"),
         (text(METRICS, '"loss"', '"lost"'), "metrics.jsonl: .*loss"),
         (text(METRICS, '"scores"', '"baselines": ["Raw"], "scores"'), "metrics.jsonl: it cannot be read"),
-        (text(TABLES, '"form": 1', '"form": 7'), "tables.json: its format is version 7"),
-        (text(TABLES, '"names": null', '"names": "title"'), "the column of names, 'title', is not in nodes.parquet"),
+        (text(f"{GRAPH}/{TABLES}", '"form": 2', '"form": 7'), "tables.json: its format is version 7"),
         (lists(np.full(160, np.inf, np.float32)), "embeddings.parquet: .*not finite"),
         (lists(np.ones(160)), "embeddings.parquet: .*float32"),
         (lists(np.ones(80, np.float32), 4), "8 numbers, and those of the folder have 4"),
@@ -251,11 +238,13 @@ WRONG = {
 
 @pytest.mark.parametrize("method", WRONG)
 def test_what_does_not_fit_is_refused(method, tmp_path):
-    sound = unsealed(fitted(method, tables(tmp_path)), tmp_path)
+    sound = saved(fitted(method, tables(tmp_path)), tmp_path)
     for number, (change, said) in enumerate(WRONG[method]):
         folder = tmp_path / f"wrong-{number}"
         shutil.copytree(sound, folder)
         change(folder)
+        reseal(folder / GRAPH)
+        seal(folder)
         with pytest.raises(DataError, match=said):
             load_result(folder)
 
@@ -264,7 +253,7 @@ def test_what_does_not_fit_is_refused(method, tmp_path):
 def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, read):
     for seed, name in enumerate(("folder", "new")):
         (tmp_path / name).mkdir()
-        save_folder(fitted(table_graph=as_table_graph(tiny(seed=seed))), tmp_path / name)
+        save_folder(fitted(graph=tiny(seed=seed)), tmp_path / name)
     wanted, opened = read(tmp_path / "new"), ArtifactFiles.open
 
     def replaced(folder):
@@ -279,21 +268,26 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, mon
 
 
 def test_a_wrong_class_takes_neither_time_nor_memory(tmp_path):
-    folder = unsealed(fitted(), tmp_path)
-    rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 2**40), classes=2**40 + 1)
+    folder = saved(fitted(), tmp_path)
+
+    def labelled(label, classes):
+        rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, label), classes=classes)
+        seal(folder)
+
+    labelled(2**40, 2**40 + 1)
     with pytest.raises(DataError, match=f"{GRAPH_FILE}: 1,099,511,627,777 classes are too many"):
         load_result(folder)
-    rewritten(folder / GRAPH, lambda arrays: None, classes=4)
+    labelled(2**40, 4)
     with pytest.raises(DataError, match=rf"labels\.values\.bin: .* row 0 has label {2**40}"):
         load_result(folder)
-    rewritten(folder / GRAPH, lambda arrays: arrays["labels.values"].__setitem__(0, 900), classes=901)
+    labelled(900, 901)
     labels = report_data(load_result(folder), "title").columns[0]
     assert labels.names == ("0", "1", "2", "900")
     assert labels.values[:4].tolist() == [3, 1, 2, 0]
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
-    folder = saved(fitted(table_graph=tables(tmp_path)), tmp_path)
+    folder = saved(fitted(graph=tables(tmp_path)), tmp_path)
     assert OWN_FILES.find_foreign(folder) is None
     (folder / GRAPH / "notes.txt").write_text("mine")
     assert OWN_FILES.find_foreign(folder) == f"{GRAPH}/notes.txt"
@@ -312,7 +306,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "exploded"),))
 
-    whole = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
+    whole = saved(fitted(graph=tables(tmp_path)), tmp_path)
     names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
     assert len(names) > 15
     for number, name in enumerate(names):
@@ -321,9 +315,10 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
         torch.save(Bomb(), folder / name)
         with pytest.raises(DataError, match=name.name):
             load_result(folder)
-        if name.parts[0] == GRAPH and name.name != MANIFEST:
+        if name.name not in (MANIFEST, DIGESTS):
             # With the right digest, it is read, if it ever is.
             reseal(folder / GRAPH)
+            seal(folder)
             with contextlib.suppress(DataError):
                 load_result(folder)
     assert not (tmp_path / "exploded").exists()

@@ -8,7 +8,6 @@ from pyarrow import csv
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from clnr import Graph, read_tables
-from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.result import clusters
 from clnr.embedding.result.clusters import find_clusters, silhouette
 from clnr.embedding.result.export import write_clusters
@@ -18,7 +17,7 @@ from tests.command_line import run_script
 
 
 def nodes_of(count, **more):
-    return Nodes.of_tables(as_table_graph(Graph.from_edges([], [], np.zeros((count, 1)), **more)))
+    return Nodes(Graph.from_edges([], [], np.zeros((count, 1)), **more))
 
 
 def planted(sizes, width=16, noise=0.1, seed=0):
@@ -46,7 +45,7 @@ def test_planted_clusters_are_found_with_their_number(sizes, fitted, monkeypatch
 def test_clusters_of_a_kind_are_those_of_its_rows_alone(tmp_path):
     z, _ = planted([40, 30, 20])
     edges = pa.table({"user_id": np.arange(90), "item_id": np.arange(90) % 60})
-    nodes = Nodes.of_tables(read_tables({("user", "bought", "item"): edges}))
+    nodes = Nodes(read_tables({("user", "bought", "item"): edges}))
     kinds = np.array([each.partition(":")[0] for each in nodes.ids[np.arange(150)].tolist()])
     rows = np.random.default_rng(1).normal(size=(150, z.shape[1])).astype(np.float32)
     rows[kinds == "user"] = z

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,8 +12,7 @@ from clnr.embedding.result.neighbors import most_similar, neighbor_lists
 from clnr.embedding.result.nodes import Nodes
 from clnr.embedding.result.shards import Shards, shard_path, write_shard
 from clnr.graph import Graph
-from clnr.tables.ingest_report import IngestReport
-from clnr.tables.table_graph import TableInfo
+from clnr.graph.table_info import TableInfo
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
 
@@ -33,7 +33,7 @@ def z(request, tmp_path):
         return Z
     (tmp_path / "embeddings").mkdir()
     for number, (start, stop) in enumerate(pairwise(np.cumsum([0, *request.param]).tolist())):
-        write_shard(shard_path(tmp_path, number), nodes_of(range(60)), start, Z[start:stop])
+        write_shard(shard_path(tmp_path, number), nodes_of(range(60)).graph, start, Z[start:stop])
     return Shards(tmp_path)
 
 
@@ -41,7 +41,7 @@ def nodes_of(ids, row=0, linked=()):
     """Nodes with these ids, which tell their kinds, and edges from one of them."""
     graph = Graph.from_edges([row] * len(linked), linked, np.zeros((len(ids), 1)), ids=ids)
     kinds = tuple(dict.fromkeys(str(each).partition(":")[0] for each in ids))
-    return Nodes(graph, TableInfo(None, (), IngestReport(node_kinds=kinds)), None)
+    return Nodes(replace(graph, info=TableInfo(node_kinds=kinds)))
 
 
 def assert_near(nodes, cosine, right):

@@ -17,8 +17,7 @@ from clnr.embedding.result.node_ids import lasting_ids, near_texts
 from clnr.embedding.result.nodes import Nodes
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.tables import TableGraph, read_tables
-from clnr.tables.table_graph import in_memory
+from clnr.tables import read_tables
 
 KINDS = {
     "numbers": [7, 3, -1],
@@ -39,7 +38,7 @@ def graph(ids) -> Graph:
 
 
 def nodes_of(ids) -> Nodes:
-    return Nodes.of_tables(TableGraph(graph(ids), None))
+    return Nodes(graph(ids))
 
 
 def stored(nodes: Nodes, path) -> Graph:
@@ -51,8 +50,8 @@ def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path, monke
     monkeypatch.setattr(node_ids, "_PART", 2)
     ids, nodes = KINDS[kind], nodes_of(KINDS[kind])
     folder = stored(nodes, tmp_path / "graph")
-    in_files = Nodes.of_folder(folder)
-    for found in (nodes, in_files, Nodes.of_tables(in_memory(folder)), pickle.loads(pickle.dumps(in_files))):
+    in_files = Nodes(folder)
+    for found in (nodes, in_files, Nodes(folder.in_memory()), pickle.loads(pickle.dumps(in_files))):
         assert [found.find(name) for name in ids] == [0, 1, 2]
         assert found.rows(ids[::-1]).tolist() == [2, 1, 0]
         with pytest.raises(DataError, match="there is no node 'nobody'"):
@@ -132,7 +131,7 @@ def named(names) -> Nodes:
     """Nodes P1, P2 ... with names."""
     ids = [f"P{i}" for i in range(1, 5)]
     edges = pa.table({"source": ids, "target": ids[::-1]})
-    return Nodes.of_tables(read_tables(edges, pa.table({"id": ids, "title": names}), names="title"))
+    return Nodes(read_tables(edges, pa.table({"id": ids, "title": names}), names="title"))
 
 
 @pytest.mark.parametrize(
@@ -162,6 +161,6 @@ def test_a_name_is_found_in_its_own_case_first():
 
 def test_an_id_without_its_kind_is_answered_with_that_of_each_kind():
     ids = [f"{kind}:{i}" for kind in ("user", "movie") for i in range(1, 20)]
-    nodes = Nodes.of_tables(TableGraph(Graph.from_edges([0], [1], np.zeros((38, 1)), ids=ids), None))
+    nodes = Nodes(Graph.from_edges([0], [1], np.zeros((38, 1)), ids=ids))
     with pytest.raises(DataError, match="did you mean 'user:1', 'movie:1', 'user:"):
         nodes.rows(["1"])

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from benchmarks._fit_graph import fit_graph
 
-from clnr.embedding.graph_sources import as_table_graph
 from clnr.embedding.result import report_data as module
 from clnr.embedding.result.report_data import report_data
 from clnr.engine import cpu_engine
 from clnr.errors import UnknownName
 from clnr.graph import Graph
+from clnr.graph.node_table import NodeTable
+from clnr.graph.table_info import TableInfo
 from clnr.methods import METHODS, RAW, UNTRAINED
 from clnr.methods.recipe import Recipe
 from clnr.report import render_html
@@ -25,8 +26,10 @@ SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
 def fitted(graph=None, columns=None, method="Raw"):
-    table_graph = as_table_graph(tiny() if graph is None else graph)
-    return fit_graph(table_graph._replace(columns=columns or table_graph.columns), METHODS[method], SMALL, 0, cpu_engine())
+    graph = tiny() if graph is None else graph
+    if columns is not None:
+        graph = replace(graph, columns=NodeTable(columns, graph.num_nodes))
+    return fit_graph(graph, METHODS[method], SMALL, 0, cpu_engine())
 
 
 def test_it_tells_of_graph_scores_and_recipe():
@@ -100,7 +103,7 @@ def test_clusters_are_a_column_and_a_list():
 
 def test_baselines_stand_beside_it_above_the_sections():
     assert report_data(fitted(), "mine").comparison is None
-    result = fit_graph(as_table_graph(tiny()), METHODS["CLNR"], SMALL, 1, cpu_engine(), baselines=(RAW, UNTRAINED))
+    result = fit_graph(tiny(), METHODS["CLNR"], SMALL, 1, cpu_engine(), baselines=(RAW, UNTRAINED))
     made = report_data(result, "mine")
     names = [row[0].split(":")[0] for row in made.comparison.rows]
     assert (names[0], names[-1], {*names} - {"Untrained"}) == ("raw features", "CLNR", {"raw features", "CLNR"})
@@ -143,10 +146,8 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
 
 
 def test_names_are_told_and_their_column_is_no_colour():
-    table_graph = as_table_graph(tiny())
     columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
-    table_graph = table_graph._replace(columns=columns, ingest_report=replace(table_graph.ingest_report, names="title"))
-    made = report_data(fitted(table_graph), "mine")
+    made = report_data(fitted(replace(tiny(), info=TableInfo(names="title")), columns), "mine")
     assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
     assert [column.name for column in made.columns] == ["label", "cluster", "kind", "number of edges"]
     assert dict(made.sections[0][1])["names"] == "column title"

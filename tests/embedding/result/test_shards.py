@@ -51,8 +51,8 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path):
     for name in ("whole", "shards"):
         extend(load_result(tmp_path / name), new, chosen.engine, output=Output(tmp_path / f"{name} extended"))
     larger, extended = (load_result(tmp_path / f"{name} extended") for name in ("whole", "shards"))
-    assert extended.table_graph.graph.digest == larger.table_graph.graph.digest
-    assert extended.nodes.graph.num_nodes == len(whole) + 1
+    assert extended.graph.digest == larger.graph.digest
+    assert extended.graph.num_nodes == len(whole) + 1
     np.testing.assert_allclose(extended.z, larger.z, atol=1e-5)
 
 
@@ -66,6 +66,6 @@ def assert_exported_as_in_memory(shards: Path, whole: Path) -> None:
         assert path.read_bytes() == (whole / path.name).read_bytes()
     assert np.array_equal(np.load(whole / "embeddings.npy"), in_memory.z)
     for result, folder in ((in_files, shards), (in_memory, whole)):
-        write_clusters(result.nodes.graph, result.clusters.assignment, folder.with_suffix(".csv"))
+        write_clusters(result.graph, result.clusters.assignment, folder.with_suffix(".csv"))
     assert shards.with_suffix(".csv").read_bytes() == whole.with_suffix(".csv").read_bytes()
     assert OWN_FILES.find_foreign(shards) is None

@@ -42,9 +42,7 @@ ROWS = [
 @pytest.fixture(scope="module")
 def nodes():
     edges = pa.table({"source": [f"n{i}" for i in range(COUNT)], "target": [f"n{i * 7 % COUNT}" for i in range(COUNT)]})
-    return Nodes.of_tables(
-        read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "tags"})
-    )
+    return Nodes(read_tables(edges, pa.Table.from_pylist(ROWS), label="area", types={"about": "text", "tags": "list"}))
 
 
 def counted(group, column, has):
@@ -104,7 +102,7 @@ def test_they_are_those_counted_by_hand_the_largest_first(nodes):
             values = trait.inside, trait.outside, trait.difference, trait.telling
             assert values == pytest.approx(expected[trait.column, trait.value], rel=1e-5)
             kinds[trait.column] = trait.kind
-    assert {"since": "datetime", "trade": "share"}.items() <= kinds.items()
+    assert {"since": "time", "trade": "share"}.items() <= kinds.items()
 
 
 def test_one_group_of_all_is_not_set_apart(nodes):
@@ -116,9 +114,8 @@ def test_numbers_of_one_kind_of_nodes_are_compared_within_it():
     users = pa.table({"id": range(40), "age": [20 + i % 2 + 40 * (i >= 30) for i in range(40)]})
     items = pa.table({"id": range(20), "price": [float(i) for i in range(20)]})
     bought = pa.table({"user_id": list(range(40)), "item_id": [i % 20 for i in range(40)]})
-    tables = read_tables({("user", "bought", "item"): bought}, {"user": users, "item": items})
-    nodes = Nodes.of_tables(tables)
-    groups = np.array([int(node.startswith("user:3") and len(node) > 6) for node in tables.graph.node_ids.tolist()])
+    nodes = Nodes(read_tables({("user", "bought", "item"): bought}, {"user": users, "item": items}))
+    groups = np.array([int(node.startswith("user:3") and len(node) > 6) for node in nodes.ids.tolist()])
     assert groups.sum() == 10
     _, old = traits_of(nodes, np.arange(60), groups, 2)
     (age,) = (trait for trait in old if trait.column == "user.age")
@@ -135,7 +132,8 @@ def test_shares_of_a_mostly_empty_column_are_of_the_nodes_with_a_value(column, m
         values = [None if value is None else value == "web" for value in values]
     table = pa.table({"id": range(100), column: values, "years": [10 * (i >= 50) + i % 4 for i in range(100)]})
     edges = pa.table({"source": range(100), "target": [(i + 1) % 100 for i in range(100)]})
-    nodes = Nodes.of_tables(read_tables(edges, table))
+    asked = {"label": "label"} if column == "label" else {"features": [column, "years"]}
+    nodes = Nodes(read_tables(edges, table, **asked))
     first, second = traits_of(nodes, np.arange(100), np.repeat([0, 1], 50), 2)
     (trait,) = (each for each in first if (each.column, each.value) == (column, most))
     assert (trait.inside, trait.outside, trait.filled) == (pytest.approx(0.8), pytest.approx(1 / 6), pytest.approx(0.2))
@@ -151,7 +149,7 @@ def test_a_value_of_few_filled_nodes_is_no_title():
     groups, edges = np.repeat([0, 1], 100), pa.table({"source": range(200), "target": [(i + 1) % 200 for i in range(200)]})
     for count in (4, 5):
         labels = ["rare"] * count + [None] * (100 - count) + ["usual"] * 100
-        nodes = Nodes.of_tables(read_tables(edges, pa.table({"id": range(200), "label": labels})))
+        nodes = Nodes(read_tables(edges, pa.table({"id": range(200), "label": labels}), label="label"))
         rare = traits_of(nodes, np.arange(200), groups, 2)[0][0]
         assert (rare.value, rare.inside, rare.telling) == ("rare", 1, count == 5)
 
@@ -159,9 +157,9 @@ def test_a_value_of_few_filled_nodes_is_no_title():
 def test_their_words():
     assert str(Trait("trade", "baker", 0.4, 0.012, 1.0, "share", filled=0.85)) == "trade 'baker' 40% (1%)"
     assert str(Trait("years", None, 15.6000001, 9.5, 0.6, "number")) == "years 15.6 (9.5)"
-    assert str(Trait("since", None, 86400.0, -1.0, 0.6, "datetime")) == "since 1970-01-02 (1969-12-31)"
+    assert str(Trait("since", None, 86400.0, -1.0, 0.6, "time")) == "since 1970-01-02 (1969-12-31)"
     # A year that DuckDB knows and Python does not.
-    assert str(Trait("until", None, 9224318016000.0, 0.0, 0.6, "datetime")) == "until 294277-01-01 (1970-01-01)"
+    assert str(Trait("until", None, 9224318016000.0, 0.0, 0.6, "time")) == "until 294277-01-01 (1970-01-01)"
     assert Trait("trade", "baker", 0.4, 0.0, 1.0, "share").short == "baker"
     assert Trait("years", None, 15.6, 9.5, 0.6, "number").short == "years 15.6"
     assert Trait("label", "3", 0.4, 0.0, 1.0, "share").short == "label 3"

@@ -104,10 +104,10 @@ class FeatureEncoder:
                 yield np.concatenate(parts, axis=1, dtype=np.float32)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, from which ``of`` makes it again."""
-        structure, matrix = (None if part is None else asdict(part) for part in (self.structure, self.matrix))
+        """Plain values, as they come back from a file, from which ``of`` makes it again."""
+        structure, matrix = (None if part is None else _with_lists(part) for part in (self.structure, self.matrix))
         return {
-            "columns": [asdict(each) for each in self.columns],
+            "columns": [_with_lists(each) for each in self.columns],
             "unused": dict(self.unused),
             "structure": structure,
             "matrix": matrix,
@@ -127,6 +127,10 @@ class FeatureEncoder:
         if encoder.encodes == (scaling is not None):
             raise DataError("not a valid saved encoder: features come from columns or from structure")
         return encoder
+
+
+def _with_lists(part: Any) -> dict[str, Any]:
+    return {name: [*value] if isinstance(value, tuple) else value for name, value in asdict(part).items()}
 
 
 def _with_tuples(saved: Mapping[str, Any], *names: str) -> dict[str, Any]:
