@@ -26,7 +26,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     from clnr.graph.manifest import MANIFEST, find_manifest
     from clnr.methods.recipe import Recipe, check_used
     from clnr.support.storage import read_stable
-    from clnr.tables.arguments import check_arguments, check_files
+    from clnr.tables.table_arguments import check_arguments, check_files
 
     given = [name for name, value in tables.items() if value is not None]
     if options["memory"] is not None:

@@ -40,7 +40,7 @@ def ingest(
     from clnr.graph.folder import verify as verify_folder
     from clnr.support.progress import progress_bar
     from clnr.tables import ingest as write
-    from clnr.tables.report import column_lines
+    from clnr.tables.column_report import column_lines
 
     with progress_bar(quiet) as bar:
         if verify is not None:
@@ -73,7 +73,7 @@ def demo(
 
 def _check(tables: dict[str, Any], folder: Path | None, verify: Path | None, force: bool) -> None:
     """Raise what can be wrong without reading a table, before anything heavy is imported."""
-    from clnr.tables.arguments import check_arguments, check_files
+    from clnr.tables.table_arguments import check_arguments, check_files
 
     if verify is not None:
         if folder is not None or force or any(value is not None for value in tables.values()):

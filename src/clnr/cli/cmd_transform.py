@@ -40,7 +40,7 @@ def transform(
 ) -> None:
     """Embed new nodes and edges with an earlier model. Nothing is trained."""
     from clnr.embedding.result.artifact_files import check_artifact, check_output
-    from clnr.tables.arguments import check_files
+    from clnr.tables.table_arguments import check_files
 
     if tables["edges"] is None and tables["nodes"] is None:
         raise ClnrError("missing --edges FILE, --nodes FILE or both; see: clnr transform --help")

@@ -12,8 +12,8 @@ import typer
 from clnr.errors import ClnrError, option_name
 from clnr.support.arguments import check_hold_out, check_seed
 from clnr.support.machine.devices import check_device, check_precision, check_threads
-from clnr.tables.arguments import TableArguments
 from clnr.tables.io.open import is_query
+from clnr.tables.table_arguments import TableArguments
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
 DatasetName = Annotated[

@@ -27,7 +27,7 @@ from clnr.support.humanize import plural
 from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
 from clnr.tables import read_tables
-from clnr.tables.report import column_lines
+from clnr.tables.column_report import column_lines
 
 
 class Extension(NamedTuple):

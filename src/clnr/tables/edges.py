@@ -13,11 +13,11 @@ import numpy as np
 from clnr.errors import DataError, one_line, option
 from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
-from clnr.tables.arguments import TableArguments
 from clnr.tables.io.open import Table
 from clnr.tables.io.sql import MISSING, Connection, plain_id, quoted, run, same_sum, stream_arrow, trimmed
 from clnr.tables.kinds import NamedTable, node_id
 from clnr.tables.roles import EdgeRoles
+from clnr.tables.table_arguments import TableArguments
 
 Staged = Sequence[tuple[NamedTable, EdgeRoles]]
 LARGEST_WEIGHT = float(np.finfo(np.float32).max)

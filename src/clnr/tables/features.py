@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from clnr.errors import DataError, option
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
-from clnr.tables.arguments import TableArguments
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.io.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.io.sql import Connection, run
 from clnr.tables.kinds import qualified_name
-from clnr.tables.nodes import StagedNodes
+from clnr.tables.node_rows import StagedNodes
 from clnr.tables.roles import columns_called, plain
 from clnr.tables.structural import StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.table_arguments import TableArguments
 
 _NODES_AT_A_TIME = 1 << 17
 

@@ -7,7 +7,7 @@ from clnr.support.humanize import plural
 from clnr.tables.columns.column_types import ColumnEncoder
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.io.sql import Connection, plain_id, run
-from clnr.tables.nodes import StagedKind, StagedNodes
+from clnr.tables.node_rows import StagedKind, StagedNodes
 
 # The most edges with an end that is no node, of all, that are left out unasked.
 _MOST_UNKNOWN = 0.5

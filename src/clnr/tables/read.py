@@ -21,16 +21,16 @@ from clnr.support.arguments import LEAST_MEMORY, check_choice, check_memory, che
 from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.machine.memory import unused_memory
 from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
-from clnr.tables.arguments import TableArguments, check_arguments
+from clnr.tables.column_report import describe_tables
 from clnr.tables.edges import Staged, edges_title, merge_edges, stage_edges, write_edges
-from clnr.tables.extend import Extension
+from clnr.tables.extension import Extension
 from clnr.tables.features import choose_encoder, write_features, write_structure
 from clnr.tables.guards import alike_rows, check_labels_hidden, check_unknown_ends
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.open import is_node_link, open_table
 from clnr.tables.io.sql import Connection, connect, copies_folder
 from clnr.tables.kinds import NamedTable, edges_by_kind, node_kinds, nodes_by_kind
-from clnr.tables.nodes import (
+from clnr.tables.node_rows import (
     StagedNodes,
     add_nodes,
     are_whole,
@@ -42,7 +42,6 @@ from clnr.tables.nodes import (
     write_ids,
     write_labels,
 )
-from clnr.tables.report import describe_tables
 from clnr.tables.roles import (
     NodeRoles,
     check_named,
@@ -53,6 +52,7 @@ from clnr.tables.roles import (
     no_ends,
     node_roles,
 )
+from clnr.tables.table_arguments import TableArguments, check_arguments
 
 MEMORY = "4 GB"
 OWN_FILES = OwnFiles(GRAPH_FILES, is_graph_folder)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.graph.table_info import title_of
-from clnr.tables.arguments import TableArguments
 from clnr.tables.io.open import Table
 from clnr.tables.io.sql import Connection, plain_id, run, trimmed
 from clnr.tables.io.text_files import ID_NAME
 from clnr.tables.kinds import NamedTable, qualified_name
+from clnr.tables.table_arguments import TableArguments
 
 ENDS = (
     *(("source", "target"), ("from", "to"), ("src", "dst"), ("src", "dest"), ("source", "destination")),
@@ -257,9 +257,8 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
     if not known and not is_usual and all(ID_NAME.search(end) and len(plain(end)) > 2 for end in ends):
         a, b = (re.sub(r"(?i)[\W_]*id$", "", end).casefold() for end in ends)
         forms = f"{option('edges', {(a, 'RELATION', b): 'FILE'})} {option('nodes', {'KIND': 'FILE'})}"
-        found = (
-            f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, none as '{of_nodes.id}' of {nodes.name}"
-        )
+        called = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes"
+        found = f"{called}, none as '{of_nodes.id}' of {nodes.name}"
         one = f"or name the ends, if they are one: {option('source')}, {option('target')}"
         raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; {one}")
 

@@ -26,7 +26,7 @@ from clnr.methods.recipe import Recipe, check_used, untrained
 from clnr.nn.hyper_parameters import declared
 from clnr.support.humanize import gigabytes, plural
 from clnr.support.machine import memory
-from clnr.tables.report import column_lines
+from clnr.tables.column_report import column_lines
 
 SMALL_BYTES = 2.5e8
 """A graph that takes no more beside Python and torch is small: no setting would change much, and it is never refused."""

@@ -21,10 +21,10 @@ from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, ReportData, render_html
 from clnr.support.arguments import check_choice
 from clnr.support.machine.environment import versions
+from clnr.tables.column_report import column_lines
 from clnr.tables.columns.column_types import ColumnEncoder
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.kinds import plain_name
-from clnr.tables.report import column_lines
 
 # The most nodes that a map shows, of vectors in memory and of those in shards.
 _MOST_NODES, _MOST_NODES_IN_SHARDS = 100_000, 5_000

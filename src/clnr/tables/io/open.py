@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
+from clnr.tables.io.query import run_query
 from clnr.tables.io.sql import Column, Connection, copies_folder, quoted, run, spill_folder
-from clnr.tables.io.text_files import check_names, in_plain_text, read_head
+from clnr.tables.io.text_files import check_names, ending_of, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -65,9 +66,7 @@ def open_table(
     case, is a header.
     """
     if is_query(given):
-        from clnr.tables.io.query import query_table
-
-        return query_table(db, given, role)
+        return describe(db, *run_query(db, given, role))
     if not isinstance(given, str | Path):
         return _frame(db, given, role)
     path = os.fspath(given)
@@ -102,11 +101,6 @@ def is_query(given: Any) -> bool:
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
-
-
-def ending_of(path: str) -> str:
-    """How a file's name ends, in lower case and without that of gzip."""
-    return Path(re.sub(r"(?i)\.gz$", "", path)).suffix.lower()
 
 
 def find_files(path: str) -> list[str]:

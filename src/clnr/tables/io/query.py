@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.tables.io.open import Table, describe, ending_of
 from clnr.tables.io.sql import Connection, quoted, run
+from clnr.tables.io.text_files import ending_of
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
 _FILES = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "read_text"}
@@ -22,14 +22,14 @@ READERS |= {"range", "generate_series", "repeat", "unnest"}
 _READER_OF = {**dict.fromkeys((".txt", ".dat", ".edges", ".edgelist"), "read_csv"), ".pq": "read_parquet"}
 
 
-def query_table(db: Connection, query: str, role: str) -> Table:
-    """The result of a query, which is run once; unless it ends with ORDER BY its rows are sorted, so that they come alike."""
+def run_query(db: Connection, query: str, role: str) -> tuple[str, str]:
+    """Run a query once: what to call it, and the relation of its rows, sorted unless it ends with ORDER BY, to come alike."""
     sql, name, into = query.strip().rstrip(";"), f"the query of {role}", f'"{role} query"'
     parsed = _check(db, sql, name)
     order = "" if has_order(parsed) else "ORDER BY ALL"
     # In a subquery DuckDB itself refuses to write as well.
     run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {order}", name)
-    return describe(db, name, into)
+    return name, into
 
 
 def has_order(parsed: dict[str, Any]) -> bool:

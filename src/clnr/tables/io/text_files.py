@@ -50,6 +50,11 @@ class Head(NamedTuple):
         return f"""read_csv([{", ".join(files)}], {form}, escape = '"', columns = {{{columns}}}, hive_partitioning = false)"""
 
 
+def ending_of(path: str) -> str:
+    """How a file's name ends, in lower case and without that of gzip."""
+    return Path(re.sub(r"(?i)\.gz$", "", path)).suffix.lower()
+
+
 def check_encoding(name: str) -> None:
     """Raise unless it is an encoding of text that Python knows."""
     try:

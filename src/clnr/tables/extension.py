@@ -12,7 +12,7 @@ from clnr.graph.table_info import ColumnInfo
 from clnr.graph.writer import MemoryWriter
 from clnr.support.humanize import plural
 from clnr.tables.io.sql import Connection, fetch_numpy, run
-from clnr.tables.nodes import StagedNodes
+from clnr.tables.node_rows import StagedNodes
 
 
 class Extension:

@@ -14,7 +14,7 @@ from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.edges import Staged
 from clnr.tables.io.sql import Connection, plain_id, run
 from clnr.tables.kinds import plain_name, qualified_name
-from clnr.tables.nodes import StagedKind, StagedNodes
+from clnr.tables.node_rows import StagedKind, StagedNodes
 
 # The least columns, one after the other, that share a line if they are read alike.
 _ALIKE_COLUMNS = 5

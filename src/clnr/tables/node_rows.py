@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError, one_line, option
 from clnr.support.humanize import plural
-from clnr.tables.arguments import TableArguments
 from clnr.tables.columns.feature_encoder import fetch_chunks
 from clnr.tables.columns.infer import NEARLY_ALL
 from clnr.tables.io.open import Table
@@ -25,6 +24,7 @@ from clnr.tables.io.sql import (
 )
 from clnr.tables.kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, NamedTable, node_id, qualified_name
 from clnr.tables.roles import NAMES, NodeRoles, columns_called, plain
+from clnr.tables.table_arguments import TableArguments
 
 ENDS = "(SELECT s AS id FROM edges UNION SELECT t FROM edges)"
 """The distinct ids of the SQL table ``edges``, to write after FROM."""
