@@ -109,7 +109,7 @@ def check_named(arguments: TableArguments, edges: Sequence[NamedTable], nodes: S
     places = {**dict.fromkeys(("source", "target", "weight", "until_column"), of_edges)}
     places |= {**dict.fromkeys(("id", "label", "names", "features", "types"), of_nodes), "ignore": [*of_edges, *of_nodes]}
     for argument, tables in places.items():
-        role = {"until_column": "until", "types": "as", "names": "name"}.get(argument, argument)
+        role = option(argument.removesuffix("_column"))
         for name in arguments.names_of(argument):
             there = any(columns_called([name], table, kind) for table, kind in tables)
             parts = [name] if there else name.split(",")
@@ -257,9 +257,9 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
     if not known and not is_usual and all(ID_NAME.search(end) and len(plain(end)) > 2 for end in ends):
         a, b = (re.sub(r"(?i)[\W_]*id$", "", end).casefold() for end in ends)
         forms = f"{option('edges', {(a, 'RELATION', b): 'FILE'})} {option('nodes', {'KIND': 'FILE'})}"
-        called = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes"
-        found = f"{called}, none as '{of_nodes.id}' of {nodes.name}"
-        one = f"or name the ends, if they are one: {option('source')}, {option('target')}"
+        found = f"its ends, '{ends[0]}' and '{ends[1]}', are called as ids of two kinds of nodes, and that of {nodes.name} is "
+        found += f"'{of_nodes.id}'"
+        one = f"if they are one kind, name the ends: {option('source')}, {option('target')}"
         raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; {one}")
 
 
@@ -274,7 +274,8 @@ def check_no_counters(db: Connection, edges: Table, roles: EdgeRoles) -> None:
         sql = f"WITH both_ends AS {rows} SELECT {apart}, coalesce({years}, false), coalesce({counts}, false) FROM both_ends"
         ((is_apart, has_years, is_counter),) = run(db, sql, edges.name)
         if is_apart and (has_years or is_counter):
-            what = f"'{end}' {'has years' if has_years else 'counts the rows'}, and is no end unless it is named"
+            role = "source" if end == roles.source else "target"
+            what = f"'{end}', taken as the {role}, {'has years' if has_years else 'counts the rows'}; name the ends"
             raise DataError(f"{edges.name}: {what}: {option('source')}, {option('target')}; {shown(db, edges)}")
 
 
