@@ -53,13 +53,14 @@ class EdgeRoles(NamedTuple):
 
 
 class NodeRoles(NamedTuple):
-    """The columns of a table of nodes: ``free`` ones may be features or a name."""
+    """The columns of a table of nodes: ``free`` ones may be features or a name; ``ends`` are of edges in the same table."""
 
     id: str
     label: str | None
     names: str | None
     free: tuple[str, ...]
     ignored: tuple[str, ...]
+    ends: tuple[str, ...]
 
 
 def plain(name: str) -> str:
@@ -186,8 +187,10 @@ def _ends_of_kinds(named: NamedTable, by_name: dict[str, str]) -> tuple[str, str
     return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
 
 
-def node_roles(named: NamedTable, arguments: TableArguments, ends: Sequence[str], db: Connection) -> NodeRoles:
-    """The roles of the columns of a table of nodes; ``ends`` are the columns of edges that have its ids."""
+def node_roles(
+    named: NamedTable, arguments: TableArguments, ends: Sequence[str], is_of_edges: bool, db: Connection
+) -> NodeRoles:
+    """The roles of the columns of a table of nodes; ``ends`` are the columns of edges that have its ids, maybe its own."""
     table, kind = named.table, named.kind
     before = _as_before(arguments, table, title_of("nodes", kind))
     ignored = columns_called(arguments.names_of("ignore"), table, kind)
@@ -203,8 +206,9 @@ def node_roles(named: NamedTable, arguments: TableArguments, ends: Sequence[str]
         key = first if first is not None and _are_distinct(db, table, first) else None
     if key is None:
         raise DataError(f"{table.name}: no column tells the ids of nodes; name it: {option('id')}; {shown(db, table)}")
-    free = tuple(column for column in table.columns if column not in {*taken, key})
-    return NodeRoles(key, label, names, free, ignored)
+    own = tuple(end for end in dict.fromkeys(ends) if is_of_edges and end not in {*taken, key})
+    free = tuple(column for column in table.columns if column not in {*taken, key, *own})
+    return NodeRoles(key, label, names, free, ignored, own)
 
 
 def _are_distinct(db: Connection, table: Table, column: str) -> bool:
