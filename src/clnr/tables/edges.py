@@ -209,7 +209,7 @@ def merge_edges(
     if not run(db, "SELECT 1 FROM distinct_edges LIMIT 1", title) and arguments.base is None:
         raise DataError(f"{title}: there are no edges between two different nodes")
     if counts["loops"]:
-        notes.append(f"left out: {plural(counts['loops'], 'edge')} from a node to itself")
+        notes.append(f"{title}: left out: {plural(counts['loops'], 'edge')} from a node to itself")
     return factors, notes
 
 
