@@ -129,7 +129,7 @@ def embed(
         measured = settings.engine.device if as_json else None
         with progress_bar(not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
             output = Output(folder, force, report)
-            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, bar=bar)
+            result = job.embed(lambda: read(bar.show_stage), settings, limit=limit, output=output, bar=bar)
     except KeyboardInterrupt:
         if group.first:
             print_stderr(Workspace.of_output(folder).stopped)

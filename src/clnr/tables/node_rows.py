@@ -117,7 +117,8 @@ def _check_ids(db: Connection, of: StagedKind) -> int:
     twice = f"SELECT id, min(i) + 1, max(i) + 1 FROM {of.table.sql} GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
     for node, first, second in run(db, twice, title):
         cure = f"keep one row of a node, or name another column: {option('id')}"
-        raise DataError(f"{title}: {key} is '{one_line(node, 80)}' in rows {first:,} and {second:,}; {cure}")
+        plain_node = node if of.kind is None else node.partition(":")[2]
+        raise DataError(f"{title}: {key} is '{one_line(plain_node, 80)}' in rows {first:,} and {second:,}; {cure}")
     return int(count)
 
 

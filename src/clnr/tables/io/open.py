@@ -23,13 +23,13 @@ ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *JSON_ENDINGS)
 """How the names of files end that tables are read from."""
 _IN_PYTHON = "read it with networkx in Python, and give the graph to NodeEmbedder"
 _AS_CSV = "save the sheet as CSV"
+_GRAPH_FORMATS = {".graphml": "GraphML", ".gexf": "GEXF", ".gml": "GML", ".net": "a graph of Pajek"}
 _ELSEWHERE = {
-    **dict.fromkeys((".graphml", ".gexf", ".gml", ".net"), ("{} of a graph", _IN_PYTHON)),
+    **{ending: (name, _IN_PYTHON) for ending, name in _GRAPH_FORMATS.items()},
     **dict.fromkeys((".xlsx", ".xls", ".ods"), ("an Excel file", _AS_CSV)),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), ("an SQLite database", "export its tables as CSV")),
-    ".mat": ("a file of Matlab", "read it with scipy.io.loadmat in Python, and give the matrix to NodeEmbedder"),
+    ".mat": ("a Matlab file", "read it with scipy.io.loadmat in Python, and give the matrix to NodeEmbedder"),
 }
-_FORMAT_NAMES = {".graphml": "GraphML", ".gexf": "GEXF", ".gml": "GML", ".net": "the Pajek format"}
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -126,7 +126,6 @@ def find_files(path: str) -> list[str]:
         raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
     if (ending := ending_of(path)) not in ENDINGS:
         what, cure = _ELSEWHERE.get(ending, ("", ""))
-        what = what.format(_FORMAT_NAMES.get(ending))
         raise DataError(f"{one_line(path)}: {f'it is {what}, which is not read; {cure}' if what else _unknown_format()}")
     there = os.path.expanduser(path)
     files = [there] if _is_file(there) else sorted(filter(_is_file, glob.glob(there, recursive=True)))  # noqa: PTH207

@@ -236,7 +236,7 @@ def _in_one_line(message: str, name: str) -> str:
     elif line and (counts := _COLUMNS.findall(body)):
         sign = _DELIMITER.search(message)
         found = _fields(place, int(line[1]), sign[1] if sign else ",") or counts[-1][1]
-        reason = f"it has {found} columns, and {counts[-1][0]} are wanted"
+        reason = f"it has {found} columns, and the first row has {counts[-1][0]}"
     else:
         plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
         reason = next((reason for sign, reason in _REASONS.items() if sign in body), plain)
