@@ -17,8 +17,9 @@ from clnr.datasets.download import roots
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph
-from clnr.tables.columns.structural import degree_features
+from clnr.graph.table_info import TableInfo
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.structural import StructuralFeatures, degree_features
 
 FILES = {
     "dblp": "CitationFull/dblp/raw/dblp.npz",
@@ -36,7 +37,7 @@ COLUMNS = 8
 STRUCTURE = "structure"
 
 
-def load(name: str) -> TableGraph:
+def load(name: str) -> Graph:
     """A graph by its name in the study: ``cora``, or with changes as in ``cora:few``, ``cora:h=0.25``, ``cora:structure``.
 
     No recipe is known for it, and it has no published split.
@@ -51,7 +52,7 @@ def load(name: str) -> TableGraph:
         elif change != STRUCTURE:
             raise UnknownName("change of a graph", change, [*CHANGES, STRUCTURE, "h=0.25"])
     # After all others: it follows from the edges.
-    return without_features(graph) if STRUCTURE in changes else TableGraph(graph, None)
+    return without_features(graph) if STRUCTURE in changes else graph
 
 
 def _real(name: str) -> Graph:
@@ -95,13 +96,13 @@ def _share(name: str, change: str) -> float:
     return share
 
 
-def without_features(graph: Graph) -> TableGraph:
+def without_features(graph: Graph) -> Graph:
     """The graph as a table of edges alone would give it."""
     source, target, _ = graph.edges()
     columns = degree_features(source, target, graph.num_nodes)
     structure = StructuralFeatures.fit(columns)
-    features = structure.features(columns)
-    return TableGraph(dataclasses.replace(graph, features=features), FeatureEncoder(structure=structure))
+    info = TableInfo(encoder=FeatureEncoder(structure=structure).to_json())
+    return dataclasses.replace(graph, features=structure.features(columns), info=info)
 
 
 def few(graph: Graph) -> Graph:

@@ -169,7 +169,7 @@ def run_one(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[s
     found = {"seconds": time.process_time() - began, "bytes": meter.peak(), "dimension": z.shape[1]}
     if not asked.links_only:
         assert graph.labels is not None
-        found["strict"] = logistic_probe(z.numpy(), graph.labels, split_of(graph, seed), seed).strict
+        found["strict"] = logistic_probe(z.numpy(), graph.labels, split_of(graph, seed), seed).scores["accuracy"]
     held = hold_out(seen, asked.share, seed)
     assert held is not None
     rows = embed(who, without_pairs(seen, held.positives), seed, asked)

@@ -25,6 +25,7 @@ from clnr.datasets.noise import sample_non_edges
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.embed import training_graph
 from clnr.embedding.result.neighbors import most_similar
+from clnr.embedding.result.node_ids import kind_numbers
 from clnr.embedding.result.nodes import Nodes
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import HeldOutPairs, hold_out, link_cosines, score_cosines, without_pairs
@@ -33,7 +34,7 @@ from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.machine import environment
-from clnr.tables import TableGraph, read_tables
+from clnr.tables import read_tables
 
 HELD_OUT = 0.05
 LEAST = 3
@@ -45,8 +46,8 @@ def link_scores(rows: torch.Tensor, held: HeldOutPairs) -> dict[str, float]:
     return score_cosines(link_cosines(rows, held))
 
 
-def tables(graph: Graph, bare: bool) -> TableGraph:
-    """Documents and words as tables."""
+def tables(graph: Graph, bare: bool) -> Graph:
+    """Documents and words, read from tables."""
     x = sp.csr_array(graph.features)
     often = np.flatnonzero((x > 0).sum(0) >= LEAST)
     linked, rest = often[::2], often[1::2]
@@ -58,9 +59,9 @@ def tables(graph: Graph, bare: bool) -> TableGraph:
     return read_tables({("document", "has", "word"): pa.table({"document": document, "word": word})}, nodes)
 
 
-def found(z: Array, split: HeldOutPairs, made: TableGraph, by_kind: bool) -> tuple[float, float]:
+def found(z: Array, split: HeldOutPairs, graph: Graph, by_kind: bool) -> tuple[float, float]:
     """The share of held-out words among the 10 and the 100 most similar to their document, by a graph without their edges."""
-    nodes, words = Nodes.of_tables(made), np.array([each.startswith("word:") for each in made.graph.node_ids.tolist()])
+    nodes, words = Nodes(graph), np.array([each.startswith("word:") for each in graph.node_ids.tolist()])
     documents = np.unique(split.positives[0])[:ASKED]
     hits = []
     for node in documents.tolist():
@@ -86,17 +87,17 @@ def main() -> None:
     print(f"{'':12}{'documents have':18}{'compared by':16}{'AUC':>8}{'top 10':>8}{'top 100':>8}")
     for name in asked.names:
         for has, bare in (("text", False), ("nothing", True)):
-            began, made = time.perf_counter(), tables(datasets.load(name), bare)
-            split = hold_out(made.graph, HELD_OUT, 0, Nodes.of_tables(made).kind_numbers)
+            began, graph = time.perf_counter(), tables(datasets.load(name), bare)
+            split = hold_out(graph, HELD_OUT, 0, kind_numbers(graph))
             assert split is not None
-            seen = without_pairs(made.graph, split.positives)
-            recipe, _ = default_recipe(method, made.graph)
+            seen = without_pairs(graph, split.positives)
+            recipe, _ = default_recipe(method, graph)
             if method.objective is not None:
                 recipe = recipe.but(epochs=asked.epochs)
-            z = learn(method, training_graph(made.info, seen), 0, recipe, cpu_engine()).z
+            z = learn(method, training_graph(seen), 0, recipe, cpu_engine()).z
             plain = split._replace(kinds=None)
-            any_kinds = sample_non_edges(made.graph.edges_by_end, split.positives.shape[1], rng.key(0, "any kinds"))
-            of_any_kinds = np.stack(np.divmod(any_kinds, made.graph.num_nodes))
+            any_kinds = sample_non_edges(graph.edges_by_end, split.positives.shape[1], rng.key(0, "any kinds"))
+            of_any_kinds = np.stack(np.divmod(any_kinds, graph.num_nodes))
             edges = torch.from_numpy(np.diff(seen.incoming.indptr).astype(np.float32))
             one = torch.where(torch.from_numpy(split.kinds == 0), 1.0, edges)[:, None]
             others = {
@@ -106,11 +107,11 @@ def main() -> None:
             }
             for how, by_kind in (("cosine", False), ("kinds", True)):
                 auc = link_scores(z if by_kind else unit_rows(z), split if by_kind else plain)["auc"]
-                ten, hundred = found(z.numpy(), split, made._replace(graph=seen), by_kind)
+                ten, hundred = found(z.numpy(), split, seen, by_kind)
                 print(f"{name:12}{has:18}{how:16}{auc:>8.3f}{ten:>8.3f}{hundred:>8.3f}", flush=True)
             for how, scores in others.items():
                 print(f"{name:12}{has:18}{how:16}{scores['auc']:>8.3f}")
-            print(f"{'':12}{made.graph.num_nodes:,} nodes, {time.perf_counter() - began:.0f} s")
+            print(f"{'':12}{graph.num_nodes:,} nodes, {time.perf_counter() - began:.0f} s")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main() -> None:
     }
     scores: dict[str, list[tuple[float, float]]] = {rule: [] for rule in rules}
     for name in parser.parse_args().names:
-        graph = _study_graphs.load(name).graph
+        graph = _study_graphs.load(name)
         embedder = NodeEmbedder(effort="quick", dimension=256, hold_out=0).fit(graph)
         z, known = unit(np.asarray(embedder.embedding_)), graph.labels >= 0
         for rule, choose in rules.items():

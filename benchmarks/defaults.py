@@ -114,14 +114,14 @@ def jobs(name: str, asked: argparse.Namespace, engine: Engine, done: set[tuple[A
     wanted = list(missing(name, asked, done))
     if not wanted:
         return
-    table_graph = graphs.load(name)
-    graph, facts = table_graph.graph, Facts.of(table_graph.graph)
+    graph = graphs.load(name)
+    facts = Facts.of(graph)
     sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features, "classes": graph.num_classes}
 
     @functools.cache
     def trial(seed: int) -> Trial:
         held = hold_out(graph, HELD_OUT, seed) if seed < (asked.link_seeds or asked.seeds) else None
-        seen = graph if held is None else training_graph(table_graph.info, without_pairs(graph, held.positives))
+        seen = graph if held is None else training_graph(without_pairs(graph, held.positives))
         return Trial(graph, facts, seed, random_split(graph, seed), held, seen)
 
     for method, records in wanted:

@@ -89,7 +89,7 @@ def main() -> None:
     heads = "".join(f"{head:>10}" for head in ("by rows", "by edges", "measured"))
     print(f"{'graph':20}{heads}" + "".join(f"{weight:>8}" for weight in WEIGHTS))
     for name in asked.names:
-        graph = graphs.load(name).graph
+        graph = graphs.load(name)
         recipe, _ = default_recipe(methods.CLNR_MIX, graph)
         made = matrices(graph, recipe, engine)
         found = [accuracy(graph, recipe, made, weight, asked.splits) for weight in WEIGHTS]

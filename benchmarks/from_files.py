@@ -49,7 +49,7 @@ def main() -> None:
     for name in asked.names:
         with tempfile.TemporaryDirectory() as folder:
             graph = Path(folder, "graph")
-            write_graph(_study_graphs.load(name).graph, graph)
+            write_graph(_study_graphs.load(name), graph)
             ways = {"full steps in memory": ["--set", "moments=all", "--device", asked.device]} | {
                 f"from files, {count} worker(s)": [
                     *("--memory", "1 GB", "--set", "moments=sampled", "--device", "cpu"),

@@ -107,7 +107,7 @@ def measure(asked: argparse.Namespace) -> Iterator[Record]:
         raise ClnrError(f"{asked.log} has scores of other code, another torch or another precision; name another --log")
     done = {key(each) for each in before}
     for name in asked.graphs:
-        graph = _study_graphs.load(name).graph
+        graph = _study_graphs.load(name)
         for seed, way in itertools.product(range(asked.seeds), asked.ways):
             trial = Trial.of(graph, seed)
             record = {"graph": name, "way": way, "seed": seed, "drawn": trial.digest()}

@@ -88,7 +88,7 @@ def table(kinds: Kinds, **columns: Any) -> Any:
 def read(graph: Graph, edges: Any, **asked: Any) -> Graph:
     """The graph with these edges, as ``read_tables`` weighs them, and nodes, as ``clnr embed`` weighs these beside them."""
     nodes = pa.table({"id": np.arange(graph.num_nodes)})
-    source, target, weight = read_tables(edges, nodes, **asked).graph.edges()
+    source, target, weight = read_tables(edges, nodes, **asked).edges()
     return Graph.from_edges(
         source, target, graph.features, weight=weight, labels=graph.labels, split=graph.split, name=graph.name
     )
@@ -134,7 +134,7 @@ def main() -> None:
             split = split_of(graph, seed)
             for which, each in variants(graph, np.random.default_rng(seed)).items():
                 z = learn(CLNR, each, seed, recipe, engine).z.numpy()
-                accuracy = logistic_probe(z, graph.labels, split, seed).strict
+                accuracy = logistic_probe(z, graph.labels, split, seed).scores["accuracy"]
                 found.setdefault(which, []).append(accuracy)
                 append(asked.log, {"set": name, "seed": seed, "case": which, "strict": accuracy})
         print(f"{name}, {time.perf_counter() - began:.0f} s")

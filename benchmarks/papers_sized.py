@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from benchmarks._regular import DEGREE, RegularGraph
 from clnr.graph.csr import Array
 from clnr.graph.folder import GraphWriter
+from clnr.graph.table_info import TableInfo
 
 NODES, LINKS, FEATURES, CLASSES = 111_059_956, 807_000_000, 128, 172
 WITHIN = 0.7
@@ -113,7 +114,7 @@ def write_folder(folder: Path, nodes: int, dtype: str, seed: int = 0) -> None:
                         append(values)
     with writer.array("incoming.indptr") as append:
         append(counts.cumsum())
-    writer.close(nodes=nodes, features=FEATURES, classes=0, name="regular")
+    writer.close(TableInfo(), "regular", FEATURES)
 
 
 def timed(words: list[str]) -> None:
@@ -157,7 +158,7 @@ def main() -> None:
         write(node_tables(nodes), folder / "nodes", 4)
         print(f"{nodes:,} nodes and {links:,} rows of edges written in {time.perf_counter() - began:.1f} s")
     if not asked.without_tables:
-        tables = ["--edges", f"{folder}/edges/*.parquet", "--nodes", f"{folder}/nodes/*.parquet"]
+        tables = ["--edges", f"{folder}/edges/*.parquet", "--nodes", f"{folder}/nodes/*.parquet", "--label", "label"]
         timed(["clnr", "ingest", *tables, "--out", str(graph), "--memory", asked.memory, "--dtype", asked.dtype, "--force"])
     words = ["--method", asked.method, "--set", f"epochs={asked.epochs}", "--memory", asked.memory, "--device", asked.device]
     words += ["--workers", asked.workers, *([] if asked.threads is None else ["--set", f"threads={asked.threads}"])]

@@ -35,7 +35,7 @@ from clnr.embedding.baselines import recipe_beside
 from clnr.embedding.defaults import LABELS, LINKS, choose_method, default_recipe
 from clnr.embedding.embed import training_graph
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.result.nodes import Nodes
+from clnr.embedding.result.node_ids import kind_numbers
 from clnr.embedding.scoring.judges import Judge, judge_for, settle
 from clnr.embedding.scoring.scores import cosines_of, labelled_nodes
 from clnr.engine import Engine, View, choose
@@ -47,7 +47,6 @@ from clnr.graph.csr import median_weight
 from clnr.methods import BASELINES, CLNR_MIX, Method
 from clnr.nn.readout_blocks import fitted_nodes
 from clnr.support.machine import environment
-from clnr.tables import TableGraph
 
 HELD_OUT = 0.1
 FEW = (20, 5, 1)
@@ -60,9 +59,9 @@ Record = dict[str, Any]
 class Trial:
     """A graph trained on once, and its baselines: vectors of all nodes, and those that a judge takes."""
 
-    def __init__(self, graph: Graph, featureless: bool, seed: int, engine: Engine, purpose: str):
+    def __init__(self, graph: Graph, seed: int, engine: Engine, purpose: str):
         self.settings = Settings(engine=engine, **choose_method(None, None, purpose))
-        recipe, _ = default_recipe(CLNR_MIX, graph, featureless)
+        recipe, _ = default_recipe(CLNR_MIX, graph, graph.info.is_structural)
         seen, self._engine = graph.without_labels(), engine
         device_graph = engine.to_device(seen, median_weight(seen.incoming.weight))
         self.usual = learn(CLNR_MIX, seen, seed, recipe, engine, device_graph=device_graph)
@@ -86,7 +85,7 @@ class Trial:
             z = trained.z
             if changes:
                 model = CLNR_MIX.build(trained.recipe.but(**changes))
-                z = model.embed(model.fit_readout(parameters, engine, view), engine, view)
+                z = model.embed(model.finalize(parameters, engine, trained.device_graph), engine, view)
             best = judge.best(judge.outcome(z[nodes]), {each: judge.outcome(z[nodes]) for each, z in self.baselines.items()})
         return (changes.get("mix", "all"), z) if best is None else (best.name, self.baselines[best])
 
@@ -108,9 +107,8 @@ def few(graph: Graph, count: int, seed: int) -> Split:
 
 
 def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
-    table_graph = graphs.load(name)
-    graph = table_graph.graph
-    trial = Trial(graph, table_graph.feature_encoder is not None, seed, engine, LABELS)
+    graph = graphs.load(name)
+    trial = Trial(graph, seed, engine, LABELS)
     measure = "roc_auc" if name in graphs.BY_AUC else "accuracy"
     for labels in ("10 %", *map(str, FEW)):
         split = split_of(graph, seed) if "%" in labels else few(graph, int(labels), seed)
@@ -128,12 +126,11 @@ def by_labels(name: str, seed: int, engine: Engine) -> Iterator[Record]:
 
 def by_edges(name: str, seed: int, engine: Engine, node2vec_steps: int) -> Iterator[Record]:
     real = name.removeprefix("bipartite:")
-    table_graph: TableGraph = graphs.load(name) if real == name else bipartite.tables(datasets.load(real), bare=True)
-    graph = table_graph.graph
-    held = hold_out(graph, HELD_OUT, seed, Nodes.of_tables(table_graph).kind_numbers)
+    graph = graphs.load(name) if real == name else bipartite.tables(datasets.load(real), bare=True)
+    held = hold_out(graph, HELD_OUT, seed, kind_numbers(graph))
     assert held is not None
-    seen = training_graph(table_graph.info, without_pairs(graph, held.positives))
-    trial = Trial(seen, table_graph.feature_encoder is not None, seed, engine, LINKS)
+    seen = training_graph(without_pairs(graph, held.positives))
+    trial = Trial(seen, seed, engine, LINKS)
     judge, test = judge_for(LINKS, labelled_nodes(seen, seed), held, seed)
     assert judge is not None
     taken, rows = trial.chosen(judge)

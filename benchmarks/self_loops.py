@@ -79,7 +79,7 @@ def main() -> None:
     print(f"{environment.describe(torch.device('cpu'))}, torch {torch.__version__}; validation accuracy, %")
     print(f"{'graph':12}{'weights':34}" + "".join(f"{name:>12}" for name in LOOPS))
     for name in asked.names:
-        graph = graphs.load(name).graph
+        graph = graphs.load(name)
         drawn = {kind: weighted(graph, draw) for kind, draw in DRAWS.items()} | {NOISE: graphs.weighted(graph)}
         for kind, each in drawn.items():
             loops = (loop(each.incoming.weight) for loop in LOOPS.values())

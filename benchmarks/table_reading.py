@@ -1,30 +1,29 @@
-"""Reading a long CSV table of edges with text ids, deduplicated and indexed: clnr against pandas.
+"""Reading a long CSV table of edges with text ids: ``clnr ingest``, also that of another checkout, and pandas.
 
-    python -m benchmarks.table_reading --edges 10000000
+    python -m benchmarks.table_reading --edges 10_000_000
+    python -m benchmarks.table_reading --edges 10_000_000 --other PATH_TO_SRC
 
-They take turns, each in a process of its own, without imports. clnr then builds the graph with structural features; both times
-are printed.
+They take turns, each as a process of its own, whose seconds, imports among them, and peak of memory are printed. pandas only
+deduplicates and indexes the edges; clnr also sorts them, makes structural features, and writes a graph folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import command, positive
-from clnr.support.machine import memory
-from clnr.tables import memory_sink, read_tables
+from benchmarks._processes import Finished, environment, machine, run
+from clnr.errors import ClnrError
 
 NODES_PER_EDGE = 10
+OURS = Path(__file__).parents[1] / "src"
 
 
 def write_edges(path: Path, edges: int) -> None:
@@ -32,68 +31,50 @@ def write_edges(path: Path, edges: int) -> None:
     random = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
         file.write("source,target\n")
-        for _ in range(0, edges, 1_000_000):
-            ends = random.integers(0, max(2, edges // NODES_PER_EDGE), (min(edges, 1_000_000), 2))
+        for first in range(0, edges, 1_000_000):
+            ends = random.integers(0, max(2, edges // NODES_PER_EDGE), (min(edges - first, 1_000_000), 2))
             file.writelines(f"user-{a},user-{b}\n" for a, b in ends.tolist())
 
 
-def by_clnr(path: str) -> dict[str, float]:
-    import duckdb  # noqa: F401
-
-    began, indexed = time.perf_counter(), []
-    original = memory_sink.degree_features
-
-    def degree_features(*given: object) -> object:
-        indexed.append(time.perf_counter() - began)
-        return original(*given)
-
-    memory_sink.degree_features = degree_features
-    graph = read_tables(path).graph
-    whole = time.perf_counter() - began
-    return {"indexed": indexed[0], "graph": whole, "nodes": graph.num_nodes, "pairs": graph.num_edges // 2}
-
-
-def by_pandas(path: str) -> dict[str, float]:
+def by_pandas(path: str) -> dict[str, int]:
     import pandas
 
-    began = time.perf_counter()
     table = pandas.read_csv(path, dtype=str)
     codes, ids = pandas.factorize(pandas.concat([table["source"], table["target"]], ignore_index=True))
     a, b = codes[: len(table)], codes[len(table) :]
     pairs = pandas.DataFrame({"a": np.minimum(a, b), "b": np.maximum(a, b)})[a != b].drop_duplicates()
-    return {"indexed": time.perf_counter() - began, "nodes": len(ids), "pairs": len(pairs)}
-
-
-READERS = {"clnr": by_clnr, "pandas": by_pandas}
+    return {"nodes": len(ids), "edges": len(pairs)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edges", type=positive, default=10_000_000)
     parser.add_argument("--turns", type=positive, default=3)
-    parser.add_argument("--one", nargs=2, metavar=("WHO", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--other", type=Path, metavar="PATH_TO_SRC", help="sources of another clnr, to ingest by it, too")
+    parser.add_argument("--pandas", metavar="FILE", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        who, path = given.one
-        print(json.dumps(READERS[who](path) | {"bytes": memory.lifetime_peak()}))
+    if given.pandas:
+        print(json.dumps(by_pandas(given.pandas)))
         return
+    print(f"{given.edges:,} edges; {', '.join(machine().values())}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
         write_edges(path, given.edges)
-        where = f"{platform.machine()}, Python {platform.python_version()}"
-        print(f"{given.edges:,} edges, {path.stat().st_size / 1e6:,.0f} MB; {where}")
-        found: dict[str, list[dict[str, float]]] = {who: [] for who in READERS}
+        words = ["clnr", "ingest", "--edges", str(path), "--out", f"{folder}/graph", "--force", "--json", "--quiet"]
+        readers = {"clnr": (OURS, words), "pandas": (OURS, ["benchmarks.table_reading", "--pandas", str(path)])}
+        readers |= {} if given.other is None else {"clnr of --other": (given.other.resolve(), words)}
+        found: dict[str, list[Finished]] = {who: [] for who in readers}
         for _ in range(given.turns):
-            for who, results in found.items():
-                words = [sys.executable, "-m", "benchmarks.table_reading", "--one", who, str(path)]
-                results.append(json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout))
+            for who, (sources, module) in readers.items():
+                done = run([sys.executable, "-m", *module], environment("cpu") | {"PYTHONPATH": str(sources)})
+                if done.failure is not None:
+                    raise ClnrError(f"{who}: {done.failure}")
+                found[who].append(done)
     for who, results in found.items():
-        times = [result["indexed"] for result in results]
-        line = f"{statistics.median(times):.1f} s ({min(times):.1f}-{max(times):.1f}) to distinct edges by index"
-        if "graph" in results[0]:
-            line += f", {statistics.median(result['graph'] for result in results):.1f} s to a graph with features"
-        size = f"{results[0]['nodes']:,} nodes, {results[0]['pairs']:,} pairs, {results[0]['bytes'] / 2**30:.1f} GiB"
-        print(f"{who:8} {line}; {size}")
+        seconds, size = [each.seconds for each in results], json.loads(results[0].output)
+        took = f"{statistics.median(seconds):.1f} s ({min(seconds):.1f}-{max(seconds):.1f})"
+        peak = max(each.peak for each in results) / 2**30
+        print(f"{who:16} {took}, peak of memory {peak:.2f} GiB; {size['nodes']:,} nodes, {size['edges']:,} edges")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
 from clnr.support.machine import environment
-from clnr.tables import TableGraph
 
 
 def hidden_nodes(graph: Graph, split: Split, share: float, seed: int) -> Array:
@@ -83,7 +82,7 @@ def change(old: Array, new: Array, left: Array, far: Array) -> tuple[int, float]
 
 
 def train(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> EmbeddingResult:
-    return fit_graph(TableGraph(graph.without_labels(), None), CLNR, recipe, seed, engine, hold_out=0)
+    return fit_graph(graph.without_labels(), CLNR, recipe, seed, engine, hold_out=0)
 
 
 def accuracies(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:

@@ -58,11 +58,11 @@ def people(folder: Path) -> None:
 
 
 def shop(folder: Path) -> None:
-    """Two kinds of nodes, and two of edges, one of them with weights."""
+    """Two kinds of nodes, and two of edges."""
     draw = random.Random(2)
     bought = [(f"u{a}", b, 1 + int(4 * draw.random())) for a, b in ends(draw, NODES, ITEMS, 1000)]
     write(folder / "bought.csv", "user item count", bought)
-    write(folder / "knows.csv", "one other", [(f"u{a}", f"u{b}") for a, b in ends(draw, NODES, NODES, 500)])
+    write(folder / "knows.csv", "from to", [(f"u{a}", f"u{b}") for a, b in ends(draw, NODES, NODES, 500)])
     users = [[f"u{node}", *columns_of(draw, node)] for node in range(NODES)]
     write(folder / "users.csv", f"user {COLUMNS}", users)
     prices = (round(5 + 20 * (item % GROUPS) + 30 * draw.random(), 2) for item in range(ITEMS))
@@ -71,7 +71,7 @@ def shop(folder: Path) -> None:
 
 
 def calls(folder: Path) -> None:
-    """Edges alone, of two kinds, whose weights age."""
+    """Edges alone, of two kinds, each on a day."""
     draw, rows = random.Random(3), []
     for a, b in ends(draw, NODES, NODES, 1200):
         how = "text" if draw.random() < 0.3 else "call"

@@ -120,32 +120,32 @@ def as_parquet(csv: str, name: str) -> None:
 
 
 @pytest.mark.full
-def test_the_python_of_the_page_on_tables_runs(tables):
-    Path("trades.csv").rename("edges.csv")
-    as_parquet("people.csv", "nodes.parquet")
-    names = run_python("guides/your-tables.md")
-    assert names["z"].shape[0] == names["graph"].num_nodes == 10
-    Path("users.csv").write_text("user_id,age\n7,30\n8,40\n9,50\n")
-    Path("items.csv").write_text("item_id,price\n7,1.5\n8,2.5\n")
-    Path("purchases.csv").write_text("user_id,item_id\n7,7\n8,7\n9,8\n")
-    Path("friends.csv").write_text("source,target\n7,8\n8,9\n")
-    names = run_python("guides/your-tables.md", ("epochs=5", "epochs=1, dimension=8"), position=1)
-    assert names["embedder"].ids_.tolist() == ["user:7", "user:8", "user:9", "item:7", "item:8"]
-
-
-def test_the_queries_of_the_page_on_tables_run(tmp_path, monkeypatch):
+def test_tables_of_the_page_on_tables_become_the_edges_and_lines_that_it_shows(clnr, tmp_path, monkeypatch):
+    """A picture has tables, each below its name, and last the edges; the block after a command has lines of its output."""
     monkeypatch.chdir(tmp_path)
-    Path("stop_times.txt").write_text("trip_id,stop_id,stop_sequence\nt,c,10\nt,a,2\nu,b,1\nt,b,9\nu,c,2\n")
-    rows = ['{"name": "a", "dependencies": [{"name": "b"}, {"name": "c"}]}', '{"name": "c", "dependencies": [{"name": "b"}]}']
-    Path("packages.jsonl").write_text("\n".join([*rows, '{"name": "b", "dependencies": []}']))
-    ((_, block),) = blocks("guides/your-tables.md", "sql")
-    graphs = [read_tables(edges=query, directed=True).graph for query in block.strip().rstrip(";").split(";")]
-    found = [{(graph.ids[a], graph.ids[b]) for a, b in zip(*graph.edges()[:2], strict=True)} for graph in graphs]
-    assert found == [{("a", "b"), ("b", "c")}, {("a", "b"), ("a", "c"), ("c", "b")}]
-    Path("trades.csv").write_text("source,target,fraud\na,b,no\nb,c,yes\n")
-    (query,) = re.findall(r"--nodes\s+\"(SELECT id, [^\"]*)\"", (DOCS / "guides/your-tables.md").read_text())
-    read = read_tables("trades.csv", nodes=query)
-    assert read.columns.to_pydict() == {"id": ["a", "b", "c"], "label": [False, True, True]}
+    graphs, said, seen = [], "", 0
+    monkeypatch.setattr("clnr.tables.read_tables", lambda **tables: graphs.append(read_tables(**tables)) or graphs[-1])
+    page = (DOCS / "guides/your-tables.md").read_text(encoding="utf-8")
+    for picture, command in re.findall(r"```text\n((?s:.*?))```|^    (clnr (?:.*\\\n)*.*)$", page, re.MULTILINE):
+        lines = picture.splitlines()
+        if command:
+            said = clnr(*shlex.split(command.replace("\\\n", ""))[1:]).out
+        elif lines[0].endswith("edges"):
+            starts = [match.start() for match in re.finditer(r"\S+", lines[0])]
+            *tables, wanted = ([line[a:b].rstrip() for line in lines] for a, b in zip(starts, [*starts[1:], None], strict=True))
+            for name, *rows in tables:
+                if "/" not in name:
+                    Path(name).write_text("\n".join(filter(None, rows)))
+        else:
+            assert [line for line in lines if line != "..." and line not in said.splitlines()] == []
+            ids, (source, target, weight) = graphs[-1].ids, graphs[-1].edges()
+            weights = [""] * len(source) if weight is None else [f", weight {each:g}" for each in weight]
+            edges = {f"{ids[a]} - {ids[b]}{w}" for a, b, w in zip(source, target, weights, strict=True)}
+            assert {*filter(None, wanted[1:])} <= edges
+            seen += 1
+    assert seen == 5
+    names = run_python("guides/your-tables.md", ("epochs=5", "epochs=1, dimension=8"))
+    assert names["embedder"].ids_[-1] == "product:100"
 
 
 @pytest.mark.full

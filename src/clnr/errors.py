@@ -98,8 +98,9 @@ class RunCacheError(ClnrError):
 # -- the words of the caller ------------------------------------------------------------------------------------------------
 
 _in_python = True
-# Options that are not called as arguments are in Python.
+# Options that are not called as arguments are in Python, and arguments that are values of --set.
 _OPTIONS = {"names": "--name", "purpose": "--for", "recipe": "--set", "transform": "--alone", "types": "--as"}
+_SETTINGS = ("method", "hold_out")
 
 
 @contextmanager
@@ -121,6 +122,8 @@ def option(argument: str, value: object = None) -> str:
     """An argument, with a value if given, as the caller writes it: ``types={'x': 'number'}``, or ``--as x=number``."""
     if _in_python:
         return argument if value is None else f"{argument}={value!r}"
+    if argument in _SETTINGS:
+        return f"--set {argument}" if value is None else option("recipe", {argument: value})
     name = option_name(argument)
     if value is None or value is True:
         return name
@@ -129,7 +132,12 @@ def option(argument: str, value: object = None) -> str:
     if isinstance(value, dict):
         keys = (",".join(key) if isinstance(key, tuple) else key for key in value)
         value = [f"{key}={each}" for key, each in zip(keys, value.values(), strict=True)]
-    return " ".join(f"{name} {shlex.quote(str(each))}" for each in (value if isinstance(value, list) else [value]))
+    return " ".join(f"{name} {_for_shell(str(each))}" for each in (value if isinstance(value, list) else [value]))
+
+
+def _for_shell(text: str) -> str:
+    """Text as a shell takes it; a query, which has quotes of its own, in double ones."""
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
 def options(**values: object) -> str:

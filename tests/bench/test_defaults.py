@@ -24,20 +24,20 @@ def degrees(graph):
     "change", ["", ":few", ":h=0.5", ":structure", ":directed", ":weighted", ":bipartite", ":shuffled", ":unlike"]
 )
 def test_graphs_have_no_recipe_and_no_split_and_are_the_same_each_time(change):
-    graph = graphs.load(f"toy{change}").graph
+    graph = graphs.load(f"toy{change}")
     toy = datasets.load("toy")
     assert graph.dataset is None
     assert graph.split is None
     assert graph.name == f"toy{change}"
     assert np.array_equal(graph.labels, toy.labels)
-    assert graph.digest == graphs.load(f"toy{change}").graph.digest
+    assert graph.digest == graphs.load(f"toy{change}").digest
     assert graph.directed == (change == ":directed")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_rewired_edges_are_within_a_class_as_often_as_asked_and_keep_degrees(share):
     toy = datasets.load("toy")
-    graph = graphs.load(f"toy:h={share}").graph
+    graph = graphs.load(f"toy:h={share}")
     by_chance = np.bincount(toy.labels, degrees(toy)) / degrees(toy).sum()
     source, target, _ = graph.edges()
     within = (graph.labels[source] == graph.labels[target]).mean()
@@ -49,19 +49,19 @@ def test_rewired_edges_are_within_a_class_as_often_as_asked_and_keep_degrees(sha
 
 
 def test_directed_keeps_each_edge_once_bipartite_has_two_halves_and_few_columns_are_half_noise():
-    a = graphs.load("toy:bipartite").graph.to_scipy()
+    a = graphs.load("toy:bipartite").to_scipy()
     doubled = sp.block_array([[None, a], [a, None]], format="csr")
     assert connected_components(doubled)[0] == 2 * connected_components(a)[0]
-    a = graphs.load("toy:directed").graph.to_scipy()
+    a = graphs.load("toy:directed").to_scipy()
     assert a.multiply(a.T).nnz == 0
     assert ((a + a.T) != datasets.load("toy").to_scipy()).nnz == 0
-    x = graphs.load("toy:few").graph.features
+    x = graphs.load("toy:few").features
     assert x.shape == (2400, 8)
     assert x.std(0) == pytest.approx(np.full(8, 2**0.5), rel=0.1)
 
 
 def test_weights_tell_real_edges_from_random_ones():
-    toy, graph = datasets.load("toy").to_scipy(), graphs.load("toy:weighted").graph.to_scipy()
+    toy, graph = datasets.load("toy").to_scipy(), graphs.load("toy:weighted").to_scipy()
     assert abs(graph - graph.T).max() == 0
     real = graph.multiply(toy).tocsr()
     assert real.nnz == toy.nnz

@@ -86,7 +86,7 @@ def engine_with(**changes):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"graph": tiny(edges=91)},
+        {"graph": tiny(weighted=True)},
         {"graph": dataclasses.replace(tiny(), ids=np.arange(40) + 7)},
         {"method": methods.UNTRAINED},
         {"method": methods.CLNR.but("CLNR", "as CLNR, but plain", postprocess=())},

@@ -25,7 +25,7 @@ JSON_FORMAT = 2
 """Of what ``--json`` prints; it goes up when a key is removed or means something else, not when one is added."""
 
 PANELS = {
-    "Your graph": ("embed", "transform", "similar", "clusters", "export", "report", "ingest"),
+    "Your graph": ("embed", "transform", "similar", "clusters", "export", "report", "ingest", "demo"),
     "Methods and data sets": ("run", "compare", "ls", "recipe", "runs", "env"),
 }
 """The commands, in the order of the help."""

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import app, out, print_json, print_stderr, print_stdout
-from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Assign, Device, Json, Quiet, reads_tables, settings_of
+from clnr.cli.options import OUTPUT_PANEL, TABLE_PANELS, Json, reads_tables, settings_of
 from clnr.cli.worker_options import NumWorkers, RayAddress, by_workers
 from clnr.errors import ClnrError, option
-from clnr.support.arguments import check_hold_out, check_memory, check_seed
+from clnr.support.arguments import check_memory
 from clnr.support.processes.launch import STOPPED, Place
 
 
@@ -39,8 +39,8 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
         check_arguments("read_tables", **tables)
     if folder is None and not options["dry_run"]:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
-    method = choose_method(options["method"], options["effort"], options["purpose"])["method"]
-    changes, _ = settings_of(options["assign"])
+    changes, of_job, _ = settings_of(options["assign"])
+    method = choose_method(of_job.get("method"), options["effort"], options["purpose"])["method"]
     check_used(method, changes)
     Recipe().but(**changes)
     check_labels(method, "nodes" in given or graph is not None)
@@ -55,14 +55,15 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
 
 
 _PURPOSE = "Choose vectors for one task: labels (what predicts --label best) or links (what predicts edges best)."
-_HOLD_OUT = "Share of edges held out of training for the link score; 0 for none."
+_ASSIGN = "Set one of: method (a name of clnr ls methods), seed, hold_out (share of edges to score by), device, precision, "
+_ASSIGN += "threads, or a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
 _MEMORY = "Memory limit, from '1 GB' on, of reading tables; with --graph, a larger graph is trained from its files."
 PANELS = {
     "What most runs need": ("edges", "nodes", "label", "folder", "effort", "dry_run"),
     **TABLE_PANELS,
-    "Method": ("purpose", "method", "assign", "seed", "hold_out", "baselines"),
-    OUTPUT_PANEL: ("force", "report", "as_json", "quiet"),
-    "Larger graphs": ("graph", "memory", "resume", "workers", "ray", "device"),
+    "Method": ("purpose", "assign", "baselines"),
+    OUTPUT_PANEL: ("force", "report", "as_json"),
+    "Larger graphs": ("graph", "memory", "resume", "workers", "ray"),
 }
 
 
@@ -74,11 +75,8 @@ def embed(
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder written by clnr ingest.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
     effort: Annotated[str | None, typer.Option(help="Time to spend: quick (no training), standard (default) or best.")] = None,
-    method: Annotated[str | None, typer.Option(help="A method by name, instead of --effort; list: clnr ls methods.")] = None,
     purpose: Annotated[str | None, typer.Option("--for", metavar="PURPOSE", help=_PURPOSE)] = None,
-    assign: Assign = None,
-    seed: Annotated[int, typer.Option(callback=check_seed, help="Random seed.")] = 0,
-    hold_out: Annotated[float, typer.Option(callback=check_hold_out, help=_HOLD_OUT)] = 0.05,
+    assign: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_ASSIGN)] = None,
     baselines: Annotated[bool, typer.Option(help="Also score raw features and training-free methods.")] = True,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
@@ -87,9 +85,7 @@ def embed(
     memory: Annotated[str | None, typer.Option(help=_MEMORY)] = None,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
-    device: Device = "auto",
     as_json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """From tables of edges and nodes to vectors, a model and a report."""
     from clnr.embedding import job
@@ -107,13 +103,12 @@ def embed(
     from clnr.tables import read_tables
 
     began, group = perf_counter(), current_workers()
-    recipe, asked = settings_of(assign)
+    recipe, of_job, of_engine = settings_of(assign)
     settings = Settings(
-        **choose_method(method, effort, purpose),
-        engine=choose(device, **asked),
+        **choose_method(of_job.pop("method", None), effort, purpose),
+        **of_job,
+        engine=choose(**of_engine),
         recipe=recipe,
-        seed=seed,
-        hold_out=hold_out,
         baselines=baselines,
         resume=resume and folder is not None,
         workers=group,
@@ -132,9 +127,9 @@ def embed(
         return
     try:
         measured = settings.engine.device if as_json else None
-        with progress_bar(quiet or not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
+        with progress_bar(not group.first) as bar, StageClock(measured, bar.show_stage) as clock:
             output = Output(folder, force, report)
-            result = job.embed(lambda: read(bar.note), settings, limit=limit, output=output, bar=bar)
+            result = job.embed(lambda: read(bar.show_stage), settings, limit=limit, output=output, bar=bar)
     except KeyboardInterrupt:
         if group.first:
             print_stderr(Workspace.of_output(folder).stopped)

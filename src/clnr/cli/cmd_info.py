@@ -21,7 +21,7 @@ def _check_folder(folder: Path) -> Path:
     return folder
 
 
-_NAME_HELP = "Column of node names, kept for later commands; the id column turns names off."
+_NAME_HELP = "Column of node names; the id column turns names off."
 _COLOUR_HELP = "Colour by this column first; by default labels, a column of few values, or cluster."
 _OPEN_HELP = "Open the report in the browser; draw it again only if something changed."
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", callback=_check_folder, help="A folder that clnr embed wrote.")]

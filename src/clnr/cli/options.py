@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from clnr.errors import ClnrError, option_name
-from clnr.support.arguments import check_int
+from clnr.support.arguments import check_hold_out, check_seed
 from clnr.support.machine.devices import check_device, check_precision, check_threads
 from clnr.tables.io.open import is_query
 from clnr.tables.table_arguments import TableArguments
@@ -27,7 +27,7 @@ Precision = Annotated[str, typer.Option(callback=check_precision, help=_PRECISIO
 _THREADS = "CPU threads; default: by the amount of work. The last bits of results depend on their number."
 Threads = Annotated[int | None, typer.Option(metavar="N", callback=check_threads, help=_THREADS)]
 _MATRIX_ENDINGS = (".npy", ".npz")
-_ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe. In embed also precision and threads."
+_ASSIGN = "Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_ASSIGN)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output; docs/json.md has its keys.")]
@@ -63,21 +63,39 @@ def write_options(command: Any, context: Any, formatter: Any) -> None:
 # -- --set --
 
 
-def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What ``--set`` gives: hyper-parameters, and ``precision`` and ``threads``, which are no part of a recipe."""
+def settings_of(assign: list[str] | None) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """What ``--set`` gives: hyper-parameters; method, seed and hold_out; device, precision and threads."""
     from clnr.methods.recipe import parse
 
-    engine: dict[str, Any] = {}
-    recipe = []
+    recipe, job, engine = list[str](), dict[str, Any](), dict[str, Any]()
     for each in assign or []:
         key, _, value = (part.strip() for part in each.partition("="))
-        if key == "precision":
-            engine[key] = check_precision(value)
-        elif key == "threads":
-            engine[key] = check_threads(int(value) if value.isdecimal() else check_int(key, value))
+        if key in _OF_ENGINE:
+            engine[key] = _OF_ENGINE[key](value)
+        elif key in _OF_JOB:
+            job[key] = _OF_JOB[key](value)
         else:
             recipe.append(each)
-    return parse(recipe), engine
+    return parse(recipe), job, engine
+
+
+def _number(key: str, kind: type, value: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ClnrError(f"{key} must be a {'whole ' if kind is int else ''}number, not '{value}'") from None
+
+
+_OF_ENGINE: dict[str, Callable[[str], Any]] = {
+    "device": check_device,
+    "precision": check_precision,
+    "threads": lambda value: check_threads(_number("threads", int, value)),
+}
+_OF_JOB: dict[str, Callable[[str], Any]] = {
+    "method": str,
+    "seed": lambda value: check_seed(_number("seed", int, value)),
+    "hold_out": lambda value: check_hold_out(_number("hold_out", float, value)),
+}
 
 
 # -- tables --

@@ -61,13 +61,18 @@ def by_workers(check: Callable[..., None]) -> Callable[[Callable[..., None]], Ca
                 return
             from clnr.engine.distributed.worker_session import session
 
-            with session(place, options["device"], print_stderr):
+            with session(place, _device(options), print_stderr):
                 check(**options)
                 command(**options)
 
         return run
 
     return decorate
+
+
+def _device(options: Mapping[str, Any]) -> str:
+    """The device that the options of a command ask for."""
+    return settings_of(options["assign"])[2].get("device", "auto")
 
 
 # -- Ray --
@@ -89,9 +94,8 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
         ray.init(options["ray"], logging_level="warning", log_to_driver=False)
     except (OSError, ValueError, RuntimeError) as error:
         raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {describe_error(error)}") from None
-    use_gpu = options["device"] != "cpu" and ray.cluster_resources().get("GPU", 0) >= options["workers"]
-    threads = settings_of(options["assign"])[1].get("threads", 1)
-    of_each = {"use_gpu": use_gpu, "resources_per_worker": {"CPU": threads}}
+    use_gpu = _device(options) != "cpu" and ray.cluster_resources().get("GPU", 0) >= options["workers"]
+    of_each = {"use_gpu": use_gpu, "resources_per_worker": {"CPU": settings_of(options["assign"])[2].get("threads") or 1}}
     given = {"name": (command.__module__, command.__name__), "options": {**options, "ray": None, "workers": 1}}
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         trainer = train_torch.TorchTrainer(
@@ -127,7 +131,7 @@ def work_on_ray(config: Mapping[str, Any]) -> str:
     with command_line(), contextlib.redirect_stdout(printed):
         try:
             os.chdir(config["folder"])
-            with joined(options["device"]):
+            with joined(_device(options)):
                 # Without what reads the options of a command line.
                 inspect.unwrap(getattr(importlib.import_module(module), name))(**options)
         except Exception as error:

@@ -19,10 +19,10 @@ _GROUPS = {
     "study": ("notebook desk pencil folder chair atlas paper clip", "exams reading office maps evenings notes"),
 }
 _OTHERS = 20
-_FIRST = "Ada Ben Cleo Dan Eva Finn Gus Hana Ivo Jana Kofi Lea Max Nia Omar Pia Quinn Rosa Sami Tess".split()
-_LAST = "Abel Brandt Costa Dahl Eder Fuchs Greco Haas Ito Jansen Klein Lund Moreau Novak Okoye Peters Rossi Sato".split()
-_CITIES = "Bergen Graz Lyon Porto".split()
-_ADJECTIVES = "light large steel small folding classic".split()
+_FIRST = "Ada Ben Cleo Dan Eva Finn Gus Hana Ivo Jana Kofi Lea Max Nia Omar Pia Quinn Rosa Sami Tess"
+_LAST = "Abel Brandt Costa Dahl Eder Fuchs Greco Haas Ito Jansen Klein Lund Moreau Novak Okoye Peters Rossi Sato"
+_CITIES = "Bergen Graz Lyon Porto"
+_ADJECTIVES = "light large steel small folding classic"
 _DAYS, _FIRST_DAY = 730, date(2024, 1, 1)
 OWN_FILES = OwnFiles(("customers.csv", "products.csv", "orders.csv"), lambda folder: (folder / "orders.csv").is_file())
 
@@ -51,6 +51,9 @@ def demo_tables() -> dict[str, list[tuple[object, ...]]]:
     products: list[tuple[object, ...]] = [("product_id", "name", "price", "description")]
     orders: list[tuple[object, ...]] = [("order_id", "customer_id", "product_id", "amount", "channel", "ordered")]
 
+    def one(words: str) -> str:
+        return random.choice(words.split())
+
     def of(group: str) -> str:
         """A group, or now and then any."""
         return random.choice(names) if random.randrange(100) < _OTHERS else group
@@ -58,20 +61,20 @@ def demo_tables() -> dict[str, list[tuple[object, ...]]]:
     stock: dict[str, list[int]] = {name: [] for name in names}
     for number in range(1, _PRODUCTS + 1):
         group = names[number % len(names)]
-        noun, adjective = random.choice(_GROUPS[group][0].split()), random.choice(_ADJECTIVES)
+        noun, adjective = one(_GROUPS[group][0]), one(_ADJECTIVES)
         stock[group].append(number)
-        words = f"{adjective} {noun} for {random.choice(_GROUPS[of(group)][1].split())}"
+        words = f"{adjective} {noun} for {one(_GROUPS[of(group)][1])}"
         products.append((number, f"{adjective} {noun} {number}", random.randrange(300, 12_000) / 100, words))
     groups = [random.choice(names) for _ in range(_CUSTOMERS)]
     for number, group in enumerate(groups, 1):
         age = 20 + 6 * names.index(group) + sum(random.randrange(12) for _ in range(3))
         joined = _FIRST_DAY - timedelta(days=random.randrange(_DAYS))
-        about = " ".join(random.choice(_GROUPS[of(group)][1].split()) for _ in range(3))
-        name, segment = f"{random.choice(_FIRST)} {random.choice(_LAST)} {number}", group if number % 5 == 0 else ""
-        customers.append((number, name, random.choice(_CITIES), age, joined, about, segment))
+        about = " ".join(one(_GROUPS[of(group)][1]) for _ in range(3))
+        name, segment = f"{one(_FIRST)} {one(_LAST)} {number}", group if number % 5 == 0 else ""
+        customers.append((number, name, one(_CITIES), age, joined, about, segment))
     for number in range(1, _ORDERS + 1):
         customer = random.randrange(_CUSTOMERS)
         product, day = random.choice(stock[of(groups[customer])]), _FIRST_DAY + timedelta(days=random.randrange(_DAYS))
-        amount, channel = random.randrange(200, 9_000) / 100, random.choice(("web", "web", "app", "shop"))
+        amount, channel = random.randrange(200, 9_000) / 100, one("web web app shop")
         orders.append((number, customer + 1, product, amount, channel, day))
     return {"customers": customers, "products": products, "orders": orders}

@@ -17,7 +17,7 @@ from clnr.engine.cpu.csr_arrays import numba_kernels
 from clnr.engine.cpu.threads import usable_threads
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.engine.gpu.triton_dense import triton_kernels
-from clnr.errors import DeviceError, option
+from clnr.errors import DeviceError
 from clnr.support.machine.devices import Asked, check_device, check_precision, check_threads
 
 PRECISION_VARIABLE = "CLNR_PRECISION"
@@ -40,7 +40,7 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
     has_cuda = torch.cuda.is_available()
     if device == "cuda" and not has_cuda:
         reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
-        raise DeviceError(f"device 'cuda' is not available: {reason}; use {option('device', 'cpu')}, or auto")
+        raise DeviceError(f"device 'cuda' is not available: {reason}; choose cpu, or auto")
     dtype = None if precision == "auto" else getattr(torch, precision)
     uses_gpu = has_cuda and device != "cpu"
     if uses_gpu and device == "auto" and triton_kernels() is None:
@@ -114,6 +114,6 @@ def cpu_engine(dtype: torch.dtype = torch.float32) -> Engine:
 def gpu_engine(dtype: torch.dtype | None = None) -> Engine:
     """The GPU engine: Triton's kernels, by default in bfloat16 where the GPU has it."""
     if triton_kernels() is None:
-        raise DeviceError(f"a GPU needs Triton, which is not installed: pip install triton; or use {option('device', 'cpu')}")
+        raise DeviceError("a GPU needs Triton, which is not installed: pip install triton; or choose cpu")
     device = torch.device("cuda", torch.cuda.current_device())
     return KernelEngine(device, dtype or (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32))

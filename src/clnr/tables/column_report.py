@@ -52,6 +52,8 @@ def describe_tables(db: Connection, edges: Staged, staged: StagedNodes, encoder:
                 if role == "label"
                 else "ignored"
                 if column in of.roles.ignored
+                else "it is an end of the edges"
+                if column in of.roles.ends
                 else encoder.unused.get(name, "")
             )
             info = ColumnInfo(title_of("nodes", of.kind), column, role, "", note)

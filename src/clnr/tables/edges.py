@@ -14,7 +14,8 @@ from clnr.errors import DataError, one_line, option
 from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
 from clnr.tables.io.open import Table
-from clnr.tables.io.sql import MISSING, Connection, plain_id, quoted, run, same_sum, stream_arrow, trimmed
+from clnr.tables.io.query import file_in_sql
+from clnr.tables.io.sql import MISSING_WORDS, Connection, as_text, plain_id, quoted, run, same_sum, stream_arrow, trimmed
 from clnr.tables.kinds import NamedTable, node_id
 from clnr.tables.roles import EdgeRoles
 from clnr.tables.table_arguments import TableArguments
@@ -48,17 +49,18 @@ def stage_edges(db: Connection, edges: Staged, arguments: TableArguments) -> tup
             f"{prefix}{plain_id(table.columns[end].sql)}"
             for prefix, end in zip(prefixes, (roles.source, roles.target), strict=True)
         ]
-        weight = "1.0::DOUBLE" if roles.weight is None else f"TRY_CAST({trimmed(table.columns[roles.weight].sql)} AS DOUBLE)"
+        weight = "1.0::DOUBLE" if roles.weight is None else f"TRY_CAST({as_text(table.columns[roles.weight].sql)} AS DOUBLE)"
         kind = quoted(named.kind) if named.kind is not None else "NULL::VARCHAR"
         moment, end = _until(db, table, roles, arguments.until) if roles.until is not None else ("NULL::DOUBLE", 0.0)
-        given = "NULL" if roles.weight is None else trimmed(table.columns[roles.weight].sql)
+        given, when = ("NULL" if each is None else as_text(table.columns[each].sql) for each in (roles.weight, roles.until))
         selected = f"{ends[0]} AS s, {ends[1]} AS t, {weight} AS w, {kind} AS kind, {moment} AS moment, {given} AS given"
+        selected += f", {when} AS given_time"
         run(db, f"CREATE OR REPLACE TEMP TABLE staged AS SELECT {selected} FROM {table.sql}", table.name)
         ((rows,),) = run(db, "SELECT count(*) FROM staged", table.name)
         _check_rows(db, table, roles)
         if roles.until is not None:
             ((later,),) = run(db, f"SELECT count(*) FROM staged WHERE moment >= {end!r}", table.name)
-            notes += [f"{table.name}: left out: {plural(later, 'edge')} of {rows:,} after {arguments.until}"] if later else []
+            notes += [f"left out: {plural(later, 'edge')} of {rows:,} in {table.name} after {arguments.until}"] if later else []
         kept = f"s IS NOT NULL AND t IS NOT NULL{'' if roles.until is None else f' AND moment < {end!r}'}"
         ((missing,),) = run(db, "SELECT count(*) FROM staged WHERE s IS NULL OR t IS NULL", table.name)
         if missing:
@@ -68,7 +70,7 @@ def stage_edges(db: Connection, edges: Staged, arguments: TableArguments) -> tup
         run(db, f"INSERT INTO edges SELECT s, t, w, kind FROM staged WHERE {kept}", table.name)
         run(db, "DROP TABLE staged", table.name)
     if not run(db, "SELECT 1 FROM edges LIMIT 1", "edges"):
-        raise DataError(f"{edges_title(edges)}: it has no edges")
+        raise DataError(f"{edges_title(edges)}: {'; '.join(['it has no edges', *notes])}")
     if not weighted:
         run(db, "ALTER TABLE edges DROP w", "edges")
     return counts, notes
@@ -78,64 +80,50 @@ def _about_missing(db: Connection, table: Table, roles: EdgeRoles, missing: int,
     """How many edges lack an end, and by which words."""
     words = dict[str, int]()
     for end in (roles.source, roles.target):
-        text = f"trim(CAST({table.columns[end].sql} AS VARCHAR))"
-        for word, count in run(
-            db,
-            f"SELECT {text}, count(*) FROM {table.sql} WHERE {trimmed(table.columns[end].sql)} IS NULL GROUP BY 1",
-            table.name,
-        ):
-            name = word if word in MISSING and word else "empty"
+        word = trimmed(table.columns[end].sql)
+        sql = f"SELECT {word}, count(*) FROM {table.raw} WHERE {word} IS NULL OR {word} IN {MISSING_WORDS} GROUP BY 1"
+        for word, count in run(db, sql, table.name):
+            name = word or "empty"
             words[name] = words.get(name, 0) + count
     found = ", ".join(f"{word} in {count:,}" for word, count in sorted(words.items(), key=lambda each: (-each[1], each[0])))
-    return f"{table.name}: left out: {plural(missing, 'edge')} of {rows:,} without an end, which is {found}"
+    return f"left out: {plural(missing, 'edge')} of {rows:,} in {table.name} without an end, which is {found}"
 
 
 def _check_rows(db: Connection, table: Table, roles: EdgeRoles) -> None:
-    """Raise on the first row whose weight, kind or time cannot be right."""
+    """Raise on the first row whose weight or time cannot be right."""
     wrong = list[tuple[str, str, str, str]]()
     if roles.weight is not None:
-        fill = _filling(table, roles)
+        of_weight = f"'{roles.weight}', taken as the weight,"
+        no_number = f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}"
         wrong += [
-            (roles.weight, "given IS NULL", "is missing", fill),
-            (
-                roles.weight,
-                f"w IS NULL OR isnan(w) OR abs(w) > {LARGEST_WEIGHT!r}",
-                "is no weight",
-                "weights are numbers from 0 on",
-            ),
-            (roles.weight, "w < 0", "is negative", "a weight says how close two nodes are: leave such edges out by a query"),
+            (of_weight, "given", "given IS NULL", _filling(table, roles.weight)),
+            (of_weight, "given", no_number, "weights are numbers from 0 on"),
+            (of_weight, "given", "w < 0", "a weight says how close two nodes are: leave such edges out by a query"),
         ]
     if roles.until is not None:
-        wrong.append(
-            (
-                roles.until,
-                "moment IS NULL OR NOT isfinite(moment)",
-                "is no time",
-                "times are dates such as 2020-12-31, or numbers",
-            )
-        )
-    for column, test, what, cure in wrong:
+        no_time = "moment IS NULL OR NOT isfinite(moment)"
+        wrong.append((f"'{roles.until}'", "given_time", no_time, "times are dates such as 2020-12-31, or numbers"))
+    for column, given, test, cure in wrong:
         numbered = "(SELECT *, row_number() OVER () AS row FROM staged)"
-        sql = f"SELECT given, row FROM {numbered} WHERE ({test}) AND s IS NOT NULL AND t IS NOT NULL"
-        for given, row in run(db, f"{sql} ORDER BY row LIMIT 1", table.name):
-            value = f", '{one_line(given, 40)}'," if given is not None and column == roles.weight else ""
-            role = "" if column != roles.weight else "the weight "
-            raise DataError(f"{table.name}: {role}'{column}'{value} in row {row:,} {what}; {cure}")
+        sql = f"SELECT {given}, row FROM {numbered} WHERE ({test}) AND s IS NOT NULL AND t IS NOT NULL"
+        for value, row in run(db, f"{sql} ORDER BY row LIMIT 1", table.name):
+            what = "missing" if value is None else f"'{one_line(value, 40)}'"
+            raise DataError(f"{table.name}: {column} is {what} in row {row:,}; {cure}")
 
 
-def _filling(table: Table, roles: EdgeRoles) -> str:
+def _filling(table: Table, weight: str) -> str:
     """The query that reads a missing weight as 1."""
-    a, b, w = ('"' + name.replace('"', '""') + '"' for name in (roles.source, roles.target, str(roles.weight)))
-    if table.name.startswith("the "):
+    if table.name.startswith("the ") or not table.has_header:
         return "fill it in, or leave such rows out"
-    query = f"SELECT {a} AS source, {b} AS target, coalesce(TRY_CAST({w} AS DOUBLE), 1) AS weight FROM {quoted(table.name)}"
+    w = weight if weight.isidentifier() else '"' + weight.replace('"', '""') + '"'
+    query = f"SELECT * REPLACE (coalesce(TRY_CAST({w} AS DOUBLE), 1) AS {w}) FROM {file_in_sql(table.name)}"
     return f"fill it in, such as by 1: {option('edges', query)}"
 
 
 def _until(db: Connection, table: Table, roles: EdgeRoles, until: str | None) -> tuple[str, float]:
     """The time of a row in SQL, and the first time after ``until``; a date lasts until its end."""
     column, last = table.columns[str(roles.until)], str(until).rpartition("=")[2].strip()
-    text = trimmed(column.sql)
+    text = as_text(column.sql)
     number = f"TRY_CAST({text} AS DOUBLE)"
     ((numeric,),) = run(db, f"SELECT count({text}) = count({number}) FROM {table.sql}", table.name)
     if numeric:
@@ -213,7 +201,7 @@ def merge_edges(
         if largest > LARGEST_WEIGHT:
             raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
         if zeros:
-            notes.append(f"{title}: {plural(zeros, 'edge')} of weight 0 left out")
+            notes.append(f"left out: {plural(zeros, 'edge')} of weight 0")
             run(db, "DELETE FROM distinct_edges WHERE CAST(w AS FLOAT) = 0", title)
     if not run(db, "SELECT 1 FROM distinct_edges LIMIT 1", title) and arguments.base is None:
         raise DataError(f"{title}: there are no edges between two different nodes")

@@ -29,7 +29,9 @@ def choose_encoder(db: Connection, staged: StagedNodes, arguments: TableArgument
     if arguments.fitted is not None:
         encoder, base = FeatureEncoder.of(arguments.fitted), arguments.base
         if base is not None and (encoder.width, encoder.sparse) != (base.num_features, base.sparse):
-            raise DataError(f"the encoder of the earlier graph makes {encoder.width:,} features, and it has {base.num_features:,}")
+            raise DataError(
+                f"the encoder of the earlier graph makes {encoder.width:,} features, and it has {base.num_features:,}"
+            )
         return encoder, _about_missing(staged, encoder, arguments)
     by_kind, asked = {}, arguments.features is not None
     for each in staged.kinds:
@@ -40,7 +42,7 @@ def choose_encoder(db: Connection, staged: StagedNodes, arguments: TableArgument
             name: kind for given, kind in arguments.types.items() for name in columns_called([given], each.table, each.kind)
         }
         if wrong := [name for name in (*named, *types) if name not in free]:
-            raise DataError(f"{each.table.name}: '{wrong[0]}' is the id, the label or the name of nodes, and no feature")
+            raise DataError(f"{each.table.name}: '{wrong[0]}' is the id, the label, the name or an end, and no feature")
         encoder = FeatureEncoder.fit(db, each.table, columns, types, asked)
         unasked = {name: "it is called label, and was not asked for" for name in free if plain(name) == "label" and not asked}
         by_kind[each.kind or ""] = replace(encoder, unused={**encoder.unused, **unasked})

@@ -28,12 +28,13 @@ def check_unknown_ends(db: Connection, title: str, nodes: str, asked: str | None
     if not lost:
         return []
     ((rows,),) = run(db, "SELECT count(*) FROM edges", title)
-    found = f"{plural(lost, 'edge')} of {counts['rows']:,} with an end that is not in {nodes}, such as '{one_line(first, 80)}'"
+    unknown = f"an end that is not in {nodes}, such as '{one_line(first, 80)}'"
     if asked is None and lost > _MOST_UNKNOWN * rows:
         ways = f"{option('unknown_ends', 'keep')} makes nodes of them, {option('unknown_ends', 'drop')} leaves the edges out"
         ((node,),) = run(db, "SELECT id FROM ids LIMIT 1", title)
-        raise DataError(f"{title}: there are {found}; ids there are such as '{one_line(node, 80)}'; {ways}")
-    return [f"left out: {found}"]
+        found = f"{lost:,} of {plural(rows, 'edge')} {'has' if lost == 1 else 'have'} {unknown}"
+        raise DataError(f"{title}: {found}; ids there are such as '{one_line(node, 80)}'; {ways}")
+    return [f"left out: {plural(lost, 'edge')} of {counts['rows']:,} with {unknown}"]
 
 
 def check_labels_hidden(db: Connection, staged: StagedNodes, encoder: FeatureEncoder, asked: tuple[str, ...]) -> None:

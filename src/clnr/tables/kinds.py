@@ -58,7 +58,7 @@ def check_kinds(edges: Any, nodes: Any, extends: bool) -> None:
         raise DataError(f"nodes are of several kinds ({kinds}), so {which} must name those that it joins; {_edge_naming()}")
     if joined and of_nodes and not named:
         ways = " or ".join(option("nodes", {kind: "FILE"}) for kind in joined)
-        raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: name the kind of the node table: {ways}")
+        raise DataError(f"edges name kinds of nodes ({', '.join(joined)}): name that of the node table, too: {ways}")
     bare, unused = [kind for kind in joined if kind not in named], [kind for kind in named if kind not in joined]
     if bare and unused and not extends:
         both = f"edges name the kind '{bare[0]}', which has no table, and none names '{unused[0]}', which has one"

@@ -16,11 +16,11 @@ from clnr.tables.io.sql import (
     WHOLE,
     Column,
     Connection,
+    as_text,
     plain_id,
     quoted,
     run,
     stream_arrow,
-    trimmed,
 )
 from clnr.tables.kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, NamedTable, node_id, qualified_name
 from clnr.tables.roles import NAMES, NodeRoles, columns_called, plain
@@ -117,7 +117,8 @@ def _check_ids(db: Connection, of: StagedKind) -> int:
     twice = f"SELECT id, min(i) + 1, max(i) + 1 FROM {of.table.sql} GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
     for node, first, second in run(db, twice, title):
         cure = f"keep one row of a node, or name another column: {option('id')}"
-        raise DataError(f"{title}: {key} is '{one_line(node, 80)}' in rows {first:,} and {second:,}; {cure}")
+        plain_node = node if of.kind is None else node.partition(":")[2]
+        raise DataError(f"{title}: {key} is '{one_line(plain_node, 80)}' in rows {first:,} and {second:,}; {cure}")
     return int(count)
 
 
@@ -175,7 +176,7 @@ def _names(db: Connection, of: StagedKind, arguments: TableArguments) -> str | N
         column = of.table.columns[name]
         if name in asked or not column.is_of(("VARCHAR",)) or arguments.names is not None:
             continue
-        value = trimmed(column.sql)
+        value = as_text(column.sql)
         ((count, distinct),) = run(db, f"SELECT count({value}), count(DISTINCT {value}) FROM {of.table.sql}", of.table.name)
         if count and distinct >= NEARLY_ALL * count and 2 * count > _rows(db, of.table):
             return name
@@ -247,7 +248,7 @@ def written_columns(staged: StagedNodes) -> dict[str, str]:
         values = [sql if same else f"CAST({sql} AS VARCHAR)" for _, sql, _ in columns]
         kept[columns[0][0]] = values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
     if (of_all := name_column(staged)) == NODE_NAME:
-        texts = (trimmed(each.table.columns[each.names].sql) for each in staged.kinds if each.names is not None)
+        texts = (as_text(each.table.columns[each.names].sql) for each in staged.kinds if each.names is not None)
         kept[of_all] = f"coalesce({', '.join(texts)}, NULL)"
     return kept
 

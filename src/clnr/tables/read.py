@@ -279,7 +279,9 @@ def _open(db: Connection, arguments: TableArguments) -> tuple[Staged, list[tuple
             for kind, end in zip(named.ends or (None, None), (roles.source, roles.target), strict=True)
             if kind == each.kind
         ]
-        tables.append((each, node_roles(each, arguments, ends, db)))
+        same = (each.table.name, [*each.table.columns])
+        is_of_edges = any((named.table.name, [*named.table.columns]) == same for named, _ in found)
+        tables.append((each, node_roles(each, arguments, ends, is_of_edges, db)))
     staged = []
     for named, roles in found:
         if roles is None:
@@ -304,7 +306,7 @@ def _add_nodes(db: Connection, staged: StagedNodes, kinds: tuple[str, ...], argu
         if kind in bare or keep or not with_table:
             added = add_nodes(db, staged, kind, known)
             if kind in with_table and added:
-                notes.append(f"{staged.table.name}: {plural(added, 'node')} of edges added, whose columns are empty")
+                notes.append(f"added: {plural(added, 'node')} that {staged.table.name} lacks, with empty columns")
             elif kind is not None and with_table:
                 notes.append(f"nodes of the kind '{kind}' have no table; they come from the edges")
     return notes

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.graph.table_info import title_of
 from clnr.tables.io.open import Table
-from clnr.tables.io.sql import Connection, plain_id, run, trimmed
+from clnr.tables.io.sql import Connection, as_text, plain_id, run
 from clnr.tables.io.text_files import ID_NAME
 from clnr.tables.kinds import NamedTable, qualified_name
 from clnr.tables.table_arguments import TableArguments
@@ -53,13 +53,14 @@ class EdgeRoles(NamedTuple):
 
 
 class NodeRoles(NamedTuple):
-    """The columns of a table of nodes: ``free`` ones may be features or a name."""
+    """The columns of a table of nodes: ``free`` ones may be features or a name; ``ends`` are of edges in the same table."""
 
     id: str
     label: str | None
     names: str | None
     free: tuple[str, ...]
     ignored: tuple[str, ...]
+    ends: tuple[str, ...]
 
 
 def plain(name: str) -> str:
@@ -109,7 +110,7 @@ def check_named(arguments: TableArguments, edges: Sequence[NamedTable], nodes: S
     places = {**dict.fromkeys(("source", "target", "weight", "until_column"), of_edges)}
     places |= {**dict.fromkeys(("id", "label", "names", "features", "types"), of_nodes), "ignore": [*of_edges, *of_nodes]}
     for argument, tables in places.items():
-        role = {"until_column": "until", "types": "as", "names": "name"}.get(argument, argument)
+        role = option(argument.removesuffix("_column"))
         for name in arguments.names_of(argument):
             there = any(columns_called([name], table, kind) for table, kind in tables)
             parts = [name] if there else name.split(",")
@@ -186,8 +187,10 @@ def _ends_of_kinds(named: NamedTable, by_name: dict[str, str]) -> tuple[str, str
     return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
 
 
-def node_roles(named: NamedTable, arguments: TableArguments, ends: Sequence[str], db: Connection) -> NodeRoles:
-    """The roles of the columns of a table of nodes; ``ends`` are the columns of edges that have its ids."""
+def node_roles(
+    named: NamedTable, arguments: TableArguments, ends: Sequence[str], is_of_edges: bool, db: Connection
+) -> NodeRoles:
+    """The roles of the columns of a table of nodes; ``ends`` are the columns of edges that have its ids, maybe its own."""
     table, kind = named.table, named.kind
     before = _as_before(arguments, table, title_of("nodes", kind))
     ignored = columns_called(arguments.names_of("ignore"), table, kind)
@@ -203,8 +206,9 @@ def node_roles(named: NamedTable, arguments: TableArguments, ends: Sequence[str]
         key = first if first is not None and _are_distinct(db, table, first) else None
     if key is None:
         raise DataError(f"{table.name}: no column tells the ids of nodes; name it: {option('id')}; {shown(db, table)}")
-    free = tuple(column for column in table.columns if column not in {*taken, key})
-    return NodeRoles(key, label, names, free, ignored)
+    own = tuple(end for end in dict.fromkeys(ends) if is_of_edges and end not in {*taken, key})
+    free = tuple(column for column in table.columns if column not in {*taken, key, *own})
+    return NodeRoles(key, label, names, free, ignored, own)
 
 
 def _are_distinct(db: Connection, table: Table, column: str) -> bool:
@@ -257,16 +261,16 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
     if not known and not is_usual and all(ID_NAME.search(end) and len(plain(end)) > 2 for end in ends):
         a, b = (re.sub(r"(?i)[\W_]*id$", "", end).casefold() for end in ends)
         forms = f"{option('edges', {(a, 'RELATION', b): 'FILE'})} {option('nodes', {'KIND': 'FILE'})}"
-        called = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes"
-        found = f"{called}, none as '{of_nodes.id}' of {nodes.name}"
-        one = f"or name the ends, if they are one: {option('source')}, {option('target')}"
+        found = f"its ends, '{ends[0]}' and '{ends[1]}', are called as ids of two kinds of nodes, and that of {nodes.name} is "
+        found += f"'{of_nodes.id}'"
+        one = f"if they are one kind, name the ends: {option('source')}, {option('target')}"
         raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; {one}")
 
 
 def check_no_counters(db: Connection, edges: Table, roles: EdgeRoles) -> None:
     """Raise if what is an end for want of other columns counts the rows, or has years, of which the other end has none."""
     for end, other in ((roles.source, roles.target), (roles.target, roles.source)) if roles.by_place else ():
-        a, b = (f"TRY_CAST({trimmed(edges.columns[column].sql)} AS DOUBLE)" for column in (end, other))
+        a, b = (f"TRY_CAST({as_text(edges.columns[column].sql)} AS DOUBLE)" for column in (end, other))
         rows = f"(SELECT {a} AS a, {b} AS b, row_number() OVER () AS row FROM {edges.sql})"
         apart = "NOT bool_or(a IN (SELECT b FROM both_ends WHERE b IS NOT NULL))"
         years = f"bool_and(a = floor(a) AND a BETWEEN {_YEARS[0]} AND {_YEARS[1]})"
@@ -274,13 +278,14 @@ def check_no_counters(db: Connection, edges: Table, roles: EdgeRoles) -> None:
         sql = f"WITH both_ends AS {rows} SELECT {apart}, coalesce({years}, false), coalesce({counts}, false) FROM both_ends"
         ((is_apart, has_years, is_counter),) = run(db, sql, edges.name)
         if is_apart and (has_years or is_counter):
-            what = f"'{end}' {'has years' if has_years else 'counts the rows'}, and is no end unless it is named"
+            role = "source" if end == roles.source else "target"
+            what = f"'{end}', taken as the {role}, {'has years' if has_years else 'counts the rows'}; name the ends"
             raise DataError(f"{edges.name}: {what}: {option('source')}, {option('target')}; {shown(db, edges)}")
 
 
 def shown(db: Connection, table: Table, nodes: Sequence[tuple[NamedTable, NodeRoles]] = ()) -> str:
     """The columns of a table, three values of each, and how many of its values are ids of nodes."""
-    selected = ", ".join(f"left({trimmed(c)}, 100)" for c, _ in table.columns.values())
+    selected = ", ".join(f"left({as_text(c)}, 100)" for c, _ in table.columns.values())
     rows = run(db, f"SELECT {selected} FROM {table.sql} LIMIT {_SEEN_ROWS}", table.name)
     letters = sorted((_VALUE_LETTERS[0], _ALL_LETTERS // (_SHOWN_VALUES * len(table.columns)), _VALUE_LETTERS[1]))[1]
     words = []

@@ -136,7 +136,7 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
     for column, kind in given.types.items():
         check_type("each column of types", column, str, "text", DataError)
         if kind not in TYPES:
-            raise UnknownName(f"type for column '{column}'", str(kind), TYPES)
+            raise UnknownName(f"type of '{column}':", str(kind), TYPES)
     lists: dict[str, Any] = {
         name: _columns(name, getattr(given, name)) for name in _SEVERAL if getattr(given, name) is not None
     }
@@ -147,8 +147,9 @@ def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **na
     for role, columns in roles.items():
         if both := [column for column in columns if column in given.names_of("ignore")]:
             raise DataError(f"column '{both[0]}' cannot be both {role} and ignored; leave out one of the two")
-    if given.label is not None and given.label in (*given.names_of("features"), *given.types):
-        raise DataError(f"column '{given.label}' is the label, which is never a feature; leave it out of the others")
+    for name in ("features", "types"):
+        if given.label is not None and given.label in given.names_of(name):
+            raise DataError(f"column '{given.label}' is the label, which is never a feature; leave it out of {option(name)}")
     check_kinds(given.edges, given.nodes, extends=given.base is not None)
     if given.feature_matrix is not None and node_kinds(given.edges, given.nodes):
         raise DataError("a feature matrix does not work with several kinds of nodes: leave it out")
@@ -190,8 +191,11 @@ def _check_earlier(given: TableArguments) -> None:
         kind = "directed" if given.is_directed else "undirected"
         raise DataError(f"the earlier graph is {kind}, so {option('directed', given.directed)} cannot extend it")
     if given.edges is not None and bool(base.info.edge_kinds) != given.has_edge_kinds:
-        has = "kinds" if base.info.edge_kinds else "no kinds"
-        raise DataError(f"the earlier graph has {has} of edges, unlike these tables: {option('edges')}")
+        if not base.info.edge_kinds:
+            raise DataError(f"the earlier graph has one kind of edges: give these without a name, {option('edges', 'FILE')}")
+        known = list(base.info.edge_kinds)
+        form = option("edges", {known[0]: "FILE"})
+        raise DataError(f"the earlier graph has edges of the kinds {'; '.join(known)}: name the kind of these: {form}")
     kinds, named = base.info.node_kinds, node_kinds(given.edges, given.nodes)
     if bool(kinds) != bool(named):
         has = f"the kinds {', '.join(kinds)}" if kinds else "one kind"

@@ -15,7 +15,7 @@ from clnr.errors import DataError, UnknownName, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
 from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
-from clnr.tables.io.sql import DATETIMES, NUMBERS, Column, plain_id, quoted, trimmed
+from clnr.tables.io.sql import DATETIMES, NUMBERS, Column, as_text, plain_id, quoted
 
 # The most values of a category, and letters of these, that are named where it is described.
 _NAMED_VALUES, _NAMED_LETTERS = 6, 60
@@ -108,8 +108,7 @@ class ColumnEncoder:
 
     def missing_sql(self, column: Column) -> str:
         """Whether a value of a column is missing."""
-        value = trimmed(column.sql) if self.kind == "category" else self.sql(column)
-        return self.column_type.missing.format(value=value, width=self.width)
+        return self.column_type.missing.format(value=self.sql(column), width=self.width)
 
     def sql(self, column: Column | None) -> str:
         """What to select of a column; None is one that the table lacks."""
@@ -139,34 +138,22 @@ def _is_unicode(texts: tuple[str, ...]) -> bool:
 
 def number_sql(column: Column) -> str:
     """A finite number, or NULL."""
-    if column.is_of((*NUMBERS, "BOOLEAN")):
-        return _finite_sql(f"CAST({column.sql} AS DOUBLE)")
-    return number_in(trimmed(column.sql))
-
-
-def number_in(text: str) -> str:
-    """The finite number that is trimmed text, or NULL."""
-    return _finite_sql(f"TRY_CAST({text} AS DOUBLE)")
-
-
-def _finite_sql(value: str) -> str:
+    typed = column.is_of((*NUMBERS, "BOOLEAN"))
+    value = f"CAST({column.sql} AS DOUBLE)" if typed else f"TRY_CAST({as_text(column.sql)} AS DOUBLE)"
     return f"CASE WHEN isfinite({value}) THEN {value} END"
 
 
 def time_sql(column: Column) -> str:
     """A time in seconds since 1970, or NULL: of text, that of ISO 8601."""
-    return f"epoch(CAST({column.sql} AS TIMESTAMP))" if column.is_of(DATETIMES) else time_in(trimmed(column.sql))
-
-
-def time_in(text: str) -> str:
-    """The time that is trimmed text, or NULL."""
-    pattern = quoted("^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})")
+    if column.is_of(DATETIMES):
+        return f"epoch(CAST({column.sql} AS TIMESTAMP))"
+    text, pattern = as_text(column.sql), quoted("^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})")
     return f"CASE WHEN regexp_matches({text}, {pattern}) THEN epoch(TRY_CAST({text} AS TIMESTAMP)) END"
 
 
 def boolean_sql(column: Column) -> str:
     """1, 0 or NULL."""
-    text = f"lower({trimmed(column.sql)})"
+    text = f"lower({as_text(column.sql)})"
     yes, no = (", ".join(map(quoted, words)) for words in (TRUE, FALSE))
     return f"CASE WHEN {text} IN ({yes}) THEN 1.0::DOUBLE WHEN {text} IN ({no}) THEN 0.0::DOUBLE END"
 
@@ -174,7 +161,7 @@ def boolean_sql(column: Column) -> str:
 def tags_sql(column: Column, separator: str) -> str:
     """A list of distinct tags, or NULL if there are none; of text, what stands between separators."""
     c, kind = column
-    parts = f"CAST({c} AS VARCHAR[])" if kind.endswith("]") else f"string_split({trimmed(c)}, {quoted(separator)})"
+    parts = f"CAST({c} AS VARCHAR[])" if kind.endswith("]") else f"string_split({as_text(c)}, {quoted(separator)})"
     tags = f"list_distinct([trim(x) FOR x IN {parts} IF x IS NOT NULL AND trim(x) <> ''])"
     return f"CASE WHEN len({tags}) > 0 THEN list_sort({tags}) END"
 
@@ -284,7 +271,7 @@ COLUMN_TYPES = {
     "boolean": ColumnType("boolean", "DOUBLE", lambda _, column: boolean_sql(column), _encode_number, scaling="0 or 1"),
     "category": ColumnType("category", "VARCHAR", lambda _, column: plain_id(column.sql), _encode_category, token="value"),
     "text": ColumnType(
-        "text", "VARCHAR", lambda _, column: trimmed(column.sql), partial(_encode_bag, split_words), token="word"
+        "text", "VARCHAR", lambda _, column: as_text(column.sql), partial(_encode_bag, split_words), token="word"
     ),
     "tags": ColumnType(
         *("list", "VARCHAR[]", lambda encoder, column: tags_sql(column, encoder.separator), partial(_encode_bag, split_tags)),

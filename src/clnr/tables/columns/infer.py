@@ -12,16 +12,14 @@ from clnr.tables.columns.column_types import (
     TRUE,
     ColumnEncoder,
     boolean_sql,
-    number_in,
     number_sql,
     tags_sql,
-    time_in,
     time_sql,
     vector_sql,
 )
 from clnr.tables.columns.text_words import Split, learn_vocabulary, split_tags, split_words
 from clnr.tables.io.open import Table
-from clnr.tables.io.sql import DATETIMES, NESTED, NUMBERS, Column, Connection, plain_id, quoted, run, trimmed, whole_sums
+from clnr.tables.io.sql import DATETIMES, NESTED, NUMBERS, Column, Connection, as_text, plain_id, quoted, run, whole_sums
 from clnr.tables.io.text_files import ID_NAME
 
 NEARLY_ALL = 0.95
@@ -116,16 +114,9 @@ def _count(db: Connection, table: Table, columns: Sequence[str]) -> dict[str, _C
     found: dict[str, _Counts] = {}
     for first in range(0, len(columns), at_once):
         some = columns[first : first + at_once]
-        values = (
-            f"{plain_id(table.columns[name].sql)} AS v{place}, {table.columns[name].sql} AS c{place}"
-            for place, name in enumerate(some)
-        )
-        # Stored, since a query in a query is planned for seconds.
-        run(db, f"CREATE OR REPLACE TEMP TABLE texts AS SELECT i, {', '.join(values)} FROM {table.sql}", table.name)
-        read = (_read(table.columns[name], place) for place, name in enumerate(some))
-        rows_sql = f"(SELECT i, {', '.join(read)} FROM texts)"
+        read = ", ".join(_read(table.columns[name], place) for place, name in enumerate(some))
         aggregates = [each for place in range(len(some)) for each in _aggregates(place)]
-        (row,) = run(db, f"SELECT {', '.join(aggregates)} FROM {rows_sql}", table.name)
+        (row,) = run(db, f"SELECT {', '.join(aggregates)} FROM (SELECT i, {read} FROM {table.sql})", table.name)
         width = len(_Counts._fields) - 1
         found |= {name: _Counts(rows, *row[width * place : width * (place + 1)]) for place, name in enumerate(some)}
     return found
@@ -133,11 +124,8 @@ def _count(db: Connection, table: Table, columns: Sequence[str]) -> dict[str, _C
 
 def _read(column: Column, place: int) -> str:
     """A value as text, as a number and as a time, in SQL."""
-    typed, v = Column(f"c{place}", column.kind), f"v{place}"
-    is_number, is_time = column.is_of((*NUMBERS, "BOOLEAN")), column.is_of(DATETIMES)
-    number = number_sql(typed) if is_number else number_in(v)
-    time = "NULL::DOUBLE" if is_number else time_sql(typed) if is_time else time_in(v)
-    return f"{v}, {number} AS n{place}, {time} AS t{place}"
+    time = "NULL::DOUBLE" if column.is_of((*NUMBERS, "BOOLEAN")) else time_sql(column)
+    return f"{plain_id(column.sql)} AS v{place}, {number_sql(column)} AS n{place}, {time} AS t{place}"
 
 
 def _aggregates(place: int) -> list[str]:
@@ -191,7 +179,7 @@ def _type_of(name: str, column: Column, of: _Counts, asked: bool) -> str | tuple
 
 def _signed(db: Connection, table: Table, name: str) -> DataError:
     """The error for text that looks like numbers."""
-    text = trimmed(table.columns[name].sql)
+    text = as_text(table.columns[name].sql)
     sql = (
         f"SELECT DISTINCT {text} AS v FROM {table.sql} WHERE v IS NOT NULL AND TRY_CAST(v AS DOUBLE) IS NULL ORDER BY v LIMIT 3"
     )
@@ -233,7 +221,7 @@ def _seconds(column: Column) -> str:
 
 
 def _refuse_unreadable(db: Connection, table: Table, name: str, value: str, kind: str) -> None:
-    text = trimmed(table.columns[name].sql)
+    text = as_text(table.columns[name].sql)
     sql = f"SELECT {text}, i + 1 FROM {table.sql} WHERE {text} IS NOT NULL AND ({value}) IS NULL ORDER BY i LIMIT 1"
     for found, row in run(db, sql, table.name):
         cure = f"choose another type ({option('types')}), or write it otherwise by a query"
@@ -258,7 +246,7 @@ def _bag(
 ) -> Inferred:
     """A bag of words or of tags; no feature if hardly any two rows share one."""
     split: Split = split_tags if kind == "tags" else split_words
-    selected = tags_sql(column, separator) if kind == "tags" else trimmed(column.sql)
+    selected = tags_sql(column, separator) if kind == "tags" else as_text(column.sql)
     words = learn_vocabulary(chunks(name, selected), _MOST_WORDS, _WORD_BUCKETS, split)
     if not words.weights:
         return "there are no words in it"
@@ -271,7 +259,7 @@ def _bag(
 
 def _of_tags(db: Connection, table: Table, name: str, column: Column, chunks: Chunks) -> Inferred:
     """Text as a list: of numbers in brackets, else of tags between the commonest separator."""
-    text = trimmed(column.sql)
+    text = as_text(column.sql)
     if vector := _of_vector(db, table, name, column):
         return vector
     counts = ", ".join(f"sum(length({text}) - length(replace({text}, {quoted(sign)}, '')))" for sign in _SEPARATORS)
@@ -298,7 +286,7 @@ def _of_vector(db: Connection, table: Table, name: str, column: Column) -> Infer
     lengths = (
         "count(v), count(*) FILTER (given IS NOT NULL), min(len(v)), max(len(v)), count(*), bool_or(list_contains(v, NULL))"
     )
-    given = column.sql if column.kind.endswith("]") else trimmed(column.sql)
+    given = column.sql if column.kind.endswith("]") else as_text(column.sql)
     rows = f"(SELECT {value} AS v, {given} AS given FROM {table.sql})"
     ((present, some, shortest, longest, total, holes),) = run(db, f"SELECT {lengths} FROM {rows}", table.name)
     if not present or present < some or holes or shortest != longest or not longest:

@@ -13,7 +13,7 @@ from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
 from clnr.tables.io.query import run_query
-from clnr.tables.io.sql import Column, Connection, copies_folder, quoted, run, spill_folder
+from clnr.tables.io.sql import MISSING_WORDS, Column, Connection, copies_folder, quoted, run, spill_folder, trimmed
 from clnr.tables.io.text_files import check_names, ending_of, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
@@ -23,13 +23,13 @@ ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *JSON_ENDINGS)
 """How the names of files end that tables are read from."""
 _IN_PYTHON = "read it with networkx in Python, and give the graph to NodeEmbedder"
 _AS_CSV = "save the sheet as CSV"
+_GRAPH_FORMATS = {".graphml": "GraphML", ".gexf": "GEXF", ".gml": "GML", ".net": "a graph of Pajek"}
 _ELSEWHERE = {
-    **dict.fromkeys((".graphml", ".gexf", ".gml", ".net"), ("{} of a graph", _IN_PYTHON)),
+    **{ending: (name, _IN_PYTHON) for ending, name in _GRAPH_FORMATS.items()},
     **dict.fromkeys((".xlsx", ".xls", ".ods"), ("an Excel file", _AS_CSV)),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), ("an SQLite database", "export its tables as CSV")),
-    ".mat": ("a file of Matlab", "read it with scipy.io.loadmat in Python, and give the matrix to NodeEmbedder"),
+    ".mat": ("a Matlab file", "read it with scipy.io.loadmat in Python, and give the matrix to NodeEmbedder"),
 }
-_FORMAT_NAMES = {".graphml": "GraphML", ".gexf": "GEXF", ".gml": "GML", ".net": "the Pajek format"}
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -46,15 +46,17 @@ class Table:
 
     Attributes:
         name: What to call it in messages: the file, or the argument.
-        sql: What to write after FROM.
+        sql: What to write after FROM: text is trimmed; words for a missing value, and numbers that are not finite, are NULL.
         columns: By name, in order.
         has_header: Whether its columns have names of their own.
+        raw: The same as it was given.
     """
 
     name: str
     sql: str
     columns: dict[str, Column]
     has_header: bool = True
+    raw: str = ""
 
 
 def open_table(
@@ -78,8 +80,9 @@ def open_table(
         if copies == files:
             return table
         view = f'"{role} in UTF-8"'
-        run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
-    return replace(table, sql=view)
+        run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.raw}", path)
+    stored = _with_columns(path, view, {name: column.kind for name, column in table.columns.items()})
+    return replace(stored, has_header=table.has_header)
 
 
 def describe(db: Connection, name: str, sql: str) -> Table:
@@ -91,8 +94,18 @@ def describe(db: Connection, name: str, sql: str) -> Table:
 
 def _with_columns(name: str, sql: str, kinds: dict[str, str]) -> Table:
     columns = {column: Column(f"c{place}", kind) for place, (column, kind) in enumerate(kinds.items())}
-    named = ", ".join(column.sql for column in columns.values())
-    return Table(one_line(name), f"(SELECT * FROM {sql} AS given({named}))", columns)
+    raw = f"(SELECT * FROM {sql} AS given({', '.join(c for c, _ in columns.values())}))"
+    clean = ", ".join(map(_clean, columns.values()))
+    # In two steps, or text would be trimmed twice.
+    texts = ", ".join(f"{trimmed(c)} AS {c}" if kind == "VARCHAR" else c for c, kind in columns.values())
+    return Table(one_line(name), f"(SELECT {clean} FROM (SELECT {texts} FROM {raw}))", columns, raw=raw)
+
+
+def _clean(column: Column) -> str:
+    c, kind = column
+    if kind == "VARCHAR":
+        return f"CASE WHEN {c} NOT IN {MISSING_WORDS} THEN {c} END AS {c}"
+    return f"CASE WHEN isfinite({c}) THEN {c} END AS {c}" if kind in ("DOUBLE", "FLOAT") else c
 
 
 def is_query(given: Any) -> bool:
@@ -113,7 +126,6 @@ def find_files(path: str) -> list[str]:
         raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
     if (ending := ending_of(path)) not in ENDINGS:
         what, cure = _ELSEWHERE.get(ending, ("", ""))
-        what = what.format(_FORMAT_NAMES.get(ending))
         raise DataError(f"{one_line(path)}: {f'it is {what}, which is not read; {cure}' if what else _unknown_format()}")
     there = os.path.expanduser(path)
     files = [there] if _is_file(there) else sorted(filter(_is_file, glob.glob(there, recursive=True)))  # noqa: PTH207
@@ -183,7 +195,7 @@ def _json(db: Connection, path: str, files: list[str], role: str) -> Table:
         wanted = "nodes" if role.startswith("nodes") else next(name for name in _LINKS if name in lists)
         if not lists[wanted].kind.startswith("STRUCT"):
             raise DataError(f"{path}: its '{wanted}' are no list of objects")
-        table = describe(db, path, f"(SELECT unnest(x) FROM (SELECT unnest({lists[wanted].sql}) AS x FROM {table.sql}))")
+        table = describe(db, path, f"(SELECT unnest(x) FROM (SELECT unnest({lists[wanted].sql}) AS x FROM {table.raw}))")
     elif list(table.columns) == ["json"]:
         raise DataError(f"{path}: it has no rows with named columns")
     texts = {name: column.kind for name, column in table.columns.items()}
@@ -195,7 +207,7 @@ def _json(db: Connection, path: str, files: list[str], role: str) -> Table:
         for name, (c, kind) in table.columns.items()
     )
     kinds = {name: "VARCHAR" if name in as_text else kind for name, kind in texts.items()}
-    return _with_columns(path, f"(SELECT {', '.join(selected)} FROM {table.sql})", kinds)
+    return _with_columns(path, f"(SELECT {', '.join(selected)} FROM {table.raw})", kinds)
 
 
 def is_node_link(db: Connection, given: Any) -> bool:

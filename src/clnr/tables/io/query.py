@@ -22,6 +22,12 @@ READERS |= {"range", "generate_series", "repeat", "unnest"}
 _READER_OF = {**dict.fromkeys((".txt", ".dat", ".edges", ".edgelist"), "read_csv"), ".pq": "read_parquet"}
 
 
+def file_in_sql(path: str) -> str:
+    """What to write after FROM to read a file."""
+    reader = _READER_OF.get(ending_of(path))
+    return f"{reader}({quoted(path)})" if reader else quoted(path)
+
+
 def run_query(db: Connection, query: str, role: str) -> tuple[str, str]:
     """Run a query once: what to call it, and the relation of its rows, sorted unless it ends with ORDER BY, to come alike."""
     sql, name, into = query.strip().rstrip(";"), f"the query of {role}", f'"{role} query"'
@@ -58,9 +64,8 @@ def _check(db: Connection, sql: str, name: str) -> dict[str, Any]:
             raise DataError(f"{name}: a query may only read, also within WITH")
         if kind == "TABLE_FUNCTION" and (function := value["function"]["function_name"].lower()) not in READERS:
             raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
-        if kind == "BASE_TABLE" and (reader := _READER_OF.get(ending_of(value["table_name"]))):
-            given = quoted(value["table_name"])
-            raise DataError(f"{name}: DuckDB does not know the format of {given} by its name; write {reader}({given})")
+        if kind == "BASE_TABLE" and ending_of(file := value["table_name"]) in _READER_OF:
+            raise DataError(f"{name}: DuckDB does not know the format of {quoted(file)} by its name; write {file_in_sql(file)}")
     return parsed
 
 

@@ -104,16 +104,23 @@ def quoted(text: str) -> str:
 
 
 def trimmed(c: str) -> str:
-    """The trimmed text of an SQL expression; NULL for a word for a missing value."""
-    words = ", ".join(map(quoted, MISSING))
-    text = f"trim(CAST({c} AS VARCHAR), {quoted(_BLANKS)})"
-    return f"CASE WHEN {text} NOT IN ({words}) THEN {text} END"
+    """An expression as text without the blanks around it."""
+    return f"trim(CAST({c} AS VARCHAR), {quoted(_BLANKS)})"
+
+
+MISSING_WORDS = f"({', '.join(map(quoted, MISSING))})"
+"""These words in SQL, as a list behind IN."""
+
+
+def as_text(c: str) -> str:
+    return f"CAST({c} AS VARCHAR)"
 
 
 def plain_id(c: str) -> str:
-    """An id in SQL, as text: ``14226.0`` is ``14226``; NULL where it is missing."""
-    text = trimmed(c)
-    return f"regexp_replace({text}, '^(-?(0|[1-9][0-9]*))\\.0$', '\\1')"
+    """An id in SQL, as text: ``14226.0`` is ``14226``."""
+    text = as_text(c)
+    plain = f"regexp_replace({text}, '^(-?(0|[1-9][0-9]*))\\.0$', '\\1')"
+    return f"CASE WHEN suffix({text}, '.0') THEN {plain} ELSE {text} END"
 
 
 def whole_sums(value: str, low: float, high: float) -> tuple[str, str]:
@@ -229,7 +236,7 @@ def _in_one_line(message: str, name: str) -> str:
     elif line and (counts := _COLUMNS.findall(body)):
         sign = _DELIMITER.search(message)
         found = _fields(place, int(line[1]), sign[1] if sign else ",") or counts[-1][1]
-        reason = f"it has {found} columns, and {counts[-1][0]} are wanted"
+        reason = f"it has {found} columns, and the first row has {counts[-1][0]}"
     else:
         plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
         reason = next((reason for sign, reason in _REASONS.items() if sign in body), plain)

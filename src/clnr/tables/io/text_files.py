@@ -166,8 +166,8 @@ def read_head(path: Path, known: Collection[str], header: bool | None) -> Head |
     names, below = rows[0], rows[1:] if is_whole else rows[1:-1]
     for row, number in zip(below, numbers[1:], strict=False):
         if len(row) != len(names):
-            counts = f"it has {plural(len(row), 'column')}, and {len(names):,} are wanted"
-            raise DataError(f"{path}: line {skipped + number:,}: {counts}, as the first row has")
+            counts = f"it has {plural(len(row), 'column')}, and the first row has {len(names):,}"
+            raise DataError(f"{path}: line {skipped + number:,}: {counts}")
     has_header = _is_header(names, below, known, header)
     if has_header is None:
         line = one_line(first, 100)
