@@ -2,7 +2,6 @@
 
 import re
 
-import pyarrow as pa
 import pytest
 
 from clnr import NodeEmbedder
@@ -49,13 +48,3 @@ def test_each_method_of_it_speaks_python(tmp_path):
     made.save(tmp_path / "mine")
     with pytest.raises(ClnrError, match=r"overwrite it with force=True$"):
         made.save(tmp_path / "mine")
-
-
-def test_plans_and_warnings_speak_python_too(written):
-    ages = ["lots", *map(str, range(20, 59))]
-    nodes = pa.table({"id": [str(i) for i in range(40)], "age": ages})
-    embedder = NodeEmbedder("CLNR", epochs=1, device="cpu")
-    plan = embedder.plan((str(written / "e.csv"), nodes))
-    for lines in (plan.lines, plan.to_dict()["warnings"], embedder.fit((str(written / "e.csv"), nodes)).warnings_):
-        assert any("types={'age': 'number'}" in each for each in lines)
-        assert not any("--" in each for each in lines)

@@ -56,12 +56,12 @@ def test_a_training_that_holds_edges_out_is_that_of_the_graph_without_them():
         return NodeEmbedder("CLNR", recipe=SMALL, device="cpu", threads=1, **more)
 
     whole = read_tables(pa.table({"source": source, "target": target}), nodes)
-    held = evaluation.hold_out(whole.graph, 0.2, 0).positives
+    held = evaluation.hold_out(whole, 0.2, 0).positives
     gone = {*zip(*held.tolist(), strict=True), *zip(*held[::-1].tolist(), strict=True)}
     left = [pair for pair in zip(source.tolist(), target.tolist(), strict=True) if pair not in gone]
     ends = dict(zip(("source", "target"), map(list, zip(*left, strict=True)), strict=True))
     # Degrees, which are the features here, on the scale of the whole graph.
-    rest = read_tables(pa.table(ends), nodes, feature_encoder=whole.feature_encoder)
+    rest = read_tables(pa.table(ends), nodes, encoder=whole.info.encoder)
     losses = embedder(hold_out=0).fit(rest).losses_
     assert embedder(hold_out=0.2).fit(whole).losses_ == pytest.approx(losses, rel=1e-5)
     assert embedder(hold_out=0).fit(whole).losses_ != pytest.approx(losses, rel=1e-5)
@@ -76,7 +76,7 @@ def test_where_held_out_edges_are_the_only_structure_their_score_is_chance(files
     if files:
         monkeypatch.setattr(plan, "fits_memory", lambda *_: False)
     found = NodeEmbedder(hold_out=0.99, recipe=SMALL | QUICK, device="cpu", threads=1).fit(graph)
-    held = evaluation.hold_out(open_graph(graph) if files else graph.graph, 0.99, 0)
+    held = evaluation.hold_out(open_graph(graph) if files else graph, 0.99, 0)
     assert (found.scores_["links_held_out"], held.positives.shape[1]) == (1188, 1188)
     assert found.scores_["link_auc"] == pytest.approx(CHANCE, abs=0.04)
     z = np.asarray(found.embedding_)
