@@ -130,9 +130,11 @@ class Extension:
         return pa.table(pairs)
 
     def with_columns(self, columns: tuple[ColumnInfo, ...]) -> tuple[ColumnInfo, ...]:
-        """How columns were read, those of tables that were not given again included."""
-        given = {each.table for each in columns}
-        return (*columns, *(each for each in self._base.info.columns if each.table not in given))
+        """How columns were read, of tables that were not given again, too; and what new tables lack of label, names and features."""
+        tables, given = {each.table for each in columns}, {(each.table, each.column.casefold()) for each in columns}
+        kept = ("label", "name", "feature")
+        earlier = (each for each in self._base.info.columns if (each.table, each.column.casefold()) not in given)
+        return (*columns, *(each for each in earlier if each.table not in tables or each.role in kept))
 
 
 def _concatenate(pair: list[Any]) -> Any:
