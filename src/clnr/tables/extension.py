@@ -130,7 +130,7 @@ class Extension:
         return pa.table(pairs)
 
     def with_columns(self, columns: tuple[ColumnInfo, ...]) -> tuple[ColumnInfo, ...]:
-        """How columns were read, of tables that were not given again, too; and what new tables lack of label, names and features."""
+        """How columns were read, those of tables not given again too, and what new ones lack of label, names and features."""
         tables, given = {each.table for each in columns}, {(each.table, each.column.casefold()) for each in columns}
         kept = ("label", "name", "feature")
         earlier = (each for each in self._base.info.columns if (each.table, each.column.casefold()) not in given)
