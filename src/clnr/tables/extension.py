@@ -89,9 +89,8 @@ class Extension:
         if labels is not None or base.labels is not None:
             old = np.full(base.num_nodes, -1) if base.labels is None else base.labels
             with writer.array("labels.values") as append:
-                append(
-                    np.concatenate([old, np.full(int(rows.max()) + 1 - base.num_nodes, -1) if labels is None else labels])[rows]
-                )
+                # Without a column of labels in the new tables, nodes that are there again keep theirs.
+                append(np.concatenate([old, np.full(added, -1)]) if labels is None else np.concatenate([old, labels])[rows])
         if has_features:
             self._write_features(writer)
         columns = self._merged_columns(added)
