@@ -89,9 +89,8 @@ class Extension:
         if labels is not None or base.labels is not None:
             old = np.full(base.num_nodes, -1) if base.labels is None else base.labels
             with writer.array("labels.values") as append:
-                append(
-                    np.concatenate([old, np.full(int(rows.max()) + 1 - base.num_nodes, -1) if labels is None else labels])[rows]
-                )
+                # Without a column of labels in the new tables, nodes that are there again keep theirs.
+                append(np.concatenate([old, np.full(added, -1)]) if labels is None else np.concatenate([old, labels])[rows])
         if has_features:
             self._write_features(writer)
         columns = self._merged_columns(added)
@@ -130,9 +129,11 @@ class Extension:
         return pa.table(pairs)
 
     def with_columns(self, columns: tuple[ColumnInfo, ...]) -> tuple[ColumnInfo, ...]:
-        """How columns were read, those of tables that were not given again included."""
-        given = {each.table for each in columns}
-        return (*columns, *(each for each in self._base.info.columns if each.table not in given))
+        """How columns were read, those of tables not given again too, and what new ones lack of label, names and features."""
+        tables, given = {each.table for each in columns}, {(each.table, each.column.casefold()) for each in columns}
+        kept = ("label", "name", "feature")
+        earlier = (each for each in self._base.info.columns if (each.table, each.column.casefold()) not in given)
+        return (*columns, *(each for each in earlier if each.table not in tables or each.role in kept))
 
 
 def _concatenate(pair: list[Any]) -> Any:

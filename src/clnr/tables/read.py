@@ -307,7 +307,7 @@ def _add_nodes(db: Connection, staged: StagedNodes, kinds: tuple[str, ...], argu
             added = add_nodes(db, staged, kind, known)
             if kind in with_table and added:
                 notes.append(f"added: {plural(added, 'node')} that {staged.table.name} lacks, with empty columns")
-            elif kind is not None and with_table:
+            elif kind is not None and with_table and added:
                 notes.append(f"nodes of the kind '{kind}' have no table; they come from the edges")
     return notes
 
