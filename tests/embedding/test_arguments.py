@@ -19,11 +19,11 @@ def written(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [
-        ({"purpose": "links", "hold_out": 0}, ["--for", "links", "--hold-out", "0"]),
+        ({"purpose": "links", "hold_out": 0}, ["--for", "links", "--set", "hold_out=0"]),
         ({"purpose": "labels"}, ["--for", "labels"]),
         ({"purpose": "profit"}, ["--for", "profit"]),
-        ({"hold_out": 2}, ["--hold-out", "2"]),
-        ({"method": "GCN"}, ["--method", "GCN"]),
+        ({"hold_out": 2}, ["--set", "hold_out=2"]),
+        ({"method": "GCN"}, ["--set", "method=GCN"]),
         ({"threads": 10**6}, ["--set", "threads=1000000"]),
     ],
     ids=str,

@@ -147,7 +147,18 @@ def test_a_damaged_shard_is_named(folder, tmp_path):
 
 def clnr(folder, *words):
     """clnr embed --graph with a small recipe."""
-    asked = ["embed", "--graph", str(folder.stored.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
+    asked = [
+        "embed",
+        "--graph",
+        str(folder.stored.path),
+        "--set",
+        "method=CLNR",
+        *SET,
+        "--set",
+        "device=cpu",
+        "--memory",
+        "2 GB",
+    ]
     return CliRunner().invoke(app, [*asked, *map(str, words)])
 
 
@@ -157,7 +168,7 @@ def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_pa
     assert [each["from_files"] for each in plans] == [False, True]
     monkeypatch.setattr(plan, "fits_memory", lambda *_: False)
     assert json.loads(clnr(folder, "--dry-run", "--json").stdout)["from_files"]
-    made = clnr(folder, "--out", tmp_path / "out", "--json", "--quiet")
+    made = clnr(folder, "--out", tmp_path / "out", "--json")
     assert json.loads(made.stdout)["nodes"] == NODES
     assert "--memory must be an amount" in str(clnr(folder, "--memory", "lots", "--out", tmp_path / "b").exception)
 
@@ -170,7 +181,7 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
     out = ("--out", tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr(Passes, "make", interrupted)
-        stopped = clnr(folder, *out, "--quiet")
+        stopped = clnr(folder, *out)
     assert stopped.exit_code == 130
     assert "stopped; training is complete: run the same command with --resume to continue with the embedding" in stopped.stderr
     said = [clnr(folder, *out, "--resume").stderr for _ in range(2)]

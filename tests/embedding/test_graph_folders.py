@@ -44,7 +44,7 @@ def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
     made = json.loads(cli("ingest", *given, "--dtype", "float16", "--json", "--quiet").stdout)
     assert (made["nodes"], made["features"], made["classes"]) == (200, 6, 3)
     told = cli("ingest", *given, "--dtype", "float16", "--force").stderr.splitlines()
-    planned = cli("embed", *given[:6], "--dry-run", "--device", "cpu").stdout.splitlines()
+    planned = cli("embed", *given[:6], "--dry-run", "--set", "device=cpu").stdout.splitlines()
     columns = [line for line in planned if line.startswith(("- edges '", "- nodes '"))]
     assert len(columns) > 3
     assert [line for line in told if line.startswith("- ")][: len(columns)] == columns

@@ -51,7 +51,7 @@ def tables(folder, pairs, name: str = "", count: int = 0) -> tuple[str, ...]:
 
 def embedded(call, out, *words: str) -> Ended:
     """How an embedding on the CPU, without a report, has ended."""
-    return call("embed", *words, "--out", str(out), "--device", "cpu", "--no-report")
+    return call("embed", *words, "--out", str(out), "--set", "device=cpu", "--no-report")
 
 
 def assert_finite(ended, out, count: int) -> None:
@@ -76,12 +76,18 @@ def test_in_memory(name, way, clnr, tmp_path):
     assert_finite(embedded(clnr, out, *tables(tmp_path, pairs, name, count), *words), out, count)
 
 
+def assert_no_links(ended) -> None:
+    """The last line, after the plan, says that too few edges can be held out."""
+    assert (ended.code, ended.out) == (2, "")
+    assert "needs 2 held-out edges" in ended.err.splitlines()[-1]
+
+
 @each_graph
 def test_for_links(name, clnr, tmp_path):
     (pairs, count), out = GRAPHS[name], tmp_path / "out"
-    ended = embedded(clnr, out, *tables(tmp_path, pairs, name, count), "--for", "links", *SHORT, "-q")
+    ended = embedded(clnr, out, *tables(tmp_path, pairs, name, count), "--for", "links", *SHORT)
     if name in NO_LINKS:
-        assert_refused(ended)
+        assert_no_links(ended)
     else:
         assert_finite(ended, out, count)
 
@@ -109,13 +115,13 @@ def test_by_two_workers(name, tmp_path):
 @pytest.mark.parametrize("words", [(), ("--effort", "quick"), ("--for", "links")])
 def test_two_nodes_are_refused(words, clnr, tmp_path):
     given = tables(tmp_path, PAIRS[:1])
-    assert_refused(embedded(clnr, tmp_path / "out", *given, *words, "-q"))
+    assert_refused(embedded(clnr, tmp_path / "out", *given, *words))
     assert clnr("ingest", *given, "--out", str(tmp_path / "graph"), "-q").code == 0
-    stored = "--graph", str(tmp_path / "graph"), *FILES, *words, "-q"
+    stored = "--graph", str(tmp_path / "graph"), *FILES, *words
     assert_refused(embedded(clnr, tmp_path / "out", *stored))
 
 
 def test_one_held_out_edge_scores_but_cannot_choose(clnr, tmp_path):
     given, out = tables(tmp_path, PAIRS[:25]), tmp_path / "out"
-    assert_refused(embedded(clnr, tmp_path / "links", *given, "--for", "links", *SHORT, "-q"))
+    assert_no_links(embedded(clnr, tmp_path / "links", *given, "--for", "links", *SHORT))
     assert_finite(embedded(clnr, out, *given, *SHORT), out, 50)

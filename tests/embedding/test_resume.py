@@ -14,9 +14,9 @@ from clnr.embedding.scoring.judges import Judge
 from clnr.training.checkpoint import Checkpoint
 from tests.command_line import assert_refused, only_json
 
-NUMBERS = ["--device", "cpu", "--set", "precision=float32", "--set", "threads=1", "--no-report", "--no-baselines"]
+NUMBERS = ["--set", "device=cpu", "--set", "precision=float32", "--set", "threads=1", "--no-report", "--no-baselines"]
 SAMPLED = ["--set", "epochs=4", "--set", "moments=sampled", "--set", "sampled_nodes=30", *NUMBERS]
-SMALL = ["--method", "CLNR", "--set", "hidden=8", "--set", "dimension=8", *SAMPLED]
+SMALL = ["--set", "method=CLNR", "--set", "hidden=8", "--set", "dimension=8", *SAMPLED]
 FILES = ["--memory", "1 GB"]
 
 
@@ -83,11 +83,10 @@ def test_where_the_graph_is_does_not_count(clnr, tmp_path):
 
 
 @pytest.mark.usefixtures("world")
-@pytest.mark.parametrize("change", [["--for", "links"], ["--hold-out", "0.2"], ["--seed", "1"], ["--set", "epochs=5"]])
+@pytest.mark.parametrize("change", [["--for", "links"], ["--set", "hold_out=0.2"], ["--set", "seed=1"], ["--set", "epochs=5"]])
 def test_a_finished_run_answers_for_its_own_settings_alone(clnr, change):
-    words = ["embed", *TABLES, *SMALL, "--out", "m"]
-    if change[0] == "--for":
-        words = [word for word in words if word not in ("--method", "CLNR")]
+    # A purpose has a method of its own.
+    words = ["embed", *TABLES, *(SMALL[2:] if change[0] == "--for" else SMALL), "--out", "m"]
     assert clnr(*words).code == 0
     assert_refused(clnr(*words, *change, "--resume"))
 
@@ -133,7 +132,7 @@ def test_a_stopped_run_answers_for_its_own_tables_alone(clnr, world, monkeypatch
     left = {path: path.read_bytes() for path in Path().rglob("*.clnr.*/*") if path.is_file()}
     assert left
     assert "of a run that was stopped" in assert_refused(clnr(*words))
-    for first, more, differs in (("zero", [], "graph"), ("n0", ["--seed", "1"], "seed")):
+    for first, more, differs in (("zero", [], "graph"), ("n0", ["--set", "seed=1"], "seed")):
         world(first=first)
         refused = clnr(*words, *more, "--resume")
         assert (refused.code, refused.out) == (2, "")
