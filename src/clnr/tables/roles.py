@@ -258,7 +258,9 @@ def check_one_kind(edges: Table, roles: EdgeRoles, nodes: Table, of_nodes: NodeR
     if not known and not is_usual and all(ID_NAME.search(end) and len(plain(end)) > 2 for end in ends):
         a, b = (re.sub(r"(?i)[\W_]*id$", "", end).casefold() for end in ends)
         forms = f"{option('edges', {(a, 'RELATION', b): 'FILE'})} {option('nodes', {'KIND': 'FILE'})}"
-        found = f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, none as '{of_nodes.id}' of {nodes.name}"
+        found = (
+            f"its ends, '{ends[0]}' and '{ends[1]}', are called as two kinds of nodes, none as '{of_nodes.id}' of {nodes.name}"
+        )
         one = f"or name the ends, if they are one: {option('source')}, {option('target')}"
         raise DataError(f"{edges.name}: {found}; declare the kinds: {forms}; {one}")
 

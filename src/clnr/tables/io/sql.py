@@ -32,7 +32,7 @@ _BLANKS = " \t\r\n"
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB, and of a batch that is streamed.
 _CHUNK_ROWS, _STREAMED_ROWS = 1 << 16, 1 << 19
-_QUERY_COLUMNS = 300
+_QUERY_COLUMNS = 100
 # The bits of a number that is added up as a whole one; sums of 2^31 of their squares have 127.
 _SUM_BITS = 47
 
@@ -44,6 +44,8 @@ _SETTINGS = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
     "TimeZone": "'UTC'",
+    # It makes a join of each list of more than a few words, and of many columns so many that planning them takes minutes.
+    "disabled_optimizers": "'in_clause'",
 }
 
 
