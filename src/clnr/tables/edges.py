@@ -15,7 +15,7 @@ from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
 from clnr.tables.arguments import TableArguments
 from clnr.tables.io.open import Table
-from clnr.tables.io.sql import MISSING, Connection, plain_id, quoted, run, same_sum, stream_arrow, trimmed
+from clnr.tables.io.sql import MISSING, Connection, identifier, plain_id, quoted, run, same_sum, stream_arrow, trimmed
 from clnr.tables.kinds import NamedTable, node_id
 from clnr.tables.roles import EdgeRoles
 
@@ -129,7 +129,7 @@ def _check_rows(db: Connection, table: Table, roles: EdgeRoles) -> None:
 
 def _filling(table: Table, roles: EdgeRoles) -> str:
     """The query that reads a missing weight as 1."""
-    a, b, w = ('"' + name.replace('"', '""') + '"' for name in (roles.source, roles.target, str(roles.weight)))
+    a, b, w = (identifier(name) for name in (roles.source, roles.target, str(roles.weight)))
     if table.name.startswith("the "):
         return "fill it in, or leave such rows out"
     query = f"SELECT {a} AS source, {b} AS target, coalesce(TRY_CAST({w} AS DOUBLE), 1) AS weight FROM {quoted(table.name)}"

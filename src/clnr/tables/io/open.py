@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
-from clnr.tables.io.sql import Column, Connection, copies_folder, quoted, run, spill_folder
+from clnr.tables.io.sql import Column, Connection, copies_folder, identifier, quoted, run, spill_folder
 from clnr.tables.io.text_files import check_names, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
@@ -78,7 +78,7 @@ def open_table(
         table = _json(db, path, copies, role) if ending in JSON_ENDINGS else _text(path, copies, known, header)
         if copies == files:
             return table
-        view = f'"{role} in UTF-8"'
+        view = identifier(f"{role} in UTF-8")
         run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.sql}", path)
     return replace(table, sql=view)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from clnr.errors import DataError
 from clnr.tables.io.open import Table, describe, ending_of
-from clnr.tables.io.sql import Connection, quoted, run
+from clnr.tables.io.sql import Connection, identifier, quoted, run
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
 _FILES = {"read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "read_text"}
@@ -24,7 +24,7 @@ _READER_OF = {**dict.fromkeys((".txt", ".dat", ".edges", ".edgelist"), "read_csv
 
 def query_table(db: Connection, query: str, role: str) -> Table:
     """The result of a query, which is run once; unless it ends with ORDER BY its rows are sorted, so that they come alike."""
-    sql, name, into = query.strip().rstrip(";"), f"the query of {role}", f'"{role} query"'
+    sql, name, into = query.strip().rstrip(";"), f"the query of {role}", identifier(f"{role} query")
     parsed = _check(db, sql, name)
     order = "" if has_order(parsed) else "ORDER BY ALL"
     # In a subquery DuckDB itself refuses to write as well.

@@ -105,6 +105,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def identifier(name: str) -> str:
+    """Any text as the name of a table in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def trimmed(c: str) -> str:
     """The trimmed text of an SQL expression; NULL for a word for a missing value."""
     words = ", ".join(map(quoted, MISSING))
