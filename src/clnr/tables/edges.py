@@ -15,7 +15,18 @@ from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
 from clnr.tables.io.open import Table
 from clnr.tables.io.query import file_in_sql
-from clnr.tables.io.sql import MISSING_WORDS, Connection, as_text, plain_id, quoted, run, same_sum, stream_arrow, trimmed
+from clnr.tables.io.sql import (
+    MISSING_WORDS,
+    Connection,
+    as_text,
+    identifier,
+    plain_id,
+    quoted,
+    run,
+    same_sum,
+    stream_arrow,
+    trimmed,
+)
 from clnr.tables.kinds import NamedTable, node_id
 from clnr.tables.roles import EdgeRoles
 from clnr.tables.table_arguments import TableArguments
@@ -115,7 +126,7 @@ def _filling(table: Table, weight: str) -> str:
     """The query that reads a missing weight as 1."""
     if table.name.startswith("the ") or not table.has_header:
         return "fill it in, or leave such rows out"
-    w = weight if weight.isidentifier() else '"' + weight.replace('"', '""') + '"'
+    w = weight if weight.isidentifier() else identifier(weight)
     query = f"SELECT * REPLACE (coalesce(TRY_CAST({w} AS DOUBLE), 1) AS {w}) FROM {file_in_sql(table.name)}"
     return f"fill it in, such as by 1: {option('edges', query)}"
 

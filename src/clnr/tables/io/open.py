@@ -13,7 +13,7 @@ from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
 from clnr.tables.io.query import run_query
-from clnr.tables.io.sql import MISSING_WORDS, Column, Connection, copies_folder, quoted, run, spill_folder, trimmed
+from clnr.tables.io.sql import MISSING_WORDS, Column, Connection, copies_folder, identifier, quoted, run, spill_folder, trimmed
 from clnr.tables.io.text_files import check_names, ending_of, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
@@ -79,7 +79,7 @@ def open_table(
         table = _json(db, path, copies, role) if ending in JSON_ENDINGS else _text(path, copies, known, header)
         if copies == files:
             return table
-        view = f'"{role} in UTF-8"'
+        view = identifier(f"{role} in UTF-8")
         run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.raw}", path)
     stored = _with_columns(path, view, {name: column.kind for name, column in table.columns.items()})
     return replace(stored, has_header=table.has_header)
