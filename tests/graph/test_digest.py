@@ -10,12 +10,14 @@ import scipy.sparse as sp
 
 from clnr import read_tables
 from clnr.graph.graph import Split
-from clnr.tables import ingest, load_graph_folder
+from clnr.graph.table_info import TableInfo
+from clnr.tables import ingest
 from tests.conftest import tiny
 
-EDGES = "source,target,weight,kind\n" + "".join(f"n{i},n{i * 7 % 30},{i % 4 + 1},{'ab'[i % 2]}\n" for i in range(1, 30))
+ROWS = [f"n{i},n{i * 7 % 30},{i % 4 + 1}" for i in range(1, 30)]
+EDGES = {kind: "\n".join(["source,target,weight", *ROWS[place::2]]) for place, kind in enumerate("ab")}
 NODES = "id,title,age,colour,about,field\n" + "".join(
-    f"n{i},Title {i},{i * i % 13},{('red', 'blue')[i % 2]},{('tall', 'short')[i % 3 > 0]} and old,{'xy'[i % 3 > 0]}\n"
+    f"n{i},Title {i},{i * i % 13},{('red', 'blue')[i % 2]},{('tall', 'short')[i % 3 > 0]} and old,{'xy'[i * 7 % 11 > 4]}\n"
     for i in range(30)
 )
 
@@ -23,21 +25,27 @@ NODES = "id,title,age,colour,about,field\n" + "".join(
 def digest(folder, edges=EDGES, nodes=NODES, **columns):
     """The digest of tables, read into memory, into a folder, and from the folder into memory."""
     folder.mkdir()
-    (folder / "e.csv").write_text(edges)
+    for kind, rows in edges.items():
+        (folder / f"{kind}.csv").write_text(rows)
     (folder / "n.csv").write_text(nodes)
-    given = {"label": "field", "names": "title", "edge_type": "kind"} | columns
-    tables = {"edges": folder / "e.csv", "nodes": folder / "n.csv" if nodes else None}
-    in_memory = read_tables(**tables, **given).graph
+    files = {kind: folder / f"{kind}.csv" for kind in edges}
+    tables = {"edges": files if len(files) > 1 else files["a"], "nodes": folder / "n.csv" if nodes else None}
+    given = {"label": "field", "names": "title"} | columns
+    in_memory = read_tables(**tables, **given)
     in_files = ingest(**tables, **given, out=folder / "graph")
-    assert in_memory.digest == in_files.digest == load_graph_folder(folder / "graph").graph.digest
+    assert in_memory.digest == in_files.digest == in_files.in_memory().digest
     return in_memory.digest
 
 
+def replaced(old, new):
+    return {kind: rows.replace(old, new) for kind, rows in EDGES.items()}
+
+
 OTHERS = {
-    "an edge": {"edges": EDGES.replace("n3,n21", "n3,n22")},
-    "a weight": {"edges": EDGES.replace("n3,n21,4", "n3,n21,5")},
-    "no weights": {"edges": EDGES.replace("weight", "hours")},
-    "a kind of edges": {"edges": EDGES.replace(",b\n", ",c\n")},
+    "an edge": {"edges": replaced("n3,n21", "n3,n22")},
+    "a weight": {"edges": replaced("n3,n21,4", "n3,n21,5")},
+    "no weights": {"edges": replaced("weight", "hours")},
+    "a kind of edges": {"edges": {"a": EDGES["a"], "c": EDGES["b"]}},
     "directed": {"directed": True},
     "an id": {"nodes": NODES.replace("n0,", "zero,")},
     "a value": {"nodes": NODES.replace("Title 3,9", "Title 3,10")},
@@ -64,16 +72,16 @@ def test_whatever_makes_another_graph_gives_another_digest(usual, tmp_path, what
 
 
 def test_the_order_of_edges_the_name_and_ids_that_count_nodes_do_not_count(usual, tmp_path):
-    first, *rows = EDGES.splitlines()
-    assert digest(tmp_path / "tables", edges="\n".join([first, *rows[::-1]])) == usual
+    lines = {kind: rows.splitlines() for kind, rows in EDGES.items()}
+    turned = {kind: "\n".join([first, *rows[::-1]]) for kind, (first, *rows) in lines.items()}
+    assert digest(tmp_path / "tables", edges=turned) == usual
     graph = tiny(40)
     assert graph.named("another").digest == dataclasses.replace(graph, ids=np.arange(40)).digest == graph.digest
 
 
-@pytest.mark.parametrize("columns", [{}, {"edge_type": None}])
-def test_graphs_without_columns_have_one_digest_as_well(tmp_path, columns):
-    given = {"label": None, "names": None} | columns
-    assert digest(tmp_path / "tables", nodes="", **given)
+@pytest.mark.parametrize("edges", [EDGES, {"a": EDGES["a"]}])
+def test_graphs_without_columns_have_one_digest_as_well(tmp_path, edges):
+    assert digest(tmp_path / "tables", edges=edges, nodes="", label=None, names=None)
 
 
 def test_several_kinds_of_nodes_have_one_digest(tmp_path):
@@ -93,7 +101,7 @@ def test_several_kinds_of_nodes_have_one_digest(tmp_path):
 
 def test_features_that_are_rounded_in_files_are_what_is_read_back(tmp_path):
     digest(tmp_path / "tables")
-    tables = {"edges": tmp_path / "tables" / "e.csv", "nodes": tmp_path / "tables" / "n.csv"}
+    tables = {"edges": tmp_path / "tables" / "a.csv", "nodes": tmp_path / "tables" / "n.csv"}
     folder = ingest(**tables, out=tmp_path / "graph", dtype="float16")
     assert folder.digest == folder.in_memory().digest != read_tables(**tables).digest
 
@@ -109,7 +117,7 @@ PAIRS = np.array([*((i, "a") for i in range(39)), None], object)
         lambda graph: {"split": Split(np.arange(3), np.arange(3, 5), np.arange(5, 9))},
         lambda graph: {"ids": np.array([str(i) for i in range(40)], object)},
         lambda graph: {"ids": PAIRS},
-        lambda graph: {"facts": "others"},
+        lambda graph: {"info": TableInfo(classes=("a", "b", "c"))},
     ],
 )
 def test_what_only_a_graph_in_memory_has_counts_as_well(change):

@@ -17,10 +17,9 @@ from clnr.engine.cpu.csr_arrays import GraphRows
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph import folder as folders
-from clnr.graph import graph as graphs
 from clnr.graph.folder import is_graph_folder, open_graph, verify
 from clnr.graph.manifest import MANIFEST
-from clnr.tables import ingest, load_graph_folder
+from clnr.tables import ingest
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def folder(tmp_path):
     nodes = pa.table(
         {"id": ["a", "b", "ü", "d"], "kind": ["x", "y", None, "x"], "size": [1.0, 2.0, 3.0, 4.0], "label": [0, 1, 0, 1]}
     )
-    ingest(edges, nodes, out=tmp_path / "graph", directed=True)
+    ingest(edges, nodes, out=tmp_path / "graph", directed=True, label="label", types={"kind": "category"})
     return tmp_path / "graph"
 
 
@@ -75,7 +74,7 @@ def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda content: content.update(form=2), "its format is version 2, and this clnr reads version 3"),
+        (lambda content: content.update(form=2), "its format is version 2, and this clnr reads version 4"),
         (lambda content: content.update(nodes=5), "the array incoming.indptr"),
         (lambda content: content.update(nodes=-1), "-1 is not a whole number from 0 on"),
         (lambda content: content["files"].pop("features.indptr.bin"), "the array features.values"),
@@ -83,7 +82,7 @@ def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
         (lambda content: content.update(feature_type="object"), "unknown feature type 'object'"),
         (lambda content: content["files"].update({"../x": {"bytes": 0, "sha256": ""}}), "is not the name of a file"),
         (lambda content: content.update(classes=2**40), "1,099,511,627,776 classes are too many for 4 nodes"),
-        (lambda content: content.update(facts=None), "facts must be text"),
+        (lambda content: content.update(digest=None), "digest must be text"),
         (lambda content: content.update(files=[]), "AttributeError"),
     ],
 )
@@ -150,24 +149,20 @@ def test_dense_features_are_checked_and_do_not_stay_in_the_file(tmp_path):
     np.testing.assert_array_equal(loaded.features, x)
 
 
-@pytest.mark.parametrize("moment", ["opened", "loaded"])
-def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, moment):
+def test_a_folder_that_is_replaced_while_it_is_opened_is_the_new_one(tmp_path, monkeypatch):
     old, new = (Graph.from_edges([0, 1], [1, 2], np.full((size, 2), size, np.float32)) for size in (3, 4))
     folder = write_graph(old, tmp_path / "graph")
-    owner, call = (folders, "map_array") if moment == "opened" else (graphs, "take_rows")
     write_graph(new, tmp_path / "new")
-    real = getattr(owner, call)
+    real = folders.map_array
 
-    def replaced(*arguments, **more):
+    def replaced(*arguments):
         if (tmp_path / "new").is_dir():
             shutil.rmtree(tmp_path / "graph")
             (tmp_path / "new").rename(tmp_path / "graph")
-        return real(*arguments, **more)
+        return real(*arguments)
 
-    path = folder.stored.path
-    monkeypatch.setattr(owner, call, replaced)
-    loaded = open_graph(path).in_memory() if moment == "opened" else load_graph_folder(path).graph
-    assert loaded.digest == new.digest
+    monkeypatch.setattr(folders, "map_array", replaced)
+    assert open_graph(folder.stored.path).in_memory().digest == new.digest
 
 
 @pytest.mark.parametrize("ids", [None, ["ü", "", "b c", "d"]])
