@@ -52,7 +52,7 @@ from clnr.tables.roles import (
     no_ends,
     node_roles,
 )
-from clnr.tables.table_arguments import TableArguments, check_arguments
+from clnr.tables.table_arguments import TableArguments, check_arguments, takes
 
 MEMORY = "4 GB"
 OWN_FILES = OwnFiles(GRAPH_FILES, is_graph_folder)
@@ -63,6 +63,7 @@ _PYTHON_BYTES = 800_000_000
 _DUCKDB_PARTS, _LEAST_DUCKDB_BYTES = 3, 100_000_000
 
 
+@takes(TableArguments)
 def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> Graph:
     """Read a graph from a table of edges and one of nodes, or extend an earlier graph by such tables.
 

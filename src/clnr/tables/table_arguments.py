@@ -5,10 +5,11 @@ Nothing heavy is imported here, so that the command line's help is quick.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from clnr.errors import DataError, UnknownName, did_you_mean, one_line, option
 from clnr.support.arguments import check_choice, check_type
@@ -17,6 +18,8 @@ from clnr.tables.kinds import check_kinds, edges_by_kind, node_kinds, nodes_by_k
 if TYPE_CHECKING:
     from clnr.graph import Graph
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 _OPTION = "option"
 TYPES = ("number", "category", "text", "time", "list", "boolean")
 """The types of columns."""
@@ -113,6 +116,17 @@ class TableArguments:
     def fitted(self) -> Mapping[str, Any] | None:
         """The encoder of an earlier graph, as its ``info`` has it, if there is one."""
         return self.encoder if self.base is None else self.base.info.encoder
+
+
+def takes(declared: Callable[_Arguments, Any]) -> Callable[[Callable[..., _Result]], Callable[_Arguments, _Result]]:
+    """A function that is called as a dataclass is: for help, editors and type checkers it has the same parameters."""
+
+    def decorate(function: Callable[..., _Result]) -> Callable[_Arguments, _Result]:
+        returned = inspect.signature(function).return_annotation
+        function.__signature__ = inspect.signature(declared).replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
 def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **named: Any) -> TableArguments:
