@@ -22,7 +22,7 @@ from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.machine.memory import unused_memory
 from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.tables.arguments import TableArguments, check_arguments
-from clnr.tables.edges import Staged, edges_title, merge_edges, stage_edges, write_edges
+from clnr.tables.edges import Staged, edges_title, leave_out_zeros, merge_edges, stage_edges, write_edges
 from clnr.tables.extend import Extension
 from clnr.tables.features import choose_encoder, write_features, write_structure
 from clnr.tables.guards import alike_rows, check_labels_hidden, check_unknown_ends
@@ -216,6 +216,8 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
     if base is not None and extension is not None:
         notes += extension.merge_edges(edges=bool(edges), directed=arguments.is_directed)
         factors = dict(base.info.edge_kinds)
+    if edges:
+        notes += leave_out_zeros(db, title, extends=base is not None)
     write_edges(db, writer, count, arguments.is_directed, title)
     encoder, more = choose_encoder(db, staged, arguments)
     notes += more
