@@ -143,12 +143,10 @@ def _until(db: Connection, table: Table, roles: EdgeRoles, until: str | None) ->
     number = f"TRY_CAST({text} AS DOUBLE)"
     ((numeric,),) = run(db, f"SELECT count({text}) = count({number}) FROM {table.sql}", table.name)
     if numeric:
-        try:
-            return number, math.nextafter(float(last), math.inf)
-        except ValueError:
-            raise DataError(
-                f"{option('until')} must be a number, like those in '{roles.until}', not '{one_line(last, 80)}'"
-            ) from None
+        with contextlib.suppress(ValueError):
+            if math.isfinite(float(last)):
+                return number, math.nextafter(float(last), math.inf)
+        raise DataError(f"{option('until')} must be a number, like those in '{roles.until}', not '{one_line(last, 80)}'")
     if not _DATE.fullmatch(last):
         raise DataError(f"{option('until')} must be a date such as 2020-12-31, not '{one_line(last, 80)}'")
     day = f"TRY_CAST({quoted(f'{last}-01-01'[:10] if len(last) == 4 else f'{last}-01'[:10])} AS TIMESTAMP)"

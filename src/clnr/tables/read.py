@@ -36,6 +36,7 @@ from clnr.tables.nodes import (
     are_whole,
     column_parts,
     digest_unused,
+    fit_integers,
     name_column,
     number_ids,
     stage_nodes,
@@ -206,6 +207,8 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
     count = number_ids(db, None if base is None else base.num_nodes)
     if not count:
         raise DataError("the graph has no nodes")
+    whole = whole and fit_integers(db)
+    staged = staged._replace(whole=whole)
     write_ids(db, writer, whole)
     say("merging repeated edges")
     factors: dict[str, float] = {}
@@ -270,6 +273,8 @@ def _open(db: Connection, arguments: TableArguments) -> tuple[Staged, list[tuple
         return named._replace(table=open_table(db, named.table, called, known, arguments.header, arguments.encoding))
 
     edges, nodes = [opened(each, "edges") for each in given], [opened(each, "nodes") for each in of_nodes]
+    if arguments.feature_matrix is not None and (mixed := [each.table.name for each in nodes if not each.table.in_order]):
+        raise DataError(f"{mixed[0]}: end it with ORDER BY: row i of it and of the feature matrix must be the same node")
     check_named(arguments, edges, nodes)
     found = [(each, edge_roles(each, arguments)) for each in edges]
     tables = []

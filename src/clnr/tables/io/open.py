@@ -48,12 +48,14 @@ class Table:
         sql: What to write after FROM.
         columns: By name, in order.
         has_header: Whether its columns have names of their own.
+        in_order: Whether its rows are in the order in which they were given.
     """
 
     name: str
     sql: str
     columns: dict[str, Column]
     has_header: bool = True
+    in_order: bool = True
 
 
 def open_table(

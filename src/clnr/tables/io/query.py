@@ -6,6 +6,7 @@ import json
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ def query_table(db: Connection, query: str, role: str) -> Table:
     """The result of a query, which is run once; unless it ends with ORDER BY its rows are sorted, so that they come alike."""
     sql, name, into = query.strip().rstrip(";"), f"the query of {role}", identifier(f"{role} query")
     parsed = _check(db, sql, name)
-    order = "" if has_order(parsed) else "ORDER BY ALL"
+    in_order = has_order(parsed)
     # In a subquery DuckDB itself refuses to write as well.
-    run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {order}", name)
-    return describe(db, name, into)
+    run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {'' if in_order else 'ORDER BY ALL'}", name)
+    return replace(describe(db, name, into), in_order=in_order)
 
 
 def has_order(parsed: dict[str, Any]) -> bool:
