@@ -260,7 +260,7 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
 def _open(db: Connection, arguments: TableArguments) -> tuple[Staged, list[tuple[NamedTable, NodeRoles]]]:
     """The tables, opened, and which of their columns hold what."""
     given, of_nodes = edges_by_kind(arguments.edges), nodes_by_kind(arguments.nodes)
-    if not of_nodes and len(given) == 1 and given[0].kind is None and is_node_link(db, given[0].table):
+    if not of_nodes and len(given) == 1 and given[0].kind is None and is_node_link(db, given[0].table, arguments.encoding):
         of_nodes = (NamedTable(given[0].table),)
     if not of_nodes and arguments.feature_matrix is not None and arguments.base is None:
         import pyarrow as pa

@@ -206,11 +206,13 @@ def _json(db: Connection, path: str, files: list[str], role: str) -> Table:
     return _with_columns(path, f"(SELECT {', '.join(selected)} FROM {table.sql})", kinds)
 
 
-def is_node_link(db: Connection, given: Any) -> bool:
+def is_node_link(db: Connection, given: Any, encoding: str | None) -> bool:
     """Whether a file is JSON that has its nodes beside its links."""
     if not isinstance(given, str | Path) or is_query(given) or ending_of(os.fspath(given)) != ".json":
         return False
-    rows = run(db, f"DESCRIBE SELECT * FROM read_json_auto({_listed(find_files(os.fspath(given)))})", os.fspath(given))
+    path = os.fspath(given)
+    with in_plain_text(find_files(path), encoding, copies_folder(spill_folder(db))) as copies:
+        rows = run(db, f"DESCRIBE SELECT * FROM read_json_auto({_listed(copies)})", path)
     names = {row[0].casefold() for row in rows if row[1].endswith("[]")}
     return "nodes" in names and not names.isdisjoint(_LINKS)
 
