@@ -192,6 +192,11 @@ def _columns(argument: str, given: Any) -> tuple[str, ...]:
 def _check_earlier(given: TableArguments) -> None:
     """Check ``base`` and ``encoder``, which decide much that cannot be said again."""
     base = given.base
+    check_type("encoder", given.encoder, Mapping | None, "the encoder of a graph's info", DataError)
+    if base is not None:
+        from clnr.graph import Graph
+
+        check_type("base", base, Graph, "a graph", DataError)
     if given.edges is None and (base is None or given.nodes is None):
         raise DataError("there is nothing to read: pass a table of edges or, to extend an earlier graph (base), one of nodes")
     if given.fitted is not None and (given.features is not None or given.types):
@@ -201,6 +206,8 @@ def _check_earlier(given: TableArguments) -> None:
         return
     if base.info.encoder is None:
         raise DataError("the earlier graph did not come from tables, so nothing says how to read new ones")
+    if given.feature_matrix is not None and given.nodes is None:
+        raise DataError(f"a feature matrix needs the table of its nodes: {option('nodes')}")
     if given.directed not in (None, given.is_directed):
         kind = "directed" if given.is_directed else "undirected"
         raise DataError(f"the earlier graph is {kind}, so {option('directed', given.directed)} cannot extend it")

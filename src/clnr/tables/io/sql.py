@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import math
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -269,13 +271,18 @@ def _fields(path: str, number: int, delimiter: str) -> int | None:
     return None
 
 
+def open_bytes(path: Path) -> Any:
+    """A file, or what is packed in it by gzip."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
 def _json_error(path: str) -> str | None:
     """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
-        with Path(path).open("rb") as file:
+        with open_bytes(Path(path)) as file:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
-    except OSError:
+    except (OSError, EOFError, zlib.error):
         return None
     except UnicodeDecodeError as error:
         lines = error.object[: error.start].count(b"\n") + 1
