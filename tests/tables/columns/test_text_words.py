@@ -82,7 +82,7 @@ def test_unseen_words_have_no_feature(table):
     given = ["graph Graphs", "Graphs and more", "of naïve neighbours unheard", "ΟΔΟΣ ΝΕΟΣ", "x_1x"]
     db, people = table(given)
     expected = oracle().fit([text for text in texts() if text and text.strip()]).transform(given)
-    x = feature_encoder.transform(db, people)[:, : encoder.width]
+    x = encoded(feature_encoder, db, people)[:, : encoder.width]
     assert abs(x - expected).max() < 1e-6
     assert np.diff(x.indptr).tolist() == [1, 0, 3, 1, 0]
 
@@ -133,7 +133,7 @@ def test_beyond_the_bound_the_most_frequent_words_are_kept_and_the_others_hashed
     split = oracle().build_analyzer()
     more = ["unheard words only", "graph unheard", ""]
     db, people = table([*given, *more])
-    rows = feature_encoder.transform(db, people).toarray()
+    rows = encoded(feature_encoder, db, people).toarray()
     assert np.array_equal(rows[: len(given)], x.toarray())
     for text, row in zip([*given, *more], rows, strict=True):
         found = sorted({feature_of(word) for word in split(text)})
