@@ -16,7 +16,7 @@ from clnr.cli.options import tables_by_name
 from clnr.errors import ClnrError
 from tests.command_line import assert_refused, outside
 
-SMALL = ["--method", "SVD", "--set", "dimension=4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
+SMALL = ["--set", "method=SVD", "--set", "dimension=4", "--set", "device=cpu", "--no-baselines", "--no-report"]
 ENDS = ("user", "source"), ("item", "target")
 _TITLES = re.compile(r"^([A-Z][^:]*):$", re.MULTILINE)
 SHOP = [
