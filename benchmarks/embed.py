@@ -102,7 +102,7 @@ def probe(vectors: np.ndarray, labels: np.ndarray, train: np.ndarray, validation
 def embed_command(folder: Path, effort: str, dimension: int, device: str) -> list[str]:
     """``clnr embed`` of the tables in a folder, to a folder in it."""
     tables = ["--edges", str(folder / "edges.parquet"), "--nodes", str(folder / "nodes.parquet"), "--label", "label"]
-    asked = ["--set", f"dimension={dimension}", "--no-report", "--force", "--json", "--quiet", "--device", device]
+    asked = ["--set", f"dimension={dimension}", "--set", f"device={device}", "--no-report", "--force", "--json"]
     return [sys.executable, "-m", "clnr", "embed", *tables, "--out", str(folder / effort), "--effort", effort, *asked]
 
 

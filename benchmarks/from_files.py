@@ -27,7 +27,7 @@ from clnr.support.machine import environment
 
 def strict(graph: Path, out: Path, words: list[str]) -> float:
     """The strict accuracy of one embedding, in percent."""
-    common = ["--graph", str(graph), "--method", "CLNR", "--no-report", "--no-baselines", "--json", "--quiet", "--force"]
+    common = ["--graph", str(graph), "--set", "method=CLNR", "--no-report", "--no-baselines", "--json", "--force"]
     done = subprocess.run(
         [sys.executable, "-m", "clnr", "embed", *common, "--out", str(out), *words], capture_output=True, text=True
     )
@@ -50,16 +50,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             graph = Path(folder, "graph")
             write_graph(_study_graphs.load(name), graph)
-            ways = {"full steps in memory": ["--set", "moments=all", "--device", asked.device]} | {
+            ways = {"full steps in memory": ["--set", "moments=all", "--set", f"device={asked.device}"]} | {
                 f"from files, {count} worker(s)": [
-                    *("--memory", "1 GB", "--set", "moments=sampled", "--device", "cpu"),
+                    *("--memory", "1 GB", "--set", "moments=sampled", "--set", "device=cpu"),
                     *("--workers", str(count), "--set", f"threads={asked.threads}"),
                 ]
                 for count in asked.workers
             }
             for way, words in ways.items():
                 began = time.perf_counter()
-                found = [strict(graph, Path(folder, "out"), [*words, "--seed", str(seed)]) for seed in range(asked.seeds)]
+                found = [strict(graph, Path(folder, "out"), [*words, "--set", f"seed={seed}"]) for seed in range(asked.seeds)]
                 spread = f"{statistics.fmean(found):.2f} ± {statistics.stdev(found) if len(found) > 1 else 0:.2f}"
                 print(f"{name:12}{way:28}{spread:>16}{time.perf_counter() - began:>10.0f} s", flush=True)
 

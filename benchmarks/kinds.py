@@ -79,16 +79,15 @@ CASES: dict[str, Callable[[Graph, np.random.Generator], Kinds]] = {
 
 
 def table(kinds: Kinds, **columns: Any) -> Any:
-    """All edges as a table: source, target and kind."""
+    """All edges as one table: source and target."""
     source, target = np.concatenate([*kinds.values()], axis=1)
-    names = np.repeat([*kinds], [edges.shape[1] for edges in kinds.values()])
-    return pa.table({"source": source, "target": target, "kind": names, **columns})
+    return pa.table({"source": source, "target": target, **columns})
 
 
-def read(graph: Graph, edges: Any, **asked: Any) -> Graph:
+def read(graph: Graph, edges: Any) -> Graph:
     """The graph with these edges, as ``read_tables`` weighs them, and nodes, as ``clnr embed`` weighs these beside them."""
     nodes = pa.table({"id": np.arange(graph.num_nodes)})
-    source, target, weight = read_tables(edges, nodes, **asked).edges()
+    source, target, weight = read_tables(edges, nodes).edges()
     return Graph.from_edges(
         source, target, graph.features, weight=weight, labels=graph.labels, split=graph.split, name=graph.name
     )
@@ -107,7 +106,7 @@ def variants(graph: Graph, random: np.random.Generator) -> dict[tuple[str, str],
         if sum(edges.shape[1] for edges in kinds.values()) > graph.num_edges // 2:
             made[case, "as one kind"] = read(graph, table(kinds))
         made[case, "one number a kind"] = read(graph, balanced(kinds))
-        made[case, "each by itself"] = read(graph, table(kinds), edge_type="kind")
+        made[case, "each by itself"] = read(graph, {kind: table({kind: edges}) for kind, edges in kinds.items()})
     own = table({"own": own_edges(graph)})
     weights = pa.array(random.uniform(0, SMALL, own.num_rows))
     made[f"weights of 0 to {SMALL}", ""] = read(graph, own.append_column("weight", weights))

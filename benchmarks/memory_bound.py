@@ -1,7 +1,7 @@
 """The bound of memory that the plan of ``clnr embed`` prints, beside the peak: of graphs in memory, and from files.
 
     python -m benchmarks.memory_bound                         # six sizes in memory, six from files
-    python -m benchmarks.memory_bound --sizes 1e6 --from-files --method CLNR
+    python -m benchmarks.memory_bound --sizes 1e6 --from-files --set method=CLNR
 
 Regular graphs of 128 features (``benchmarks.papers_sized``), each embedded by a process of its own; further options are those
 of clnr embed. From files, 0.95 of what it would take in memory may be used. The peak is of anonymous memory, looked at
@@ -62,8 +62,8 @@ def peak(words: Sequence[str]) -> tuple[int, int]:
 def measure(sizes: Sequence[int], from_files: bool, more: Sequence[str]) -> None:
     """Print a line for each size."""
     with tempfile.TemporaryDirectory() as place:
-        words = [sys.executable, "-m", "clnr", "embed", "--out", f"{place}/out", "--json", "--quiet", "--device", "cpu"]
-        words += ["--set", "epochs=3", "--no-baselines", *more]
+        words = [sys.executable, "-m", "clnr", "embed", "--out", f"{place}/out", "--json"]
+        words += ["--set", "device=cpu", "--set", "epochs=3", "--no-baselines", *more]
         write_folder(Path(place) / "small", 1_000, "float32")
         _, code = peak([*words, "--graph", f"{place}/small"])
         for nodes in sizes:

@@ -160,8 +160,9 @@ def main() -> None:
     if not asked.without_tables:
         tables = ["--edges", f"{folder}/edges/*.parquet", "--nodes", f"{folder}/nodes/*.parquet", "--label", "label"]
         timed(["clnr", "ingest", *tables, "--out", str(graph), "--memory", asked.memory, "--dtype", asked.dtype, "--force"])
-    words = ["--method", asked.method, "--set", f"epochs={asked.epochs}", "--memory", asked.memory, "--device", asked.device]
-    words += ["--workers", asked.workers, *([] if asked.threads is None else ["--set", f"threads={asked.threads}"])]
+    set_to = {"method": asked.method, "epochs": asked.epochs, "device": asked.device, "threads": asked.threads}
+    words = ["--memory", asked.memory, "--workers", asked.workers]
+    words += [word for name, value in set_to.items() if value is not None for word in ("--set", f"{name}={value}")]
     timed(["clnr", "embed", "--graph", str(graph), "--out", str(vectors), *words, *more, "--force"])
 
 

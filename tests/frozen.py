@@ -49,9 +49,9 @@ ENGINE = {"device": "cpu", "precision": "float32", "threads": 1}
 CHOSEN = {
     "default": ({}, "", "CLNR-mix"),
     "quick": ({"effort": "quick"}, "--effort quick", "SVD-mix"),
-    "SVD-mix": ({"method": "SVD-mix", "hold_out": 0.0}, "--method SVD-mix --hold-out 0", "SVD-mix"),
-    **{name: ({"method": name}, f"--method {name}", name) for name in ("CLNR", "GRACE", "CCA-SSG", "BGRL")},
-    "Raw": ({"method": "Raw"}, "--method Raw", "Raw"),
+    "SVD-mix": ({"method": "SVD-mix", "hold_out": 0.0}, "--set method=SVD-mix --set hold_out=0", "SVD-mix"),
+    **{name: ({"method": name}, f"--set method={name}", name) for name in ("CLNR", "GRACE", "CCA-SSG", "BGRL")},
+    "Raw": ({"method": "Raw"}, "--set method=Raw", "Raw"),
 }
 TOLERANCES = {
     **dict.fromkeys(("products", "singular values", "size", "geometry", "link AUC"), 2e-3),
@@ -63,7 +63,7 @@ TABLES = {
     "people": "--edges e.csv --nodes n.csv --label group --directed --as about=text --as city=category",
     "shop": "--edges user,bought,item=bought.csv --edges user,knows,user=knows.csv "
     "--nodes user=users.csv --nodes item=items.csv --as user.about=text",
-    "calls": "--edges c.csv --edge-type how --until day=2019-10-01",
+    "calls": "--edges call=calls.csv --edges text=texts.csv --until day=2019-10-01",
 }
 WAYS = {
     "memory": "",
@@ -139,7 +139,7 @@ class Embedded(NamedTuple):
             return NodeEmbedder(**arguments, recipe=case.recipe).fit(load(case.graph, self.data))
         out = at / "-".join(case)
         if not out.exists():
-            words = [*self._words(case, at), "--no-report", "--quiet", "--out", str(out)]
+            words = [*self._words(case, at), "--no-report", "--out", str(out)]
             (by_two if "workers" in case.way else command)(at, words)
         return NodeEmbedder.load(out)
 
@@ -154,15 +154,13 @@ class Embedded(NamedTuple):
             if not (at / "graph").exists():
                 self._write_graph(case.graph, at)
             # Of thousands of held-out edges, what they reach takes long to compute.
-            graph = "--graph graph" + " --hold-out 0.005" * (case.graph == "photo")
+            graph = "--graph graph" + " --set hold_out=0.005" * (case.graph == "photo")
         words = f"embed {graph} {CHOSEN[case.chosen][1]} {WAYS[case.way]}".split()
-        pinned = {key: value for key, value in ENGINE.items() if key != "device"}
-        set_to = {**case.recipe, **pinned}
-        return [*words, f"--device={ENGINE['device']}", *(f"--set={key}={value}" for key, value in set_to.items())]
+        return [*words, *(f"--set={key}={value}" for key, value in {**case.recipe, **ENGINE}.items())]
 
     def _write_graph(self, name: str, at: Path) -> None:
         if name in TABLES:
-            command(at, f"ingest {TABLES[name]} --out graph --quiet".split())
+            command(at, f"ingest {TABLES[name]} --out graph".split())
             return
         graph = load(name, self.data)
         source, target, _ = graph.edges()
@@ -180,13 +178,14 @@ def command(at: Path, words: list[str]) -> None:
         stack.enter_context(mock.patch.object(plan, "fits_memory", lambda *given: given[3] is None))
         stack.enter_context(mock.patch.object(sys, "argv", ["clnr", *words]))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        said = stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         stack.enter_context(contextlib.chdir(at))
         code = None
         try:
             cli.main()
         except SystemExit as end:
             code = end.code
-        assert not code, words
+        assert not code, said.getvalue()
 
 
 def by_two(at: Path, words: list[str]) -> None:

@@ -72,8 +72,9 @@ def shop(folder: Path) -> None:
 
 def calls(folder: Path) -> None:
     """Edges alone, of two kinds, each on a day."""
-    draw, rows = random.Random(3), []
+    draw, rows = random.Random(3), {"calls": [], "texts": []}
     for a, b in ends(draw, NODES, NODES, 1200):
-        how = "text" if draw.random() < 0.3 else "call"
-        rows.append((f"p{a}", f"p{b}", how, DAY + datetime.timedelta(int(300 * draw.random()))))
-    write(folder / "c.csv", "from to how day", rows)
+        how = "texts" if draw.random() < 0.3 else "calls"
+        rows[how].append((f"p{a}", f"p{b}", DAY + datetime.timedelta(int(300 * draw.random()))))
+    for how, of_kind in rows.items():
+        write(folder / f"{how}.csv", "from to day", of_kind)

@@ -64,7 +64,7 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert clnr("export", str(made), "--format", "csv").code == 0
     vectors = pq.read_table(made / "embeddings.parquet")
     assert vectors.column_names == ["id", "node_kind", "original_id", "vector"]
-    assert vectors["original_id"].to_pylist() == [*range(20), *range(10)]
+    assert vectors["original_id"].to_pylist() == [str(i) for i in (*range(20), *range(10))]
     assert (made / "embeddings.csv").read_text().startswith("id,node_kind,original_id,cluster,v0,")
     assert "there is no node '3'; did you mean 'user:3' (person 3), 'item:3'" in assert_refused(clnr("similar", str(made), "3"))
     for_user = json.loads(clnr("similar", str(made), "user:3", "-k", "10", "--kind", "item", "--json").out)
@@ -77,9 +77,9 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert clnr(*more, "--no-report", "-q", "--out", str(larger)).code == 0
     assert pq.read_table(larger / "embeddings.parquet").to_pylist()[-1]["id"] == "user:20"
     plan = json.loads(clnr(*more, "--dry-run", "--json").out)
-    assert plan["columns"] == [f"edges user,bought,item '{each}_id': {role}, whole number" for each, role in ENDS]
+    assert plan["columns"] == [f"edges user,bought,item '{each}_id': {role}" for each, role in ENDS]
     refused = clnr("transform", str(made), "--edges", "new.csv", "--out", str(tmp_path / "no"))
-    assert "the earlier graph has nodes of several kinds (user, item)" in assert_refused(refused)
+    assert "user,bought,item; user,knows,user" in assert_refused(refused)
 
 
 def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
@@ -97,7 +97,7 @@ def test_options_and_commands_stand_in_groups_and_embeds_fit_two_screens():
         placed = [each for names in module.PANELS.values() for each in names]
         taken = inspect.signature(getattr(module, module.__name__.rpartition("_")[2])).parameters
         assert (len(placed), taken.keys() - placed) == (len(set(placed)), set())
-    assert len(get_command(app).commands["embed"].params) <= 35
+    assert len(get_command(app).commands["embed"].params) <= 30
     shown = outside("embed", "--help", COLUMNS="100").out
     assert _TITLES.findall(shown) == [*cmd_embed.PANELS, "Options"]
     assert shown.count("\n") <= 100

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import scipy.sparse as sp
 
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+
 EDGES = "source,target\na,b\nb,c\n"
 
 
@@ -51,6 +53,10 @@ def edge_weights(graph):
     return {(ids[a], ids[b]): w for a, b, w in zip(source.tolist(), target.tolist(), weights, strict=True)}
 
 
-def columns_of(read):
-    """The kinds of its column encoders, by column."""
-    return {each.column: each.kind for each in read.feature_encoder.column_encoders}
+def columns_of(graph):
+    """How each column of the node table was read: its role, or its type."""
+    return {each.column: each.type or each.role for each in graph.info.columns if each.table.startswith("nodes")}
+
+
+def encoder_of(graph):
+    return FeatureEncoder.of(graph.info.encoder)

@@ -23,11 +23,13 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.folder import check_unchanged
+from clnr.graph.table_info import title_of
 from clnr.support.humanize import plural
 from clnr.support.progress import QUIET, Bar
 from clnr.support.stage_clock import stage
 from clnr.tables import read_tables
 from clnr.tables.column_report import column_lines
+from clnr.tables.kinds import edges_by_kind, nodes_by_kind
 
 
 class Extension(NamedTuple):
@@ -48,7 +50,9 @@ def read_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, alone
     if encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables")
     graph = read_tables(**tables, **({"encoder": encoder} if alone else {"base": earlier.graph.in_memory()}))
-    columns, warnings = column_lines(graph.info.columns), [*graph.info.notes]
+    of_edges, of_nodes = edges_by_kind(tables.get("edges")), nodes_by_kind(tables.get("nodes"))
+    titles = {*(title_of("edges", each.kind) for each in of_edges), *(title_of("nodes", each.kind) for each in of_nodes)}
+    columns, warnings = column_lines(each for each in graph.info.columns if each.table in titles), [*graph.info.notes]
     counts, before = counts_of(graph), None if alone else counts_of(earlier.graph)
     facts = {"graph": counts, "new_nodes": None, "columns": columns, "warnings": warnings}
     read = summary(counts)

@@ -19,7 +19,7 @@ from clnr.tables.node_rows import StagedKind, StagedNodes
 # The least columns, one after the other, that share a line if they are read alike.
 _ALIKE_COLUMNS = 5
 _SHOWN_CLASSES = 6
-_QUERY_COLUMNS = 200
+_QUERY_COLUMNS = 50
 
 
 def describe_tables(db: Connection, edges: Staged, staged: StagedNodes, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:

@@ -15,7 +15,18 @@ from clnr.graph.csr import CSR
 from clnr.support.humanize import plural
 from clnr.tables.io.open import Table
 from clnr.tables.io.query import file_in_sql
-from clnr.tables.io.sql import MISSING_WORDS, Connection, as_text, plain_id, quoted, run, same_sum, stream_arrow, trimmed
+from clnr.tables.io.sql import (
+    MISSING_WORDS,
+    Connection,
+    as_text,
+    identifier,
+    plain_id,
+    quoted,
+    run,
+    same_sum,
+    stream_arrow,
+    trimmed,
+)
 from clnr.tables.kinds import NamedTable, node_id
 from clnr.tables.roles import EdgeRoles
 from clnr.tables.table_arguments import TableArguments
@@ -115,7 +126,7 @@ def _filling(table: Table, weight: str) -> str:
     """The query that reads a missing weight as 1."""
     if table.name.startswith("the ") or not table.has_header:
         return "fill it in, or leave such rows out"
-    w = weight if weight.isidentifier() else '"' + weight.replace('"', '""') + '"'
+    w = weight if weight.isidentifier() else identifier(weight)
     query = f"SELECT * REPLACE (coalesce(TRY_CAST({w} AS DOUBLE), 1) AS {w}) FROM {file_in_sql(table.name)}"
     return f"fill it in, such as by 1: {option('edges', query)}"
 
@@ -127,12 +138,10 @@ def _until(db: Connection, table: Table, roles: EdgeRoles, until: str | None) ->
     number = f"TRY_CAST({text} AS DOUBLE)"
     ((numeric,),) = run(db, f"SELECT count({text}) = count({number}) FROM {table.sql}", table.name)
     if numeric:
-        try:
-            return number, math.nextafter(float(last), math.inf)
-        except ValueError:
-            raise DataError(
-                f"{option('until')} must be a number, like those in '{roles.until}', not '{one_line(last, 80)}'"
-            ) from None
+        with contextlib.suppress(ValueError):
+            if math.isfinite(float(last)):
+                return number, math.nextafter(float(last), math.inf)
+        raise DataError(f"{option('until')} must be a number, like those in '{roles.until}', not '{one_line(last, 80)}'")
     if not _DATE.fullmatch(last):
         raise DataError(f"{option('until')} must be a date such as 2020-12-31, not '{one_line(last, 80)}'")
     day = f"TRY_CAST({quoted(f'{last}-01-01'[:10] if len(last) == 4 else f'{last}-01'[:10])} AS TIMESTAMP)"
@@ -195,19 +204,23 @@ def merge_edges(
         run(db, "DROP TABLE distinct_edges", title)
         run(db, "ALTER TABLE merged RENAME TO distinct_edges", title)
     if weighted or kinds:
-        ((largest, zeros),) = run(
-            db, "SELECT coalesce(max(w), 0), count(*) FILTER (CAST(w AS FLOAT) = 0) FROM distinct_edges", title
-        )
+        ((largest,),) = run(db, "SELECT coalesce(max(w), 0) FROM distinct_edges", title)
         if largest > LARGEST_WEIGHT:
             raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
-        if zeros:
-            notes.append(f"left out: {plural(zeros, 'edge')} of weight 0")
-            run(db, "DELETE FROM distinct_edges WHERE CAST(w AS FLOAT) = 0", title)
-    if not run(db, "SELECT 1 FROM distinct_edges LIMIT 1", title) and arguments.base is None:
-        raise DataError(f"{title}: there are no edges between two different nodes")
     if counts["loops"]:
         notes.append(f"{title}: left out: {plural(counts['loops'], 'edge')} from a node to itself")
     return factors, notes
+
+
+def leave_out_zeros(db: Connection, title: str, extends: bool) -> list[str]:
+    """Leave out the rows of ``distinct_edges`` with weight 0 in float32, with a note; it is an error if no other is there."""
+    zeros = 0
+    if "w" in {name for name, *_ in run(db, "DESCRIBE distinct_edges", title)}:
+        ((zeros,),) = run(db, "SELECT count(*) FROM distinct_edges WHERE CAST(w AS FLOAT) = 0", title)
+        run(db, "DELETE FROM distinct_edges WHERE CAST(w AS FLOAT) = 0", title)
+    if not extends and not run(db, "SELECT 1 FROM distinct_edges LIMIT 1", title):
+        raise DataError(f"{title}: there are no edges between two different nodes")
+    return [f"{title}: {plural(zeros, 'edge')} of weight 0 left out"] if zeros else []
 
 
 def _either(aggregate: str, directed: bool) -> str:

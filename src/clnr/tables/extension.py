@@ -116,6 +116,8 @@ class Extension:
         import pyarrow as pa
 
         old, new = (None if each is None else each.table() for each in (self._base.columns, self._new.table))
+        # Rows of edges alone have no columns, and an Arrow table without columns has no rows.
+        new = new if new is not None and new.num_columns else None
         if old is None and new is None:
             return None
         old = pa.table({"": pa.nulls(self._base.num_nodes)}).select([]) if old is None else old

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from clnr.errors import DataError, one_line, option
 from clnr.support.humanize import plural
 from clnr.tables.columns.column_types import ColumnEncoder
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.io.sql import Connection, plain_id, run
+from clnr.tables.kinds import qualified_name
 from clnr.tables.node_rows import StagedKind, StagedNodes
+from clnr.tables.roles import columns_called
 
 # The most edges with an end that is no node, of all, that are left out unasked.
 _MOST_UNKNOWN = 0.5
@@ -15,6 +19,9 @@ _MOST_UNKNOWN = 0.5
 _WRONG_SHARE, _LEAST_LABELLED, _LEAST_ACCURACY = 0.05, 20, 0.95
 _BINS = 64
 _MOST_CATEGORIES = 1000
+_NUMBERS = ("number", "time", "boolean")
+# The most columns, and values of these, that are looked at together.
+_QUERY_COLUMNS, _QUERY_VALUES = 100, 1 << 22
 _ALIKE_SHARE = 0.5
 
 
@@ -48,10 +55,11 @@ def check_labels_hidden(db: Connection, staged: StagedNodes, encoder: FeatureEnc
     ((labelled, commonest),) = run(db, f"SELECT sum(n), max(n) FROM ({sizes})", of_kind.table.name)
     if not labelled or labelled < _LEAST_LABELLED or commonest == labelled:
         return
-    for each in encoder.columns:
-        if each.column in asked or each.column not in staged.table.columns:
-            continue
-        right = _accuracy(db, staged, of_kind, each, label)
+    named = {qualified_name(of.kind, name) for of in staged.kinds for name in columns_called(asked, of.table, of.kind)}
+    single = [each for each in encoder.columns if each.kind in _NUMBERS or each.kind == "category"]
+    there = [each for each in single if each.column in staged.table.columns and each.column not in named]
+    some = [each for each in there if len(each.values) + each.buckets <= _MOST_CATEGORIES]
+    for each, right in _accuracies(db, staged, of_kind, some, value, int(labelled)):
         wrong, least = 1 - right, (labelled - commonest) / labelled
         if right >= _LEAST_ACCURACY and wrong <= _WRONG_SHARE * least:
             what = f"'{each.column}' alone tells the label '{label}' of {100 * right:.0f} % of the nodes"
@@ -60,25 +68,31 @@ def check_labels_hidden(db: Connection, staged: StagedNodes, encoder: FeatureEnc
             raise DataError(f"{of_kind.table.name}: {what}; {cure}")
 
 
-def _accuracy(db: Connection, staged: StagedNodes, of: StagedKind, each: ColumnEncoder, label: str) -> float:
+def _accuracies(
+    db: Connection, staged: StagedNodes, of: StagedKind, encoders: Sequence[ColumnEncoder], label: str, labelled: int
+) -> Iterator[tuple[ColumnEncoder, float]]:
     """How many labelled nodes have the commonest class of those with their value, or part of the range of values.
 
-    What a single node has tells nothing of others.
+    What a single node has tells nothing of others. Columns stand one below the other, as planning a query for each takes long.
     """
-    if each.kind not in ("number", "time", "boolean", "category"):
-        return 0.0
-    value = each.sql(staged.table.columns[each.column])
-    rows = f"SELECT {value} AS v, {plain_id(staged.table.columns[label].sql)} AS class FROM node_rows WHERE class IS NOT NULL"
-    if each.kind in ("number", "time"):
-        ((distinct,),) = run(db, f"SELECT count(DISTINCT v) FROM ({rows})", of.table.name)
-        if distinct > _BINS:
-            rows = f"SELECT CASE WHEN v IS NOT NULL THEN ntile({_BINS}) OVER (ORDER BY v) END AS v, class FROM ({rows})"
-    elif len(each.values) + each.buckets > _MOST_CATEGORIES:
-        return 0.0
-    pairs = f"SELECT v, class, count(*) AS n FROM ({rows}) GROUP BY v, class"
-    by_value = f"SELECT v, sum(n) AS total, max(n) AS most FROM ({pairs}) GROUP BY v"
-    ((share,),) = run(db, f"SELECT sum(CASE WHEN total > 1 THEN most ELSE 0 END) / sum(total) FROM ({by_value})", of.table.name)
-    return float(share or 0.0)
+    at_once = max(1, min(_QUERY_COLUMNS, _QUERY_VALUES // labelled))
+    for first in range(0, len(encoders), at_once):
+        some = encoders[first : first + at_once]
+        values = [each.sql(staged.table.columns[each.column]) for each in some]
+        texts = ", ".join(value if each.kind == "category" else "NULL" for each, value in zip(some, values, strict=True))
+        numbers = ", ".join(value if each.kind in _NUMBERS else "NULL" for each, value in zip(some, values, strict=True))
+        below = f"unnest(range({len(some)})) AS place, unnest([{texts}]::VARCHAR[]) AS v, unnest([{numbers}]::DOUBLE[]) AS x"
+        rows = f"SELECT i, class, {below} FROM (SELECT *, {label} AS class FROM node_rows) WHERE class IS NOT NULL"
+        run(db, f"CREATE OR REPLACE TEMP TABLE told AS {rows}", of.table.name)
+        bins = f"ntile({_BINS}) OVER (PARTITION BY place ORDER BY x, i)"
+        many = f"SELECT place, count(DISTINCT x) > {_BINS} AS many FROM told GROUP BY place"
+        part = f"CASE WHEN many AND x IS NOT NULL THEN {bins} ELSE x END AS x"
+        binned = f"SELECT place, class, v, {part} FROM told JOIN ({many}) USING (place)"
+        pairs = f"SELECT place, v, x, class, count(*) AS n FROM ({binned}) GROUP BY ALL"
+        by_value = f"SELECT place, v, x, sum(n) AS total, max(n) AS most FROM ({pairs}) GROUP BY ALL"
+        share = "sum(CASE WHEN total > 1 THEN most ELSE 0 END) / sum(total)"
+        for place, right in run(db, f"SELECT place, {share} FROM ({by_value}) GROUP BY place ORDER BY place", of.table.name):
+            yield some[place], float(right)
 
 
 def alike_rows(db: Connection, staged: StagedNodes, encoder: FeatureEncoder) -> list[str]:

@@ -159,6 +159,11 @@ def write_ids(db: Connection, writer: Any, whole: bool) -> None:
     writer.ids(column for (column,) in stream_arrow(db, f"SELECT {value} FROM ids ORDER BY i", "nodes"))
 
 
+def fit_integers(db: Connection) -> bool:
+    """Whether the ids of all nodes, which are whole numbers, fit into 64 bits."""
+    return bool(run(db, "SELECT count(*) = count(TRY_CAST(id AS BIGINT)) FROM ids", "nodes")[0][0])
+
+
 def are_whole(columns: Sequence[Column]) -> bool:
     """Whether ids are whole numbers of typed tables; those of text files are text."""
     return all(column.is_of(WHOLE) for column in columns)
@@ -170,6 +175,8 @@ def are_whole(columns: Sequence[Column]) -> bool:
 def _names(db: Connection, of: StagedKind, arguments: TableArguments) -> str | None:
     """The column of names: the one that is named, else one called so nearly all of whose values differ."""
     if of.roles.names is not None:
+        if not of.table.columns[of.roles.names].is_single:
+            raise DataError(f"{of.table.name}: '{of.roles.names}' has several values in a row, and is no name")
         return of.roles.names
     asked = columns_called((*arguments.names_of("features"), *arguments.types), of.table, of.kind)
     for name in (each for wanted in NAMES for each in of.roles.free if plain(each) == wanted):

@@ -22,7 +22,7 @@ from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.machine.memory import unused_memory
 from clnr.support.storage import OwnFiles, check_folder, reserve_folder, resolve_path, temporary_path, write_folder
 from clnr.tables.column_report import describe_tables
-from clnr.tables.edges import Staged, edges_title, merge_edges, stage_edges, write_edges
+from clnr.tables.edges import Staged, edges_title, leave_out_zeros, merge_edges, stage_edges, write_edges
 from clnr.tables.extension import Extension
 from clnr.tables.features import choose_encoder, write_features, write_structure
 from clnr.tables.guards import alike_rows, check_labels_hidden, check_unknown_ends
@@ -36,6 +36,7 @@ from clnr.tables.node_rows import (
     are_whole,
     column_parts,
     digest_unused,
+    fit_integers,
     name_column,
     number_ids,
     stage_nodes,
@@ -52,7 +53,7 @@ from clnr.tables.roles import (
     no_ends,
     node_roles,
 )
-from clnr.tables.table_arguments import TableArguments, check_arguments
+from clnr.tables.table_arguments import TableArguments, check_arguments, takes
 
 MEMORY = "4 GB"
 OWN_FILES = OwnFiles(GRAPH_FILES, is_graph_folder)
@@ -63,6 +64,7 @@ _PYTHON_BYTES = 800_000_000
 _DUCKDB_PARTS, _LEAST_DUCKDB_BYTES = 3, 100_000_000
 
 
+@takes(TableArguments)
 def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> Graph:
     """Read a graph from a table of edges and one of nodes, or extend an earlier graph by such tables.
 
@@ -206,6 +208,8 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
     count = number_ids(db, None if base is None else base.num_nodes)
     if not count:
         raise DataError("the graph has no nodes")
+    whole = whole and fit_integers(db)
+    staged = staged._replace(whole=whole)
     write_ids(db, writer, whole)
     say("merging repeated edges")
     factors: dict[str, float] = {}
@@ -216,6 +220,8 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
     if base is not None and extension is not None:
         notes += extension.merge_edges(edges=bool(edges), directed=arguments.is_directed)
         factors = dict(base.info.edge_kinds)
+    if edges:
+        notes += leave_out_zeros(db, title, extends=base is not None)
     write_edges(db, writer, count, arguments.is_directed, title)
     encoder, more = choose_encoder(db, staged, arguments)
     notes += more
@@ -255,7 +261,7 @@ def load(db: Connection, arguments: TableArguments, writer: Any) -> tuple[TableI
 def _open(db: Connection, arguments: TableArguments) -> tuple[Staged, list[tuple[NamedTable, NodeRoles]]]:
     """The tables, opened, and which of their columns hold what."""
     given, of_nodes = edges_by_kind(arguments.edges), nodes_by_kind(arguments.nodes)
-    if not of_nodes and len(given) == 1 and given[0].kind is None and is_node_link(db, given[0].table):
+    if not of_nodes and len(given) == 1 and given[0].kind is None and is_node_link(db, given[0].table, arguments.encoding):
         of_nodes = (NamedTable(given[0].table),)
     if not of_nodes and arguments.feature_matrix is not None and arguments.base is None:
         import pyarrow as pa
@@ -268,6 +274,8 @@ def _open(db: Connection, arguments: TableArguments) -> tuple[Staged, list[tuple
         return named._replace(table=open_table(db, named.table, called, known, arguments.header, arguments.encoding))
 
     edges, nodes = [opened(each, "edges") for each in given], [opened(each, "nodes") for each in of_nodes]
+    if arguments.feature_matrix is not None and (mixed := [each.table.name for each in nodes if not each.table.in_order]):
+        raise DataError(f"{mixed[0]}: end it with ORDER BY: row i of it and of the feature matrix must be the same node")
     check_named(arguments, edges, nodes)
     found = [(each, edge_roles(each, arguments)) for each in edges]
     tables = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from clnr.errors import DataError, did_you_mean, one_line, option
@@ -26,6 +27,8 @@ WEIGHTS = ("weight", "edgeweight")
 IDS = ("id", "node", "nodeid", "key")
 NAMES = ("name", "title", "label")
 """The names of columns that may have the names of nodes, if nearly all of these differ."""
+# The arguments that name one column, which may have a comma in its name.
+_SINGLE = ("until_column", "label", "names")
 _OTHERS = (*WEIGHTS, *IDS, *NAMES, "class")
 _TIMETABLE = ("tripid", "stopsequence", "stopid")
 _YEARS, _COUNTED_ROWS = (1500, 2100), 10
@@ -112,10 +115,9 @@ def check_named(arguments: TableArguments, edges: Sequence[NamedTable], nodes: S
     for argument, tables in places.items():
         role = option(argument.removesuffix("_column"))
         for name in arguments.names_of(argument):
-            there = any(columns_called([name], table, kind) for table, kind in tables)
-            parts = [name] if there else name.split(",")
-            for part in parts:
-                if any(columns_called([part], table, kind) for table, kind in tables):
+            whole = argument in _SINGLE or any(column_called(name, table, kind) for table, kind in tables)
+            for part in [name] if whole else name.split(","):
+                if any(column_called(part, table, kind) for table, kind in tables):
                     continue
                 if not tables:
                     raise DataError(f"column '{one_line(part, 80)}' for {role} needs a node table: {option('nodes')}")
@@ -148,6 +150,11 @@ def edge_roles(named: NamedTable, arguments: TableArguments) -> EdgeRoles | None
     ignored = columns_called(arguments.names_of("ignore"), table)
     source, target = (_one(end, arguments, table) for end in ("source", "target"))
     until = column_called(arguments.until_column, table)
+    if arguments.until is not None and until is None:
+        missing = one_line(str(arguments.until_column), 80)
+        raise DataError(
+            f"{table.name}: there is no column '{missing}' for {option('until')}, which holds for all tables of edges"
+        )
     taken = {until, *ignored}
     by_name = {plain(column): column for column in reversed(table.columns) if column not in taken}
     weight = _one("weight", arguments, table) or before.get("weight")
@@ -172,8 +179,9 @@ def edge_roles(named: NamedTable, arguments: TableArguments) -> EdgeRoles | None
         source, target = a, b
     if source is None or target is None:
         return None
-    if source == target:
-        raise DataError(f"{table.name}: column '{source}' cannot be both source and target")
+    for (role, column), (other, same) in combinations({"source": source, "target": target, "weight": weight}.items(), 2):
+        if column == same:
+            raise DataError(f"{table.name}: column '{column}' cannot be both {role} and {other}")
     used = {source, target, weight, *taken}
     others = tuple(column for column in table.columns if column not in used)
     return EdgeRoles(source, target, weight, until, others, ignored, declared, by_place)
@@ -206,6 +214,8 @@ def node_roles(
         key = first if first is not None and _are_distinct(db, table, first) else None
     if key is None:
         raise DataError(f"{table.name}: no column tells the ids of nodes; name it: {option('id')}; {shown(db, table)}")
+    if key == label:
+        raise DataError(f"{table.name}: column '{key}' cannot be both id and label")
     own = tuple(end for end in dict.fromkeys(ends) if is_of_edges and end not in {*taken, key})
     free = tuple(column for column in table.columns if column not in {*taken, key, *own})
     return NodeRoles(key, label, names, free, ignored, own)

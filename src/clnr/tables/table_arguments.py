@@ -5,10 +5,11 @@ Nothing heavy is imported here, so that the command line's help is quick.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from clnr.errors import DataError, UnknownName, did_you_mean, one_line, option
 from clnr.support.arguments import check_choice, check_type
@@ -17,6 +18,8 @@ from clnr.tables.kinds import check_kinds, edges_by_kind, node_kinds, nodes_by_k
 if TYPE_CHECKING:
     from clnr.graph import Graph
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 _OPTION = "option"
 TYPES = ("number", "category", "text", "time", "list", "boolean")
 """The types of columns."""
@@ -115,6 +118,17 @@ class TableArguments:
         return self.encoder if self.base is None else self.base.info.encoder
 
 
+def takes(declared: Callable[_Arguments, Any]) -> Callable[[Callable[..., _Result]], Callable[_Arguments, _Result]]:
+    """A function that is called as a dataclass is: for help, editors and type checkers it has the same parameters."""
+
+    def decorate(function: Callable[..., _Result]) -> Callable[_Arguments, _Result]:
+        returned = inspect.signature(function).return_annotation
+        function.__signature__ = inspect.signature(declared).replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 def check_arguments(function: str, /, edges: Any = None, nodes: Any = None, **named: Any) -> TableArguments:
     """The checked arguments of a call, with lists of columns as tuples; raises if one is wrong or two contradict each other."""
     known = [each.name for each in fields(TableArguments)]
@@ -178,6 +192,11 @@ def _columns(argument: str, given: Any) -> tuple[str, ...]:
 def _check_earlier(given: TableArguments) -> None:
     """Check ``base`` and ``encoder``, which decide much that cannot be said again."""
     base = given.base
+    check_type("encoder", given.encoder, Mapping | None, "the encoder of a graph's info", DataError)
+    if base is not None:
+        from clnr.graph import Graph
+
+        check_type("base", base, Graph, "a graph", DataError)
     if given.edges is None and (base is None or given.nodes is None):
         raise DataError("there is nothing to read: pass a table of edges or, to extend an earlier graph (base), one of nodes")
     if given.fitted is not None and (given.features is not None or given.types):
@@ -187,6 +206,8 @@ def _check_earlier(given: TableArguments) -> None:
         return
     if base.info.encoder is None:
         raise DataError("the earlier graph did not come from tables, so nothing says how to read new ones")
+    if given.feature_matrix is not None and given.nodes is None:
+        raise DataError(f"a feature matrix needs the table of its nodes: {option('nodes')}")
     if given.directed not in (None, given.is_directed):
         kind = "directed" if given.is_directed else "undirected"
         raise DataError(f"the earlier graph is {kind}, so {option('directed', given.directed)} cannot extend it")

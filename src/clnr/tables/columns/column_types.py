@@ -169,7 +169,11 @@ def tags_sql(column: Column, separator: str) -> str:
 def vector_sql(column: Column) -> str:
     """A list of numbers, or NULL; NULL within it is no number."""
     c, kind = column
-    return f"CAST({c} AS DOUBLE[])" if kind.startswith(NUMBERS) else f"TRY_CAST(CAST({c} AS VARCHAR) AS DOUBLE[])"
+    return (
+        f"CAST({c} AS DOUBLE[])"
+        if kind.startswith(NUMBERS) and kind.endswith("]")
+        else f"TRY_CAST(CAST({c} AS VARCHAR) AS DOUBLE[])"
+    )
 
 
 # -- how they become features: the features of an Arrow array, and which of its values are known ------------------------------

@@ -35,6 +35,8 @@ _LEAST_WORDS = 2.0
 # The least rows that a column of whole numbers counts.
 _COUNTED_ROWS = 10
 _MOST_VECTOR = 1 << 20
+# What is not more apart cannot be divided by.
+_LEAST_SPAN = 2.0**-900
 _SEPARATORS = "|;,"
 # Numbers with signs, and days with points: 1.234,50, $5, 12 %, 31.12.2020.
 _SIGN = r"[^\w\s.,+-]{0,3}"
@@ -44,6 +46,8 @@ _SIGNED_NUMBER = (
 _SIGNED = "signed"
 # The most columns of a query, and values of these that are distinct at once.
 _QUERY_COLUMNS, _QUERY_VALUES = 100, 1 << 22
+
+_TEXT = Column("v", "VARCHAR")
 
 Inferred = ColumnEncoder | str
 """The encoder of a column, or the reason why it is no feature."""
@@ -70,6 +74,17 @@ class _Counts(NamedTuple):
     counts_rows: bool
 
 
+class _Range(NamedTuple):
+    """The values of a column of numbers: their SQL, how many there are, and between which they are."""
+
+    kind: str
+    value: str
+    present: int
+    missing: bool
+    low: float
+    high: float
+
+
 def infer(
     db: Connection, table: Table, columns: Sequence[str], wanted: Mapping[str, str], asked: bool, chunks: Chunks
 ) -> dict[str, Inferred]:
@@ -85,27 +100,32 @@ def infer(
     """
     single = [name for name in columns if table.columns[name].is_single]
     counts = _count(db, table, single)
-    found: dict[str, Inferred] = {}
+    found, ranges = dict[str, Inferred](), dict[str, _Range]()
     for name in columns:
         column, given = table.columns[name], wanted.get(name)
-        if name not in counts:
+        if not column.is_single:
             found[name] = _of_list(db, table, name, column, given, chunks)
             continue
         of = counts[name]
+        if not of.present:
+            found[name] = "it is empty"
+            continue
         kind = given or _type_of(name, column, of, asked)
         if kind == _SIGNED:
             raise _signed(db, table, name)
         if isinstance(kind, tuple):
             found[name] = kind[0]
         elif kind in ("number", "time", "boolean"):
-            found[name] = _of_number(db, table, name, column, kind, of, wanted)
+            number = _of_number(db, table, name, column, kind, of, wanted)
+            found[name] = "" if isinstance(number, _Range) else number
+            ranges |= {name: number} if isinstance(number, _Range) else {}
         elif kind == "list":
             found[name] = _of_tags(db, table, name, column, chunks)
         elif kind == "text":
             found[name] = _bag(name, column, "text", of.present < of.rows, chunks, "", asked or name in wanted)
         else:
             found[name] = _of_category(db, table, name, column, of)
-    return found
+    return found | _scaled(db, table, ranges)
 
 
 def _count(db: Connection, table: Table, columns: Sequence[str]) -> dict[str, _Counts]:
@@ -114,44 +134,34 @@ def _count(db: Connection, table: Table, columns: Sequence[str]) -> dict[str, _C
     found: dict[str, _Counts] = {}
     for first in range(0, len(columns), at_once):
         some = columns[first : first + at_once]
-        read = ", ".join(_read(table.columns[name], place) for place, name in enumerate(some))
-        aggregates = [each for place in range(len(some)) for each in _aggregates(place)]
-        (row,) = run(db, f"SELECT {', '.join(aggregates)} FROM (SELECT i, {read} FROM {table.sql})", table.name)
-        width = len(_Counts._fields) - 1
-        found |= {name: _Counts(rows, *row[width * place : width * (place + 1)]) for place, name in enumerate(some)}
+        values = ", ".join(plain_id(table.columns[name].sql) for name in some)
+        # One below the other, since DuckDB plans each aggregate of each column for longer than it takes to compute it.
+        below = f"unnest(range({len(some)})) AS place, unnest([{values}]) AS v"
+        run(db, f"CREATE OR REPLACE TEMP TABLE texts AS SELECT i, {below} FROM {table.sql}", table.name)
+        read = f"SELECT i, place, v, {number_sql(_TEXT)} AS n, {time_sql(_TEXT)} AS t FROM texts"
+        for place, *counts in run(db, f"SELECT place, {_aggregates()} FROM ({read}) GROUP BY place", table.name):
+            found[some[place]] = _Counts(rows, *counts)
     return found
 
 
-def _read(column: Column, place: int) -> str:
-    """A value as text, as a number and as a time, in SQL."""
-    time = "NULL::DOUBLE" if column.is_of((*NUMBERS, "BOOLEAN")) else time_sql(column)
-    return f"{plain_id(column.sql)} AS v{place}, {number_sql(column)} AS n{place}, {time} AS t{place}"
-
-
-def _aggregates(place: int) -> list[str]:
+def _aggregates() -> str:
     """As ``_Counts`` has them, but for the rows."""
-    v, n, t = f"v{place}", f"n{place}", f"t{place}"
     words = ", ".join(map(quoted, TRUE + FALSE))
-    in_order = f"count({n}) >= {_COUNTED_ROWS} AND count({n}) = count(*) AND min({n} - i) = max({n} - i)"
-    signed = f"regexp_full_match({v}, {quoted(_SIGNED_NUMBER)}) AND {n} IS NULL"
-    return [
-        f"count({v})",
-        f"count(DISTINCT {v})",
-        *(f"count({n})", f"min({n})", f"max({n})"),
-        *(f"count({t})", f"min({t})", f"max({t})"),
-        f"count(*) FILTER (lower({v}) IN ({words}))",
-        f"count(*) FILTER ({signed})",
-        f"count(*) FILTER (regexp_full_match({v}, '0[0-9]+'))",
-        f"coalesce(avg(len(string_split({v}, ' '))), 0)",
+    in_order = f"count(n) >= {_COUNTED_ROWS} AND count(n) = count(*) AND min(n - i) = max(n - i)"
+    aggregates = (
+        *("count(v)", "count(DISTINCT v)", "count(n)", "min(n)", "max(n)", "count(t)", "min(t)", "max(t)"),
+        f"count(*) FILTER (lower(v) IN ({words}))",
+        f"count(*) FILTER (regexp_full_match(v, {quoted(_SIGNED_NUMBER)}) AND n IS NULL)",
+        "count(*) FILTER (regexp_full_match(v, '0[0-9]+'))",
+        "coalesce(avg(len(string_split(v, ' '))), 0)",
         f"coalesce({in_order}, false)",
-    ]
+    )
+    return ", ".join(aggregates)
 
 
 def _type_of(name: str, column: Column, of: _Counts, asked: bool) -> str | tuple[str]:
     """The type of a column, or why it is no feature, in a tuple."""
     nearly_distinct = of.present > 1 and of.distinct >= NEARLY_ALL * of.present
-    if not of.present:
-        return ("it is empty",)
     if of.distinct == 1 and of.present == of.rows:
         return ("all its values are the same",)
     is_number = of.numbers == of.present and not of.codes and not column.is_of(("BOOLEAN", *DATETIMES))
@@ -191,28 +201,43 @@ def _signed(db: Connection, table: Table, name: str) -> DataError:
 
 def _of_number(
     db: Connection, table: Table, name: str, column: Column, kind: str, of: _Counts, wanted: Mapping[str, str]
-) -> Inferred:
-    """Scaled to mean 0 and variance 1; values that cannot be read are missing."""
+) -> Inferred | _Range:
+    """A column that is a number; values that cannot be read are missing."""
     value = {"number": number_sql, "time": _seconds, "boolean": boolean_sql}[kind](column)
-    present, low, high = {"number": (of.numbers, of.low, of.high), "time": (of.times, of.first, of.last)}.get(
-        kind, (of.booleans, 0.0, 1.0)
-    )
+    by_kind = {"number": (of.numbers, of.low, of.high), "time": (of.times, of.first, of.last)}
+    present, low, high = by_kind.get(kind, (of.booleans, 0.0, 1.0))
     if kind == "time" and column.is_of(NUMBERS):
-        present, low, high = of.numbers, of.low, of.high
+        present, low, high = by_kind["number"]
+    if kind == "number" and column.is_of(("BOOLEAN",)):
+        present, low, high = of.booleans, 0.0, 1.0
     if name in wanted and 2 * present <= of.present:
         _refuse_unreadable(db, table, name, value, wanted[name])
     missing = present < of.rows
     if kind == "boolean":
         return ColumnEncoder(name, kind, 1, missing)
-    assert low is not None
-    assert high is not None
+    if low is None or high is None:
+        return f"it has no {kind}"
     if low == high:
         return ColumnEncoder(name, kind, 1, missing, low) if missing else "all its values are the same"
-    sums = ", ".join(whole_sums(value, low, high))
-    ((total, squares),) = run(db, f"SELECT {sums} FROM {table.sql}", table.name)
-    unit = (high - low) / 2.0**47
-    mean, variance = int(total) / present, (present * int(squares) - int(total) ** 2) / present**2
-    return ColumnEncoder(name, kind, 1, missing, low + mean * unit, math.sqrt(variance) * unit or high - low)
+    if not _LEAST_SPAN < high - low < math.inf:
+        return "its values are too close to each other, or too far apart"
+    return _Range(kind, value, present, missing, low, high)
+
+
+def _scaled(db: Connection, table: Table, ranges: Mapping[str, _Range]) -> dict[str, ColumnEncoder]:
+    """The encoders that scale numbers to mean 0 and variance 1."""
+    sums = list[Any]()
+    for first in range(0, len(ranges), _QUERY_COLUMNS):
+        some = [*ranges.values()][first : first + _QUERY_COLUMNS]
+        selected = (total for of in some for total in whole_sums(of.value, of.low, of.high))
+        sums += run(db, f"SELECT {', '.join(selected)} FROM {table.sql}", table.name)[0]
+    encoders = {}
+    for place, (name, of) in enumerate(ranges.items()):
+        total, squares, unit = int(sums[2 * place]), int(sums[2 * place + 1]), (of.high - of.low) / 2.0**47
+        variance = (of.present * squares - total**2) / of.present**2
+        scale = math.sqrt(variance) * unit or of.high - of.low
+        encoders[name] = ColumnEncoder(name, of.kind, 1, of.missing, of.low + total / of.present * unit, scale)
+    return encoders
 
 
 def _seconds(column: Column) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from clnr.errors import DataError, did_you_mean, one_line
 from clnr.tables.io.query import run_query
-from clnr.tables.io.sql import MISSING_WORDS, Column, Connection, copies_folder, quoted, run, spill_folder, trimmed
+from clnr.tables.io.sql import MISSING_WORDS, Column, Connection, copies_folder, identifier, quoted, run, spill_folder, trimmed
 from clnr.tables.io.text_files import check_names, ending_of, in_plain_text, read_head
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".edges", ".edgelist")
@@ -50,6 +50,7 @@ class Table:
         columns: By name, in order.
         has_header: Whether its columns have names of their own.
         raw: The same as it was given.
+        in_order: Whether its rows are in the order in which they were given.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Table:
     columns: dict[str, Column]
     has_header: bool = True
     raw: str = ""
+    in_order: bool = True
 
 
 def open_table(
@@ -68,7 +70,8 @@ def open_table(
     case, is a header.
     """
     if is_query(given):
-        return describe(db, *run_query(db, given, role))
+        name, rows, in_order = run_query(db, given, role)
+        return replace(describe(db, name, rows), in_order=in_order)
     if not isinstance(given, str | Path):
         return _frame(db, given, role)
     path = os.fspath(given)
@@ -79,7 +82,7 @@ def open_table(
         table = _json(db, path, copies, role) if ending in JSON_ENDINGS else _text(path, copies, known, header)
         if copies == files:
             return table
-        view = f'"{role} in UTF-8"'
+        view = identifier(f"{role} in UTF-8")
         run(db, f"CREATE TEMP TABLE {view} AS SELECT * FROM {table.raw}", path)
     stored = _with_columns(path, view, {name: column.kind for name, column in table.columns.items()})
     return replace(stored, has_header=table.has_header)
@@ -210,11 +213,13 @@ def _json(db: Connection, path: str, files: list[str], role: str) -> Table:
     return _with_columns(path, f"(SELECT {', '.join(selected)} FROM {table.raw})", kinds)
 
 
-def is_node_link(db: Connection, given: Any) -> bool:
+def is_node_link(db: Connection, given: Any, encoding: str | None) -> bool:
     """Whether a file is JSON that has its nodes beside its links."""
     if not isinstance(given, str | Path) or is_query(given) or ending_of(os.fspath(given)) != ".json":
         return False
-    rows = run(db, f"DESCRIBE SELECT * FROM read_json_auto({_listed(find_files(os.fspath(given)))})", os.fspath(given))
+    path = os.fspath(given)
+    with in_plain_text(find_files(path), encoding, copies_folder(spill_folder(db))) as copies:
+        rows = run(db, f"DESCRIBE SELECT * FROM read_json_auto({_listed(copies)})", path)
     names = {row[0].casefold() for row in rows if row[1].endswith("[]")}
     return "nodes" in names and not names.isdisjoint(_LINKS)
 

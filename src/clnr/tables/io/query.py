@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.errors import DataError
-from clnr.tables.io.sql import Connection, quoted, run
+from clnr.tables.io.sql import Connection, identifier, quoted, run
 from clnr.tables.io.text_files import ending_of
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
@@ -28,14 +28,14 @@ def file_in_sql(path: str) -> str:
     return f"{reader}({quoted(path)})" if reader else quoted(path)
 
 
-def run_query(db: Connection, query: str, role: str) -> tuple[str, str]:
-    """Run a query once: what to call it, and the relation of its rows, sorted unless it ends with ORDER BY, to come alike."""
-    sql, name, into = query.strip().rstrip(";"), f"the query of {role}", f'"{role} query"'
+def run_query(db: Connection, query: str, role: str) -> tuple[str, str, bool]:
+    """Run a query once: its name, the relation of its rows, and whether it orders them; else they are sorted, to come alike."""
+    sql, name, into = query.strip().rstrip(";"), f"the query of {role}", identifier(f"{role} query")
     parsed = _check(db, sql, name)
-    order = "" if has_order(parsed) else "ORDER BY ALL"
+    in_order = has_order(parsed)
     # In a subquery DuckDB itself refuses to write as well.
-    run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {order}", name)
-    return name, into
+    run(db, f"CREATE TEMP TABLE {into} AS SELECT * FROM ({sql}\n) {'' if in_order else 'ORDER BY ALL'}", name)
+    return name, into, in_order
 
 
 def has_order(parsed: dict[str, Any]) -> bool:

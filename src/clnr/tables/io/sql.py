@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
+import math
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -32,9 +35,11 @@ _BLANKS = " \t\r\n"
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB, and of a batch that is streamed.
 _CHUNK_ROWS, _STREAMED_ROWS = 1 << 16, 1 << 19
-_QUERY_COLUMNS = 300
-# The bits of a number that is added up as a whole one; sums of 2^31 of their squares have 127.
-_SUM_BITS = 47
+_QUERY_COLUMNS = 100
+# The bits of a number that is added up as a whole one: sums of 2^31 of their squares, or of numbers of more bits, have 127.
+_SUM_BITS, _MOST_SUM_BITS = 47, 95
+# What is smaller is 0 in float32, and one divided by it infinite.
+_LEAST_SUMMAND = 2.0**-300
 
 # Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.
 _SETTINGS = {
@@ -44,6 +49,8 @@ _SETTINGS = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
     "TimeZone": "'UTC'",
+    # It makes a join of each list of more than a few words, and of many columns so many that planning them takes minutes.
+    "disabled_optimizers": "'in_clause'",
 }
 
 
@@ -103,6 +110,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def identifier(name: str) -> str:
+    """Any text as the name of a table in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def trimmed(c: str) -> str:
     """An expression as text without the blanks around it."""
     return f"trim(CAST({c} AS VARCHAR), {quoted(_BLANKS)})"
@@ -133,10 +145,13 @@ def whole_sums(value: str, low: float, high: float) -> tuple[str, str]:
 
 
 def same_sum(db: Connection, value: str, rows: str, name: str) -> tuple[str, str]:
-    """What adds up numbers from 0 on of some rows in SQL, with the same result in any order; and the unit of that."""
+    """What adds up numbers from 0 on of some rows in SQL, with the same result in any order; and the unit of that.
+
+    The unit is a power of 2, so that numbers that are not 2^42 times smaller than the largest are added up exactly.
+    """
     ((largest,),) = run(db, f"SELECT max({value}) FROM {rows}", name)
-    high = largest or 1.0
-    return whole_sums(value, 0.0, high)[0], f"({high / 2.0**_SUM_BITS!r}::DOUBLE)"
+    unit = 2.0 ** (math.frexp(max(largest or 1.0, _LEAST_SUMMAND))[1] - _MOST_SUM_BITS)
+    return f"sum(CAST({value} * ({1 / unit!r}::DOUBLE) AS HUGEINT))", f"({unit!r}::DOUBLE)"
 
 
 # -- queries ----------------------------------------------------------------------------------------------------------
@@ -256,13 +271,18 @@ def _fields(path: str, number: int, delimiter: str) -> int | None:
     return None
 
 
+def open_bytes(path: Path) -> Any:
+    """A file, or what is packed in it by gzip."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
 def _json_error(path: str) -> str | None:
     """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
-        with Path(path).open("rb") as file:
+        with open_bytes(Path(path)) as file:
             content = file.read(_LARGEST_FILE_BYTES)
         text = content.decode("utf-8-sig")
-    except OSError:
+    except (OSError, EOFError, zlib.error):
         return None
     except UnicodeDecodeError as error:
         lines = error.object[: error.start].count(b"\n") + 1

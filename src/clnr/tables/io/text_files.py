@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import re
 import shutil
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError, did_you_mean, one_line, option
 from clnr.support.humanize import plural
-from clnr.tables.io.sql import NOT_UTF_8, quoted
+from clnr.tables.io.sql import NOT_UTF_8, open_bytes, quoted
 
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _KNOWN_ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1250", "cp1251", "shift_jis", "gb18030", "big5", "euc_kr")
@@ -26,14 +25,15 @@ _SEEN_BYTES, _SEEN_ROWS = 1 << 20, 200
 ID_NAME = re.compile(r"(?i:(^|[\W_])id$)|[a-z](Id|ID)$")
 """The names of columns of ids: ``id``, ``user_id``, ``userId``; not ``paid``."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_STRANGE_LINE_END = re.compile(rb"\r\r\n|\r(?!\n)")
+_STRANGE_LINE_END, _PLAIN_LINE_END = re.compile(rb"\r\r\n|\r(?!\n)"), re.compile(rb"(?<!\r)\n")
+_LONGEST_LINE_BYTES = 2_000_000
 
 
 class Head(NamedTuple):
     """What the first rows of a text file tell.
 
     Attributes:
-        skipped: The number of lines above the first row that is read as one.
+        skipped: The number of rows above the first one of values, of which a comment or a blank line is one.
         names: Of the columns; ``column 1`` and so on where there is no header, or no name in it.
         has_header: Whether the first line has names.
     """
@@ -75,10 +75,6 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _open_bytes(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
-
-
 @contextmanager
 def in_plain_text(files: Sequence[str], encoding: str | None, folder: Path) -> Iterator[list[str]]:
     """Files in UTF-8 whose lines end as usual: these, or copies in a folder that is removed at the end. Errors name these."""
@@ -86,12 +82,12 @@ def in_plain_text(files: Sequence[str], encoding: str | None, folder: Path) -> I
     try:
         for number, file in enumerate(files):
             path = Path(file)
-            with reading(path), _open_bytes(path) as content:
+            with reading(path), open_bytes(path) as content:
                 first = content.read(_SEEN_BYTES)
             marked = next((name for mark, name in _MARKS.items() if first.startswith(mark)), "utf-8")
             given = encoding or marked
             is_utf_8 = codecs.lookup(given).name.startswith("utf-8")
-            if not is_utf_8 or _STRANGE_LINE_END.search(first):
+            if not is_utf_8 or _is_odd(first):
                 # A name of its own, without the ending of what it was packed with.
                 place = folder / str(number)
                 place.mkdir(parents=True)
@@ -107,23 +103,31 @@ def in_plain_text(files: Sequence[str], encoding: str | None, folder: Path) -> I
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_odd(first: bytes) -> bool:
+    """Whether DuckDB cannot read a file in UTF-8 by its first bytes: for its line ends, or as JSON after a mark."""
+    is_mixed = b"\r\n" in first and _PLAIN_LINE_END.search(first) is not None
+    is_json = first.startswith((codecs.BOM_UTF8 + b"[", codecs.BOM_UTF8 + b"{"))
+    return is_mixed or is_json or _STRANGE_LINE_END.search(first) is not None
+
+
 def _copy(path: Path, encoding: str, copy: Path) -> None:
-    decoder, lines, held = codecs.getincrementaldecoder(encoding)(), 1, ""
-    with reading(path), _open_bytes(path) as file, copy.open("wb") as out:
-        while part := file.read(_SEEN_BYTES):
+    decoder, lines, held, part = codecs.getincrementaldecoder(encoding)(), 1, "", b"\n"
+    with reading(path), open_bytes(path) as file, copy.open("wb") as out:
+        while part:
+            part = file.read(_SEEN_BYTES)
             try:
-                text = held + decoder.decode(part)
-            except UnicodeDecodeError as error:
-                lines += error.object[: error.start].decode(encoding, "ignore").count("\n")
+                text = held + decoder.decode(part, final=not part)
+                # A line end may be cut.
+                plain = text.rstrip("\r\n") if part else text
+                held = text[len(plain) :]
+                plain = _usual_line_ends(plain)
+                out.write(plain.encode())
+            except UnicodeError as error:
+                with suppress(UnicodeError, AttributeError):
+                    lines += error.object[: error.start].decode(encoding, "ignore").count("\n")  # type: ignore[attr-defined]
                 cure = f"name its encoding, such as {option('encoding', 'cp1252')}"
                 raise DataError(f"{path}: line {lines:,}: it is not text in {encoding.upper()}; {cure}") from None
-            # A line end may be cut.
-            plain = text.rstrip("\r\n")
-            held = text[len(plain) :]
-            plain = _usual_line_ends(plain)
             lines += plain.count("\n")
-            out.write(plain.encode())
-        out.write(_usual_line_ends(held).encode())
 
 
 def _usual_line_ends(text: str) -> str:
@@ -151,13 +155,17 @@ def read_head(path: Path, known: Collection[str], header: bool | None) -> Head |
     delimiter = max(_DELIMITERS, key=lambda each: (first.count(each), -_DELIMITERS.index(each)))
     if not first.count(delimiter):
         delimiter = ","
-    rows, numbers = list[list[str]](), list[int]()
-    reader = csv.reader(io.StringIO(text[start:], newline=""), delimiter=delimiter, skipinitialspace=delimiter != " ")
+    _check_long_lines(path)
+    comments, rows, numbers, number = _reader(text[:start], delimiter), list[list[str]](), list[int](), 1
+    reader = _reader(text[start:], delimiter)
     try:
+        if sum(1 for _ in comments) < skipped:
+            raise DataError(f"{path}: a quote is opened in the comments above its first row, and DuckDB reads on; remove it")
         for row in reader:
             if row:
                 rows.append([value.strip() for value in row])
-                numbers.append(reader.line_num)
+                numbers.append(number)
+            number = reader.line_num + 1
             if len(rows) > _SEEN_ROWS:
                 break
     except csv.Error as error:
@@ -176,7 +184,21 @@ def read_head(path: Path, known: Collection[str], header: bool | None) -> Head |
     given = [name if has_header else "" for name in names]
     columns = tuple(name or f"column {place}" for place, name in enumerate(given, 1))
     check_names(columns, str(path))
-    return Head(delimiter, skipped + (numbers[0] if has_header else 0), columns, has_header)
+    return Head(delimiter, skipped + has_header, columns, has_header)
+
+
+def _reader(text: str, delimiter: str) -> Any:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=delimiter != " ")
+
+
+def _check_long_lines(path: Path) -> None:
+    """Raise if the last line is longer than DuckDB reads: one that does not fit its buffer it leaves out without a word."""
+    if path.suffix.lower() == ".gz" or path.stat().st_size <= _LONGEST_LINE_BYTES:
+        return
+    with reading(path), path.open("rb") as file:
+        file.seek(-_LONGEST_LINE_BYTES, io.SEEK_END)
+        if b"\n" not in file.read().rstrip():
+            raise DataError(f"{path}: its last line is longer than a line may be, {_LONGEST_LINE_BYTES:,} bytes")
 
 
 def _is_header(names: list[str], below: list[list[str]], known: Collection[str], header: bool | None) -> bool | None:
@@ -197,7 +219,7 @@ def _is_header(names: list[str], below: list[list[str]], known: Collection[str],
 
 def _first_text(path: Path) -> tuple[str, bool]:
     """The text of a file's first bytes, and whether these are all."""
-    with reading(path), _open_bytes(path) as file:
+    with reading(path), open_bytes(path) as file:
         content = file.read(_SEEN_BYTES)
     is_whole = len(content) < _SEEN_BYTES
     try:
