@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import shutil
@@ -31,6 +32,7 @@ from clnr.engine import cpu_engine
 from clnr.errors import DataError, MethodError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.manifest import MANIFEST, NODES, TABLES
+from clnr.graph.table_info import TableInfo
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
@@ -135,14 +137,18 @@ def test_a_method_of_ones_own_is_not_saved(tmp_path):
         saved(fit_graph(tiny(), own, Recipe(**SMALL), 0, cpu_engine()), tmp_path)
 
 
-@pytest.mark.parametrize("name", [RECIPE, MODEL, VECTORS, METRICS, GRAPH_FILE, f"{GRAPH}/{TABLES}"])
+OF_GRAPH = (GRAPH_FILE, f"{GRAPH}/{TABLES}", f"{GRAPH}/features.values.bin")
+
+
+@pytest.mark.parametrize("name", [RECIPE, MODEL, VECTORS, METRICS, *OF_GRAPH])
 def test_a_file_that_is_missing_or_of_another_folder_is_named(name, tmp_path):
     folder, other = saved(fitted(), tmp_path), tmp_path / "other"
     (folder / name).unlink()
     with pytest.raises(DataError, match=name):
         load_result(folder)
     other.mkdir()
-    save_folder(fitted(graph=tables(tmp_path), hidden=12), other)
+    graph = dataclasses.replace(tiny(seed=1), info=TableInfo(notes=("another",)))
+    save_folder(fitted(graph=graph, hidden=12), other)
     shutil.copy(other / name, folder / name)
     with pytest.raises(DataError, match=f"{name}: it "):
         load_result(folder)
