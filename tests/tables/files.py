@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import scipy.sparse as sp
 
 EDGES = "source,target\na,b\nb,c\n"
@@ -39,18 +41,56 @@ def written(folder, form, columns, name="n"):
     return path
 
 
-def dense(features):
-    return features.toarray() if sp.issparse(features) else features
+def pairs(*rows):
+    """Edges given as source, target and perhaps weight, as a table of Arrow."""
+    import pyarrow as pa
+
+    columns = list(zip(*rows, strict=True)) or [[], []]
+    return pa.table(dict(zip(("source", "target", "weight"), map(list, columns), strict=False)))
+
+
+def nodes(ids, **columns):
+    import pyarrow as pa
+
+    return pa.table({"id": list(ids)} | columns)
+
+
+def dense(graph):
+    return graph.features.toarray() if sp.issparse(graph.features) else np.asarray(graph.features)
 
 
 def edge_weights(graph):
     """The weight of each edge, 1 if there are none, by the ids of its ends."""
     source, target, weight = graph.edges()
-    ids = graph.ids.tolist()
+    ids = graph.node_ids.tolist()
     weights = [1.0] * len(source) if weight is None else weight.tolist()
     return {(ids[a], ids[b]): w for a, b, w in zip(source.tolist(), target.tolist(), weights, strict=True)}
 
 
-def columns_of(read):
+def kinds_of_columns(graph):
     """The kinds of its column encoders, by column."""
-    return {each.column: each.kind for each in read.feature_encoder.column_encoders}
+    return {each["column"]: each["kind"] for each in graph.info.encoder["columns"]}
+
+
+def role_of(graph, table="nodes"):
+    """The role of each column of a table."""
+    return {each.column: each.role for each in graph.info.columns if each.table == table}
+
+
+def stored(db, given):
+    """An Arrow table, columns by name, or rows in SQL, as ``infer`` and encoders take them."""
+    import pyarrow as pa
+
+    from clnr.tables.io.open import describe
+
+    if not isinstance(given, str):
+        db.register("given_rows", given if isinstance(given, pa.Table) else pa.table(given))
+    table = describe(db, "nodes.csv", f"({given})" if isinstance(given, str) else "given_rows")
+    db.execute(f"CREATE OR REPLACE TEMP TABLE t AS SELECT row_number() OVER () - 1 AS i, * FROM {table.sql}")
+    return replace(table, sql="t")
+
+
+def encoded(db, table, encoder):
+    """The features of all rows of a stored table, as one array or matrix."""
+    parts = list(encoder.blocks(db, table))
+    return sp.vstack(parts, format="csr") if encoder.sparse else np.concatenate(parts)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from clnr.tables.columns.structural import StructuralFeatures, degree_features
+from clnr.tables.structural import StructuralFeatures, degree_features
 
 
 def slow(pairs, count):
