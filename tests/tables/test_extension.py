@@ -73,7 +73,7 @@ def test_kinds_are_extended_by_kinds():
     graph = read_tables(more, {"user": pa.table({"user": [4], "age": [40]})}, base=first)
     assert graph.ids.tolist() == ["user:1", "user:2", "item:1", "item:3", "user:4", "item:7"]
     assert graph.info.edge_kinds == first.info.edge_kinds
-    with pytest.raises(DataError, match="user, item"):
+    with pytest.raises(DataError, match="user,bought,item"):
         read_tables(pa.table({"source": [1], "target": [2]}), base=first)
 
 

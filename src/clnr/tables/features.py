@@ -67,9 +67,11 @@ def _about_missing(staged: StagedNodes, encoder: FeatureEncoder, arguments: Tabl
     there = {qualified_name(each.kind, name) for each in staged.kinds for name in each.table.columns}
     wanted = [each.column for each in encoder.columns if each.node_kind in kinds]
     lacks = [f"'{name}'" for name in wanted if name not in there]
+    if encoder.matrix is not None and kinds and arguments.feature_matrix is None:
+        lacks.append("the feature matrix")
     if not lacks:
         return []
-    all_of_them = len(lacks) == len(wanted)
+    all_of_them = len(lacks) >= len(wanted) + (encoder.matrix is not None)
     found = f"it lacks {', '.join(lacks)}{', all columns of the model' if all_of_them else ''}; all values are missing"
     return [f"{'warning: ' if all_of_them else ''}{staged.table.name}: {found}"]
 

@@ -63,11 +63,11 @@ def test_new_nodes_have_their_own_rows_or_zeros(matrix):
     assert np.allclose(x, old[[0, 0, 2, 3, 3]], atol=1e-6)
     bare = read_tables(link, new, base=first)
     assert not dense(bare.features)[4, 1:].any()
-    assert "feature matrix of these nodes is missing" in "\n".join(bare.info.notes)
+    assert "lacks the feature matrix" in "\n".join(bare.info.notes)
     assert not dense(read_tables(link, base=first).features)[4, 1:].any()
-    with pytest.raises(DataError, match="it has 2 columns, but that of the model has"):
+    with pytest.raises(DataError, match="it has 2 columns, and that of the earlier graph"):
         read_tables(link, new, feature_matrix=matrix[[3, 0]][:, :2], base=first)
-    with pytest.raises(DataError, match="fitted without a feature matrix"):
+    with pytest.raises(DataError, match="has no feature matrix"):
         read_tables(link, new, feature_matrix=matrix[:2], base=read_tables(EDGES, NODES))
     with pytest.raises(DataError, match="a feature matrix needs a node table"):
         read_tables(link, feature_matrix=matrix[:2], base=first)
@@ -104,11 +104,11 @@ def test_what_is_no_matrix_of_features_is_refused(tmp_path):
         (tmp_path / "x.mtx", "its format is unknown"),
         (tmp_path / "blocks.npz", "blocks.npz in the layout bsr"),
         (tmp_path / "two.npz", "it holds the arrays a, b"),
-        (tmp_path / "none.npy", "there is no such file"),
+        (tmp_path / "none.npy", "cannot be read"),
         (DENSE[0], "features are a matrix of numbers, not 3 values of float64"),
         (DENSE.astype(str), "features are a matrix of numbers"),
         (DENSE[:, :0], "features are a matrix of numbers"),
-        (DENSE[:3], "it has 3 rows, and the data frame of nodes has 4"),
+        (DENSE[:3], "it has 3 rows, and the data frame of nodes 4"),
         (DENSE.tolist(), "must be a file or an array of NumPy or SciPy, not a list"),
         (broken, "a damaged sparse matrix"),
         (infinite, "a number in row 3 is not finite"),
