@@ -83,7 +83,7 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
     assert [line.split(", ")[:2] for line in columns if ": feature" in line] == [
         ["nodes 'zip': feature", "category"],
         ["nodes 'code': feature", "number"],
-        ["matrix 'x.npy': feature", "dense matrix"],
+        ["matrix 'feature matrix': feature", "dense matrix"],
     ]
     assert not {path.name for path in files.iterdir()} - {"edges.csv", "nodes.parquet", "e.csv", "n.csv", "x.npy"}
     told = only_json(clnr("ingest", *words, "--out", "graph", "--quiet", "--json"))
