@@ -99,6 +99,6 @@ def test_the_wheel_runs_and_embeds_two_small_tables(installed):
     assert clnr.__version__ in command("--version")
     assert "CLNR" in command("run", "CLNR", "toy", "--set", "epochs=2", "--device", "cpu")
     (folder / "edges.csv").write_text("source,target\n" + "".join(f"n{i},n{(i * 7 + 1) % 30}\n" for i in range(30)))
-    command("embed", "--edges", "edges.csv", "--out", "mine", "--set", "epochs=2", "--device", "cpu")
+    command("embed", "--edges", "edges.csv", "--out", "mine", "--set", "epochs=2", "--set", "device=cpu")
     assert (folder / "mine" / "report.html").read_text().count("<script") >= 1
     assert f"(code {code_version()})" in command("env")

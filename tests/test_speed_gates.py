@@ -23,8 +23,8 @@ _HEAVY = ("torch", "duckdb", "scipy", "sklearn", "numba", "pyarrow", "matplotlib
 _MODULES: dict[str, tuple[int, int, set[str]]] = {
     "--help": (310, 30, set()),
     "embed --help": (380, 30, set()),
-    "embed --edges e.csv --hold-out x": (440, 82, set()),
-    "embed --edges e.csv --out o --method CLRN": (440, 82, set()),
+    "embed --edges e.csv --set hold_out=x": (440, 82, set()),
+    "embed --edges e.csv --out o --set method=CLRN": (440, 82, set()),
     "similar nowhere 1": (390, 38, set()),
 }
 _COUNT_MODULES = f"""
@@ -80,8 +80,8 @@ def counts(monkeypatch) -> Counter[str]:
     ("words", "passes", "factorisations"),
     [
         # Two views, two layers, there and back: 8 passes in an epoch. A probe takes two factorisations.
-        ("--method CLNR --set epochs=2 --no-baselines", 56, 5),
-        ("--method CLNR --set epochs=4 --no-baselines", 72, 5),
+        ("--set method=CLNR --set epochs=2 --no-baselines", 56, 5),
+        ("--set method=CLNR --set epochs=4 --no-baselines", 72, 5),
         # Column y holds labels, and of ten read-outs it is told which they would choose: small factorisations.
         ("--set epochs=2", 108, 163),
         ("--set epochs=2 --set mix=all", 103, 48),
@@ -95,7 +95,7 @@ def test_passes_over_the_edges_and_factorisations(tmp_path, monkeypatch, clnr, c
     (tmp_path / "edges.csv").write_text("source,target\n" + rows)
     (tmp_path / "nodes.csv").write_text("id,x,y\n" + "".join(f"n{i},{i * i % 17},{i % 5}\n" for i in range(40)))
     tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
-    ended = clnr("embed", *tables, "--out", "out", "--quiet", "--device", "cpu", *words.split())
+    ended = clnr("embed", *tables, "--label", "y", "--out", "out", "--set", "device=cpu", *words.split())
     assert ended.code == 0, ended.err
     assert counts["passes over the edges"] <= passes
     assert counts["factorisations"] <= factorisations

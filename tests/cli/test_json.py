@@ -19,6 +19,7 @@ PLACEHOLDER = re.compile(r"\b(KEY|METHOD|PACKAGE|SCORE|STAGE)\b")
 TYPES = {"boolean", "integer", "number", "text", "object", "null", "list of number", "list of text"}
 COMMANDS = get_command(app).commands
 QUIET = ["--device", "cpu", "--json", "-q"]
+EMBED = ["--set", "device=cpu", "--json"]
 # A GPU is not here.
 UNSEEN = {"device_peak_bytes"}
 
@@ -131,16 +132,16 @@ def test_a_graph_of_ones_own(monkeypatch, capsys, tables, tmp_path):
     sampled = ["--set", "epochs=2", "--set", "dimension=8", "--set", "moments=sampled", "--set", "sampled_nodes=30"]
     graph, model, new = tmp_path / "graph", tmp_path / "model", ["--edges", "new.csv"]
     check("clnr ingest", only_json(clnr("ingest", *named, "--out", str(graph), "--json", "-q")))
-    from_files = ["embed", "--graph", str(graph), "--memory", "1 GB", *sampled, *QUIET]
-    in_memory = ["embed", *named, "--set", "epochs=2", "--set", "dimension=8", *QUIET]
+    from_files = ["embed", "--graph", str(graph), "--memory", "1 GB", *sampled, *EMBED]
+    in_memory = ["embed", *named, "--set", "epochs=2", "--set", "dimension=8", *EMBED]
     extended = ["transform", str(model), *new, *QUIET]
-    plain = ["embed", "--edges", "e.csv", "--effort", "quick", "--hold-out", "0", "--no-baselines", *QUIET]
+    plain = ["embed", "--edges", "e.csv", "--effort", "quick", "--set", "hold_out=0", "--no-baselines", *EMBED]
     outputs = {model: in_memory, tmp_path / "files": from_files, tmp_path / "more": extended, tmp_path / "plain": plain}
     made = {out: only_json(clnr(*words, "--no-report", "--out", str(out))) for out, words in outputs.items()}
     check("clnr transform", made.pop(tmp_path / "more"))
     check("clnr embed", *made.values())
     assert only_json(clnr(*extended, "--dry-run")).keys() == {"format", "graph", "new_nodes", "columns", "warnings"}
-    ahead = [in_memory, from_files, plain, [*from_files, "--workers", "2", "--method", "CLNR"]]
+    ahead = [in_memory, from_files, plain, [*from_files, "--workers", "2", "--set", "method=CLNR"]]
     check("clnr embed --dry-run", *(only_json(clnr(*words, "--dry-run")) for words in ahead))
     found = [only_json(clnr("clusters", str(folder), "--json", *k)) for folder in outputs for k in ([], ["-k", "2"])]
     check("clnr clusters", *found)

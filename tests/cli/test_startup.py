@@ -26,11 +26,12 @@ MISTAKES = (
     *("transform empty --edges e.csv --out new", "transform finished --edges no.csv --out new"),
     *("embed --edges e.csv --out finished", "embed --edges e.csv --out foreign --force", "embed --edges e.csv --out e.csv"),
     "embed --edges no.csv --out new --workers 2",
-    *("embed --edges e.csv --out new --method GCN", "embed --edges e.csv"),
+    *("embed --edges e.csv --out new --set method=GCN", "embed --edges e.csv"),
     *(f"{EMBED} --set {each}" for each in ("precision=half", "threads=0", "threads=x", "epoch=3", "epochs=-1")),
-    *(f"{EMBED} --{each}" for each in ("device gpu", "method clrn", "effort slow", "method DGI --set temperature=1")),
-    *(f"{EMBED} --{each}" for each in ("effort quick --method CLNR", "seed -1", "hold-out 1", "memory x")),
-    *(f"{EMBED} --{each}" for each in ("as a=thing", "until 2020", "features no.npy")),
+    *(f"{EMBED} --set {each}" for each in ("device=gpu", "method=clrn", "seed=-1", "hold_out=1", "method=GCN")),
+    *(f"{EMBED} --{each}" for each in ("effort slow", "set method=DGI --set temperature=1")),
+    *(f"{EMBED} --{each}" for each in ("effort quick --set method=CLNR", "memory x", "as a=thing", "until 2020")),
+    *(f"{EMBED} --{each}" for each in ("unknown-ends lose", "features no.npy")),
     *("ingest --edges no.csv --out new", "similar no a", "similar empty a", "report no", "run --device gpu"),
     *("compare --threads 0", "compare --precision half"),
 )
@@ -98,7 +99,7 @@ def test_embedding_two_tables_imports_only_what_it_computes_with(tmp_path, effor
     nodes = pa.table({"id": ids, "age": range(60), "words": texts, "label": [f"c{i % 3}" for i in range(60)]})
     pq.write_table(edges, tmp_path / "e.parquet")
     pq.write_table(nodes, tmp_path / "n.parquet")
-    words = f"embed --edges e.parquet --nodes n.parquet --label label --out o --no-report --device cpu --effort {effort}"
+    words = f"embed --edges e.parquet --nodes n.parquet --label label --out o --no-report --set device=cpu --effort {effort}"
     (heavy,) = imported([words], tmp_path)
     allowed = {"torch", "numpy", "scipy", "numba", "duckdb", "pyarrow", "safetensors", "pandas"}
     assert heavy <= allowed

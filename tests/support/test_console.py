@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 def test_nothing_of_a_users_tables_reaches_the_terminal_raw(clnr, folder):
     tables = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--label", "class\x1b[3m"]
     name = "out\x1b[31m" if os.name == "posix" else "out"
-    assert "\\x1b" in clnr("embed", *tables, "--dry-run", "--device", "cpu").out
+    assert "\\x1b" in clnr("embed", *tables, "--dry-run", "--set", "device=cpu").out
     ended = clnr("embed", *tables, "--out", name, *SMALL, "--no-report", "--no-baselines")
     assert ended.code == 0, ended.err
     node = f"{EVIL.replace(chr(13), '')}3"

@@ -23,7 +23,7 @@ def table(rows, *columns):
 
 
 def expected(rows, directed):
-    """The weight of each edge, both ways if it is undirected: rows that repeat it add up, and of two directions the larger counts."""
+    """The weight of each edge, both ways if it is undirected: repeated rows add up; of two directions the larger counts."""
     sums = defaultdict(float)
     for a, b, w in rows:
         sums[a, b] += w

@@ -1,4 +1,4 @@
-"""A graph that is extended by tables: its nodes come first, new rows and weights replace old ones, columns are read as before."""
+"""A graph that is extended: its nodes come first, new rows and weights replace old ones, columns are read as before."""
 
 from __future__ import annotations
 

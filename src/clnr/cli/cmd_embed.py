@@ -43,7 +43,7 @@ def _check(tables: dict[str, Any], graph: Path | None, folder: Path | None, ray:
     method = choose_method(of_job.get("method"), options["effort"], options["purpose"])["method"]
     check_used(method, changes)
     Recipe().but(**changes)
-    check_labels(method, "nodes" in given or graph is not None)
+    check_labels(method, "label" in given or graph is not None)
     # Workers elsewhere may have other files; and of those here, one has begun to write when another looks.
     if ray is not None or Place.from_environment() is not None:
         return

@@ -12,7 +12,6 @@ import typer
 from clnr.errors import ClnrError, option_name
 from clnr.support.arguments import check_hold_out, check_seed
 from clnr.support.machine.devices import check_device, check_precision, check_threads
-from clnr.tables.io.open import is_query
 from clnr.tables.table_arguments import TableArguments
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
@@ -161,6 +160,8 @@ def tables_by_name(option: str, given: list[str] | None) -> Any:
 
 def _split_name(given: str) -> tuple[str | None, str]:
     """The name in NAME=FILE, and the file; the name is None for a query, or where a path has its = in or after a folder."""
+    from clnr.tables.io.open import is_query
+
     name, sign, path = given.partition("=")
     if is_query(given) or not sign or any(separator in name for separator in "/\\"):
         return None, given

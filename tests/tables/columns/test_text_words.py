@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import zlib
 
@@ -11,13 +10,12 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.text_words import learn_vocabulary, split_words, text_buckets
-from clnr.tables.io.open import describe
 from clnr.tables.io.sql import connect
+from tests.tables.files import encoded, stored
 
 WORDS = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B", "the", "neighbours", "٣", "Straße"]
 
@@ -41,27 +39,15 @@ def texts(count=300, seed=0):
 def table():
     """Stores texts as column ``x`` of a table."""
     with connect() as db:
-
-        def make(given):
-            db.execute("DROP TABLE IF EXISTS t")
-            db.register("given", pa.table({"x": pa.array(given, pa.string())}))
-            given = describe(db, "nodes.csv", "given")
-            db.execute(f"CREATE TEMP TABLE t AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}")
-            return db, dataclasses.replace(given, sql="t")
-
-        yield make
+        yield lambda given: (db, stored(db, {"x": pa.array(given, pa.string())}))
 
 
 def learned(table, given):
     db, people = table(given)
-    feature_encoder = FeatureEncoder.fit(db, people, ["x"], {}, False)
-    (encoder,) = feature_encoder.columns
-    assert encoder.kind == "text"
-    return feature_encoder, encoder, encoded(feature_encoder, db, people)
-
-
-def encoded(feature_encoder, db, people):
-    return sp.vstack(list(feature_encoder.blocks(db, people)), format="csr")
+    encoder = FeatureEncoder.fit(db, people, ["x"], {"x": "text"}, asked=False)
+    (column,) = encoder.columns
+    assert column.kind == "text"
+    return encoder, column, encoded(db, people, encoder)
 
 
 def test_all_words_are_kept_and_weighted_as_by_scikit_learn(table):
@@ -82,7 +68,7 @@ def test_unseen_words_have_no_feature(table):
     given = ["graph Graphs", "Graphs and more", "of naïve neighbours unheard", "ΟΔΟΣ ΝΕΟΣ", "x_1x"]
     db, people = table(given)
     expected = oracle().fit([text for text in texts() if text and text.strip()]).transform(given)
-    x = feature_encoder.transform(db, people)[:, : encoder.width]
+    x = encoded(db, people, feature_encoder)[:, : encoder.width]
     assert abs(x - expected).max() < 1e-6
     assert np.diff(x.indptr).tolist() == [1, 0, 3, 1, 0]
 
@@ -133,7 +119,7 @@ def test_beyond_the_bound_the_most_frequent_words_are_kept_and_the_others_hashed
     split = oracle().build_analyzer()
     more = ["unheard words only", "graph unheard", ""]
     db, people = table([*given, *more])
-    rows = feature_encoder.transform(db, people).toarray()
+    rows = encoded(db, people, feature_encoder).toarray()
     assert np.array_equal(rows[: len(given)], x.toarray())
     for text, row in zip([*given, *more], rows, strict=True):
         found = sorted({feature_of(word) for word in split(text)})
@@ -148,7 +134,7 @@ def test_rows_chunks_threads_and_a_file_do_not_matter(table, monkeypatch, bound,
     monkeypatch.setattr("clnr.tables.columns.infer._MOST_WORDS", bound)
     given = texts()
     _, encoder, x = learned(table, given)
-    monkeypatch.setattr("clnr.tables.io.source._CHUNK_ROWS", rows)
+    monkeypatch.setattr("clnr.tables.columns.feature_encoder._CHUNK_ROWS", rows)
     before = pa.cpu_count()
     pa.set_cpu_count(threads)
     try:
@@ -159,6 +145,14 @@ def test_rows_chunks_threads_and_a_file_do_not_matter(table, monkeypatch, bound,
     assert same == encoder
     assert np.array_equal(y.toarray(), x.toarray()[order])
     assert FeatureEncoder.of(again.to_json()).columns == (encoder,)
+
+
+@pytest.mark.parametrize("given", [[f"! {'?' * i} !" for i in range(60)], [f"only{i} seven{i}" for i in range(60)]])
+def test_texts_without_words_or_of_which_no_two_share_one_are_no_feature_unless_asked_for(table, given):
+    db, people = table(given)
+    assert FeatureEncoder.fit(db, people, ["x"], {}, asked=False).columns == ()
+    has_words = "only" in given[1]
+    assert len(FeatureEncoder.fit(db, people, ["x"], {"x": "text"}, asked=False).columns) == has_words
 
 
 def test_no_texts_have_no_vocabulary():
@@ -173,7 +167,7 @@ def test_of_equally_frequent_words_the_first_are_kept():
 
 
 def test_a_bucket_is_in_all_texts_at_most():
-    words, weights, _ = learn_vocabulary([pa.array(["a b c d", "b a d c"])], 1, 1)
+    words, weights, *_ = learn_vocabulary([pa.array(["a b c d", "b a d c"])], 1, 1)
     assert (words, weights) == (("a",), (1.0, 1.0))
 
 

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
-from clnr.graph import Graph
-from clnr.graph.folder import open_graph, verify
 from clnr.graph.manifest import GRAPH_FILES, MANIFEST
 from clnr.support.storage import (
     OwnFiles,
@@ -34,6 +33,9 @@ from clnr.support.storage import (
     write_bytes,
 )
 from clnr.version import __version__
+
+if TYPE_CHECKING:
+    from clnr.graph import Graph
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph"
@@ -113,6 +115,8 @@ class ArtifactFiles:
 
 def load_graph(files: ArtifactFiles, whole: bool = False) -> Graph:
     """The graph of a model folder, read when it is asked for or, ``whole``, at once; then all of it is checked."""
+    from clnr.graph.folder import open_graph, verify
+
     with files.reading(GRAPH_FILE) as manifest:
         graph = open_graph(manifest.parent)
     if not whole:

@@ -110,6 +110,8 @@ def infer(
         if not of.present:
             found[name] = "it is empty"
             continue
+        # A number that is called a time stays as it is.
+        given = "number" if given == "time" and column.is_of(NUMBERS) else given
         kind = given or _type_of(name, column, of, asked)
         if kind == _SIGNED:
             raise _signed(db, table, name)
@@ -203,11 +205,9 @@ def _of_number(
     db: Connection, table: Table, name: str, column: Column, kind: str, of: _Counts, wanted: Mapping[str, str]
 ) -> Inferred | _Range:
     """A column that is a number; values that cannot be read are missing."""
-    value = {"number": number_sql, "time": _seconds, "boolean": boolean_sql}[kind](column)
+    value = {"number": number_sql, "time": time_sql, "boolean": boolean_sql}[kind](column)
     by_kind = {"number": (of.numbers, of.low, of.high), "time": (of.times, of.first, of.last)}
     present, low, high = by_kind.get(kind, (of.booleans, 0.0, 1.0))
-    if kind == "time" and column.is_of(NUMBERS):
-        present, low, high = by_kind["number"]
     if kind == "number" and column.is_of(("BOOLEAN",)):
         present, low, high = of.booleans, 0.0, 1.0
     if name in wanted and 2 * present <= of.present:
@@ -238,11 +238,6 @@ def _scaled(db: Connection, table: Table, ranges: Mapping[str, _Range]) -> dict[
         scale = math.sqrt(variance) * unit or of.high - of.low
         encoders[name] = ColumnEncoder(name, of.kind, 1, of.missing, of.low + total / of.present * unit, scale)
     return encoders
-
-
-def _seconds(column: Column) -> str:
-    """A time; a number that the user calls one is taken as it is."""
-    return number_sql(column) if column.is_of(NUMBERS) else time_sql(column)
 
 
 def _refuse_unreadable(db: Connection, table: Table, name: str, value: str, kind: str) -> None:

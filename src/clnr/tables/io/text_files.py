@@ -171,6 +171,8 @@ def read_head(path: Path, known: Collection[str], header: bool | None) -> Head |
     except csv.Error as error:
         if not rows:
             raise DataError(f"{path}: its first line cannot be read: {error}") from None
+    if not is_whole and len(rows) < 2:
+        raise DataError(f"{path}: its first line is longer than {_SEEN_BYTES:,} bytes")
     names, below = rows[0], rows[1:] if is_whole else rows[1:-1]
     for row, number in zip(below, numbers[1:], strict=False):
         if len(row) != len(names):
