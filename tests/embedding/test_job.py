@@ -11,7 +11,7 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.cli import cmd_embed
 from clnr.embedding.defaults import LABELS, PURPOSES, choose_method
-from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.result.artifact import load_result, write_formats
 from clnr.embedding.scoring.judges import Judge
 from clnr.engine import choose, cpu_engine
@@ -82,9 +82,8 @@ def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_pat
 def test_the_command_line_has_the_same_names_and_defaults():
     """Its options are written out there, so that its help needs no import of the library."""
     options = {name: each.default for name, each in inspect.signature(cmd_embed.embed).parameters.items()}
-    assert options["hold_out"] == HOLD_OUT
     parameters = inspect.signature(NodeEmbedder.__init__).parameters
-    shared = {"method", "effort", "seed", "hold_out", "resume", "device"}
+    shared = {"effort", "resume"}
     assert shared <= options.keys() & parameters.keys()
     assert not {name for name in shared if options[name] != parameters[name].default}
 

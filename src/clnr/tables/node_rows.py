@@ -267,8 +267,8 @@ def _kept(column: Column, is_id: bool, whole: bool) -> tuple[str, str]:
         return ("id" if not whole else "CAST(id AS BIGINT)"), "id"
     if column.is_of(_WIDE):  # DuckDB's decimals become types that not every Arrow knows.
         return f"CAST({c} AS DOUBLE)", "DOUBLE"
-    if kind == "TIMESTAMP WITH TIME ZONE":
-        return f"CAST({c} AS TIMESTAMP)", "TIMESTAMP"
+    if column.is_of(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")):
+        return f"CAST(CAST({c} AS TIMESTAMPTZ) AS TIMESTAMP)", "TIMESTAMP"
     if column.is_of(("VARCHAR", "BOOLEAN", *NUMBERS, *DATETIMES)):
         return c, kind
     return f"CAST({c} AS VARCHAR)", "VARCHAR"

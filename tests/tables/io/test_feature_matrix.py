@@ -69,7 +69,7 @@ def test_new_nodes_have_their_own_rows_or_zeros(matrix):
         read_tables(link, new, feature_matrix=matrix[[3, 0]][:, :2], base=first)
     with pytest.raises(DataError, match="has no feature matrix"):
         read_tables(link, new, feature_matrix=matrix[:2], base=read_tables(EDGES, NODES))
-    with pytest.raises(DataError, match="a feature matrix needs a node table"):
+    with pytest.raises(DataError, match="a feature matrix needs the table of its nodes"):
         read_tables(link, feature_matrix=matrix[:2], base=first)
 
 

@@ -15,7 +15,7 @@ from clnr.errors import DataError, UnknownName, one_line
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
 from clnr.tables.columns.text_words import Split, split_tags, split_words, text_buckets
-from clnr.tables.io.sql import DATETIMES, NUMBERS, Column, as_text, plain_id, quoted
+from clnr.tables.io.sql import NUMBERS, Column, as_text, plain_id, quoted
 
 # The most values of a category, and letters of these, that are named where it is described.
 _NAMED_VALUES, _NAMED_LETTERS = 6, 60
@@ -144,9 +144,7 @@ def number_sql(column: Column) -> str:
 
 
 def time_sql(column: Column) -> str:
-    """A time in seconds since 1970, or NULL: of text, that of ISO 8601."""
-    if column.is_of(DATETIMES):
-        return f"epoch(CAST({column.sql} AS TIMESTAMP))"
+    """A time in seconds since 1970, or NULL: of its text, as in ISO 8601, which of some types alone can be read."""
     text, pattern = as_text(column.sql), quoted("^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})")
     return f"CASE WHEN regexp_matches({text}, {pattern}) THEN epoch(TRY_CAST({text} AS TIMESTAMP)) END"
 
@@ -171,7 +169,7 @@ def vector_sql(column: Column) -> str:
     c, kind = column
     return (
         f"CAST({c} AS DOUBLE[])"
-        if kind.startswith(NUMBERS) and kind.endswith("]")
+        if kind.startswith(NUMBERS) and kind.count("[") == 1
         else f"TRY_CAST(CAST({c} AS VARCHAR) AS DOUBLE[])"
     )
 
