@@ -100,7 +100,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     pq.write_table(pa.table({"id": ["paper:80", "paper:81"], "words": [words[3], words[4]]}), "new-nodes.parquet")
     tables = ["mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet"]
     plan = only_json(clnr("transform", *tables, "--dry-run", "--json"))
-    assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
+    assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 5)
     ended = clnr("transform", *tables, "--out", "tomorrow")
     assert ended.code == 0, ended.err
     assert load_result(files / "tomorrow").graph.ids.tolist() == [f"paper:{i}" for i in range(82)]

@@ -95,7 +95,7 @@ def test_embedding_two_tables_imports_only_what_it_computes_with(tmp_path, effor
     """Where pandas is installed, pyarrow imports it."""
     ids = [f"p{i}" for i in range(60)]
     edges = pa.table({"source": ids, "target": [ids[(7 * i + 1) % 60] for i in range(60)]})
-    texts = [f"word{i % 3} other{i % 5}" for i in range(60)]
+    texts = [f"word{i % 4} other{i % 5}" for i in range(60)]
     nodes = pa.table({"id": ids, "age": range(60), "words": texts, "label": [f"c{i % 3}" for i in range(60)]})
     pq.write_table(edges, tmp_path / "e.parquet")
     pq.write_table(nodes, tmp_path / "n.parquet")
